@@ -1,0 +1,23 @@
+"""The tracing compiler under ``drjit``: the facade, the only names that other packages may import.
+
+Tracing
+    ``ops.<row>(node, …)`` for every row of the op table, the leaves ``literal``, ``undefined``, ``counter``, and
+    ``cast``, ``bitcast``, ``gather``, ``scatter``, ``reduce``, ``while_loop``.  Operands have one scalar type (masks
+    aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
+Running
+    ``schedule``, ``eval``, ``opaque``, ``read_element``, ``write_element``, ``import_copy``, ``import_shared``,
+    ``host_view``, ``sync``.
+
+``README.md`` beside this package walks the road of ``a + b`` through it.
+"""
+
+from __future__ import annotations
+
+from .errors import CompilationError, IncompatibleSizes, UnsupportedType
+from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
+from .ir.build import broadcast_size, counter, invalid, literal, undefined
+from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
+from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
+from .ops.table import ELEMENTWISE, KIND, OPS, Op
+from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
+                    VarState, VarType, is_float, is_integral, is_signed)

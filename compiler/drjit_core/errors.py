@@ -1,0 +1,31 @@
+"""Exceptions of the compiler: floor 0.
+
+They derive from the built-in exception a user would expect, so that ``except RuntimeError`` goes on working; the array
+layer adds the name of the user's function and argument.
+"""
+
+from __future__ import annotations
+
+__all__ = ["CompilationError", "IncompatibleSizes", "UnsupportedType"]
+
+
+class IncompatibleSizes(RuntimeError):
+    """Operands of an operation whose sizes are neither equal nor 1."""
+
+    def __init__(self, operation: str, sizes: tuple[int, ...]) -> None:
+        self.operation = operation
+        self.sizes = sizes
+        super().__init__(f"{operation}(): operands have incompatible sizes! (sizes: {', '.join(map(str, sizes))})")
+
+
+class UnsupportedType(TypeError):
+    """An operation that is not defined for the scalar type of its operands."""
+
+    def __init__(self, operation: str, type_name: str) -> None:
+        self.operation = operation
+        self.type_name = type_name
+        super().__init__(f"{operation}(): operation not supported for arrays of type {type_name}")
+
+
+class CompilationError(RuntimeError):
+    """The backend refused a kernel: a defect of this project, reported with the text that caused it."""

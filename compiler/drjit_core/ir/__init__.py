@@ -1,0 +1,1 @@
+"""The graph: nodes, tracing, value numbering, folding, simplification: floor 1."""

@@ -1,0 +1,181 @@
+"""Making nodes: the general form, and the leaves of the graph.
+
+:mod:`drjit_core.ir.trace` builds on this with the operations of the table.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import sys
+from typing import Any
+from weakref import ref
+
+from .. import flags
+from ..errors import IncompatibleSizes
+from ..flags import DEBUG, VALUE_NUMBERING, state
+from ..ops import semantics
+from ..ops.table import COUNTER, INVALID, EVALUATED, LITERAL, OPS, UNDEFINED
+from ..types import FLOAT16, TYPES, UINT32, UINT64
+from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
+from .numbering import numbered
+
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "literal", "resize", "undefined"]
+
+_new = object.__new__
+_find = numbered.get
+_log = logging.getLogger("drjit")
+
+
+def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | None = None, d2: Node | None = None,
+           d3: Node | None = None, attr: int = 0, payload: Any = None, number: bool = True) -> Node:
+    """Append a node, or find the same one if it may be numbered (operations with side effects may not)."""
+    mode = state.mode
+    if number:
+        key = (kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+               d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode)
+        reference = _find(key)
+        if reference is not None:
+            node = reference()
+            if node is not None:
+                return node
+    node = _new(Node)
+    node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
+    node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
+    node.attr, node.payload = attr, payload
+    node.scope = state.scope
+    if number and (mode >= 0 or state.flags & VALUE_NUMBERING):
+        numbered[key] = ref(node)
+    if mode < 0:
+        announce(node)
+    return node
+
+
+def announce(node: Node) -> None:
+    """The slow path of a new node: debug labels and the log's line per variable."""
+    if state.flags & DEBUG:
+        label = _source_line()
+        if label:
+            set_label(node, label)
+    if flags.log_variables:
+        operands = (f"r{index_of(d)}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+        index, name = f"r{index_of(node)}", TYPES[node.type].name
+        size = f"[{node.size}]" if node.size != 1 else ""
+        if node.kind == LITERAL:
+            text = f"{node.payload:g}" if node.type >= FLOAT16 else str(node.payload)
+        else:
+            text = f"{OPS[node.kind].name}({', '.join(operands)})"
+        _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)
+
+
+_PACKAGES = ("drjit_core", "drjit")
+
+
+def _source_line() -> str | None:
+    """``file:line`` of the innermost frame that is the user's."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package not in _PACKAGES:
+            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
+        frame = frame.f_back  # type: ignore[assignment]
+    return None
+
+
+# --- leaves ----------------------------------------------------------------------------------------------------------
+
+_literals: dict[Any, Node] = {}
+_invalid: dict[int, Node] = {}
+
+
+def literal(type_: int, value: Any, size: int = 1, attr: int | None = None) -> Node:
+    """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
+
+    ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
+    """
+    if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
+        key: Any = (type_, size, attr, str(value), math.copysign(1.0, value))
+    else:
+        key = (type_, size, attr, value)
+    node = _literals.get(key)
+    if node is not None:
+        return node
+    if size == 0:
+        return invalid(type_)
+    value = semantics.normalise(type_, value)
+    node = _new(Node)
+    node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
+    node.d0 = node.d1 = node.d2 = node.d3 = None
+    node.attr = (BAKED if value in _BAKED_VALUES else PARAMETER) if attr is None else attr
+    node.payload = value
+    node.scope = 0
+    if state.mode < 0:
+        announce(node)
+    if state.flags & VALUE_NUMBERING:
+        if len(_literals) >= 4096:
+            _literals.clear()
+        _literals[key] = node
+    return node
+
+
+_BAKED_VALUES = (0, 1, -1)
+
+
+def invalid(type_: int) -> Node:
+    """The array of size zero."""
+    node = _invalid.get(type_)
+    if node is None:
+        _invalid[type_] = node = _new(Node)
+        node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
+        node.d0 = node.d1 = node.d2 = node.d3 = None
+        node.attr, node.payload, node.scope = 0, None, 0
+    return node
+
+
+def undefined(type_: int, size: int) -> Node:
+    """An array whose contents do not matter until it is written to."""
+    return append(UNDEFINED, type_, size, number=False) if size else invalid(type_)
+
+
+def counter(size: int, type_: int = UINT32) -> Node:
+    """0, 1, 2 … ``size - 1`` as 32-bit (or, beyond their range, 64-bit) unsigned integers."""
+    if size == 0:
+        return invalid(type_)
+    if type_ == UINT32 and size > 1 << 32:
+        raise ValueError(f"counter(): {size} elements do not fit into a 32-bit index")
+    assert type_ in (UINT32, UINT64)
+    return append(COUNTER, type_, size) if size > 1 else literal(type_, 0, 1, SHAPE)
+
+
+def evaluated(type_: int, size: int, buffer: Any) -> Node:
+    """The contents of a buffer that the runtime has filled or imported."""
+    node = _new(Node)
+    node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
+    node.d0 = node.d1 = node.d2 = node.d3 = None
+    node.attr, node.payload, node.scope = 0, buffer, 0
+    if state.mode < 0:
+        announce(node)
+    return node
+
+
+def broadcast_size(name: str, *nodes: Node) -> int:
+    """Common size of operands: equal sizes, where 1 goes with any but 0."""
+    size = 1
+    for node in nodes:
+        if node.size != size:
+            if size == 1 and (node.size != 0 or len(nodes) == 1):
+                size = node.size
+            elif node.size != 1 or size == 0:
+                if all(n.size == 0 for n in nodes):
+                    return 0
+                raise IncompatibleSizes(name, tuple(n.size for n in nodes))
+    return size
+
+
+def resize(node: Node, size: int) -> Node | None:
+    """The same values at another size, if that needs no operation (equal size, or a literal), else ``None``."""
+    if node.size == size:
+        return node
+    if node.kind == LITERAL:
+        return literal(node.type, node.payload, size, node.attr)
+    return None

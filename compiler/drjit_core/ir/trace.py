@@ -1,0 +1,294 @@
+"""Tracing: the functions that append nodes to the graph.
+
+``UNARY[kind](a)``, ``BINARY[kind](a, b)`` and ``TERNARY[kind](a, b, c)`` are made from the rows of the op table; by
+name they are attributes of :data:`ops` (``ops.add(a, b)``).  Each one looks for the same operation in the value table,
+folds and simplifies where an operand is a literal, and otherwise makes a node.  This is the hot path of tracing: plain
+functions, slots, no indirection; :func:`drjit_core.ir.build.append` is its general form for everything rare.
+
+Operands must have one type (masks aside) and sizes that are equal or 1; promotion is the array layer's work.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+from weakref import ref
+
+from ..errors import UnsupportedType
+from ..flags import CONSTANT_PROPAGATION, VALUE_NUMBERING, state
+from ..ops import semantics
+from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPS, REDUCE, SCATTER, Op
+from ..types import BOOL, TYPES, ReduceOp
+from . import fold, simplify
+from .build import announce, append, broadcast_size, invalid, literal
+from .node import SHAPE, Node, new_id
+from .numbering import numbered
+
+__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "ops", "reduce", "reduction_identity", "scatter"]
+
+_new = object.__new__
+_find = numbered.get
+
+UnaryTrace = Callable[[Node], Node]
+BinaryTrace = Callable[[Node, Node], Node]
+TernaryTrace = Callable[[Node, Node, Node], Node]
+
+
+# --- elementwise operations, made from the table ---------------------------------------------------------------------
+
+
+def _result_types(op: Op) -> list[int]:
+    """Result type by operand type; -1 where the operation is not defined."""
+    return [-1 if info is None or info.kind not in op.accepts else BOOL if op.result == "mask" else info.type
+            for info in TYPES]
+
+
+def _fail(op: Op, *nodes: Node) -> None:
+    """Raise what is wrong with the operands of an elementwise operation."""
+    if TYPES[nodes[-1].type].kind not in op.accepts:
+        raise UnsupportedType(op.name, TYPES[nodes[-1].type].name)
+    broadcast_size(op.name, *nodes)
+
+
+def _make_unary(op: Op) -> UnaryTrace:
+    kind, result_types = op.kind, _result_types(op)
+
+    def trace(a: Node) -> Node:
+        mode = state.mode
+        key = (kind, a.id, mode)
+        reference = _find(key)
+        if reference is not None:
+            node = reference()
+            if node is not None:
+                return node
+        type_ = result_types[a.type]
+        if type_ < 0:
+            _fail(op, a)
+        if a.kind <= LITERAL:
+            if a.kind == INVALID:
+                return invalid(type_)
+            if state.flags & CONSTANT_PROPAGATION:
+                return fold.unary(op, a, type_)
+        simpler = simplify.unary(ops, kind, a)
+        if simpler is not None:
+            return simpler
+        node = _new(Node)
+        node.kind = kind
+        node.type = type_
+        node.size = a.size
+        node.id = new_id()
+        node.d0 = a
+        node.d1 = node.d2 = node.d3 = node.payload = None
+        node.attr = 0
+        node.scope = state.scope
+        if mode < 0:
+            _finish(node, key)
+        else:
+            numbered[key] = ref(node)
+        return node
+
+    return trace
+
+
+def _make_binary(op: Op) -> BinaryTrace:
+    kind, result_types = op.kind, _result_types(op)
+
+    def trace(a: Node, b: Node) -> Node:
+        mode = state.mode
+        key = (kind, a.id, b.id, mode)
+        reference = _find(key)
+        if reference is not None:
+            node = reference()
+            if node is not None:
+                return node
+        type_ = result_types[b.type]
+        size = a.size
+        other = b.size
+        if type_ < 0 or (size != other and ((size != 1 and other != 1) or not size or not other)):
+            _fail(op, a, b)
+        if other > size:
+            size = other
+        if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
+            if not size:
+                return invalid(type_)
+            if state.flags & CONSTANT_PROPAGATION:
+                if a.kind == LITERAL == b.kind:
+                    return fold.binary(op, a, b, type_, size)
+                simpler = simplify.binary(ops, kind, a, b, size)
+                if simpler is not None:
+                    return simpler
+        node = _new(Node)
+        node.kind = kind
+        node.type = type_
+        node.size = size
+        node.id = new_id()
+        node.d0 = a
+        node.d1 = b
+        node.d2 = node.d3 = node.payload = None
+        node.attr = 0
+        node.scope = state.scope
+        if mode < 0:
+            _finish(node, key)
+        else:
+            numbered[key] = ref(node)
+        return node
+
+    return trace
+
+
+def _make_ternary(op: Op) -> TernaryTrace:
+    kind, result_types = op.kind, _result_types(op)
+
+    def trace(a: Node, b: Node, c: Node) -> Node:
+        mode = state.mode
+        key = (kind, a.id, b.id, c.id, mode)
+        reference = _find(key)
+        if reference is not None:
+            node = reference()
+            if node is not None:
+                return node
+        type_ = result_types[c.type]
+        if type_ < 0:
+            _fail(op, a, b, c)
+        size = broadcast_size(op.name, a, b, c)
+        if not size:
+            return invalid(type_)
+        if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
+                and state.flags & CONSTANT_PROPAGATION:
+            if a.kind == b.kind == c.kind == LITERAL:
+                return fold.ternary(op, a, b, c, type_, size)
+            simpler = simplify.ternary(ops, kind, a, b, c, size)
+            if simpler is not None:
+                return simpler
+        node = _new(Node)
+        node.kind = kind
+        node.type = type_
+        node.size = size
+        node.id = new_id()
+        node.d0 = a
+        node.d1 = b
+        node.d2 = c
+        node.d3 = node.payload = None
+        node.attr = 0
+        node.scope = state.scope
+        if mode < 0:
+            _finish(node, key)
+        else:
+            numbered[key] = ref(node)
+        return node
+
+    return trace
+
+
+def _finish(node: Node, key: tuple[int, ...]) -> None:
+    """The slow path of a new elementwise node: flags ask for a label, a log line, or no value numbering."""
+    if state.flags & VALUE_NUMBERING:
+        numbered[key] = ref(node)
+    announce(node)
+
+
+class _Operations(SimpleNamespace):
+    """Trace functions by the names of the table's rows, for whoever writes expansions: ``ops.add(a, b)``."""
+
+    def __getattr__(self, name: str) -> Callable[..., Node]:  # only for type checkers and unknown names
+        raise AttributeError(f"the op table has no row named {name!r}")
+
+
+UNARY: dict[int, UnaryTrace] = {op.kind: _make_unary(op) for op in ELEMENTWISE if op.arity == 1}
+BINARY: dict[int, BinaryTrace] = {op.kind: _make_binary(op) for op in ELEMENTWISE if op.arity == 2}
+TERNARY: dict[int, TernaryTrace] = {op.kind: _make_ternary(op) for op in ELEMENTWISE if op.arity == 3}
+#: Trace functions by the names of the rows.
+ops = _Operations(**{OPS[kind].name: function for table in (UNARY, BINARY, TERNARY) for kind, function in table.items()})
+
+
+# --- operations with structure ---------------------------------------------------------------------------------------
+
+
+def cast(a: Node, type_: int) -> Node:
+    """Conversion to another scalar type (see :func:`drjit_core.ops.semantics.cast` for what does not fit)."""
+    if a.type == type_:
+        return a
+    if a.kind == INVALID:
+        return invalid(type_)
+    if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
+        return literal(type_, semantics.cast(a.payload, TYPES[a.type], TYPES[type_]), a.size, fold.attribute(a))
+    return append(CAST, type_, a.size, a)
+
+
+def bitcast(a: Node, type_: int) -> Node:
+    """Reinterpretation of the bits as another type of the same size."""
+    source, target = TYPES[a.type], TYPES[type_]
+    if source.size != target.size or "b" in (source.kind, target.kind) and source.kind != target.kind:
+        raise UnsupportedType(f"reinterpretation as {target.name}", source.name)
+    if a.type == type_:
+        return a
+    if a.kind == INVALID:
+        return invalid(type_)
+    if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
+        return literal(type_, semantics.bitcast(a.payload, source, target), a.size, fold.attribute(a))
+    if a.kind == BITCAST:
+        assert a.d0 is not None
+        return bitcast(a.d0, type_)
+    return append(BITCAST, type_, a.size, a)
+
+
+def gather(source: Node, index: Node, mask: Node) -> Node:
+    """``source[index]`` where the mask is set, else zero."""
+    size = broadcast_size("gather", index, mask)
+    if not size:
+        return invalid(source.type)
+    if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
+        return literal(source.type, 0, size)
+    if source.kind == LITERAL:
+        value = literal(source.type, source.payload, size, source.attr)
+        return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
+    return append(GATHER, source.type, size, source, index, mask)
+
+
+def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
+    """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set."""
+    size = broadcast_size("scatter", value, index, mask)
+    if not size or not target.size or mask.kind == LITERAL and not mask.payload:
+        return target
+    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+
+
+_IDEMPOTENT = (ReduceOp.Min.value, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value)
+
+
+def reduction_identity(op: int, type_: int) -> Any:
+    """Neutral element of a reduction: what an empty array reduces to."""
+    info = TYPES[type_]
+    if op == ReduceOp.Add.value:
+        return 0
+    if op == ReduceOp.Mul.value:
+        return 1
+    if op == ReduceOp.Min.value:
+        return info.maximum
+    if op == ReduceOp.Max.value:
+        return info.minimum
+    if op == ReduceOp.Or.value:
+        return 0
+    return True if info.kind == "b" else -1 if info.kind == "i" else info.maximum
+
+
+def reduce(a: Node, op: int) -> Node:
+    """Reduction of all elements to an array of one."""
+    info = TYPES[a.type]
+    allowed = "biu" if op >= ReduceOp.And.value else "iuf"
+    if info.kind not in allowed or op == ReduceOp.Identity.value:
+        raise UnsupportedType(f"reduction {ReduceOp(op).name}", info.name)
+    if a.kind == INVALID:
+        return literal(a.type, reduction_identity(op, a.type))
+    if a.size == 1:
+        return a
+    if a.kind == LITERAL:
+        if op in _IDEMPOTENT:
+            return literal(a.type, a.payload, 1, a.attr)
+        if op == ReduceOp.Add.value:
+            return literal(a.type, a.payload * a.size, 1, SHAPE)
+        if info.kind != "f":
+            return literal(a.type, pow(int(a.payload), a.size, 1 << info.bits), 1, SHAPE)
+        return literal(a.type, fold.power(a.payload, a.size), 1, SHAPE)
+    return append(REDUCE, a.type, 1, a, attr=op)

@@ -1,0 +1,183 @@
+"""LLVM text of the rows that take more than one instruction: floor 0.
+
+Every function has the shape of a table entry, ``(d, a, …, t)``: the name of the result, the names of the operands, and
+the :class:`TypeText` of the last operand.  Temporaries are named after the result, so that they are unique.
+"""
+
+from __future__ import annotations
+
+from ..types import TYPES, TypeInfo
+
+__all__ = ["TypeText"]
+
+
+class TypeText(str):
+    """The text of a value's type, ``float`` or ``<16 x float>``, with what the templates derive from it."""
+
+    info: TypeInfo
+    lanes: int  # 0: a scalar
+    suffix: str  # "f32" or "v16f32", as in the names of intrinsics
+    mask: str  # type of a comparison's result: "i1" or "<16 x i1>"
+    bits: str  # integer type of the same shape and width: "i32" or "<16 x i32>"
+
+    def __new__(cls, info: TypeInfo, lanes: int) -> TypeText:
+        element = info.llvm
+        text = super().__new__(cls, f"<{lanes} x {element}>" if lanes else element)
+        text.info, text.lanes = info, lanes
+        name = element if element[0] == "i" else f"f{info.bits}"
+        text.suffix = f"v{lanes}{name}" if lanes else name
+        text.mask = text.of("i1")
+        text.bits = text.of(f"i{info.bits}")
+        return text
+
+    def of(self, element: str) -> str:
+        """The text of a type with the same number of lanes and other elements."""
+        return f"<{self.lanes} x {element}>" if self.lanes else element
+
+    def splat(self, constant: object, element: str | None = None) -> str:
+        """The text of a constant of this type (or of another element type of the same shape)."""
+        return f"splat ({element or self.info.llvm} {constant})" if self.lanes else str(constant)
+
+
+def make_type_texts(lanes: int) -> list[TypeText]:
+    """Type texts by scalar type for scalars (``lanes=0``) or packets."""
+    return [TypeText(info, lanes) if info is not None else None for info in TYPES]  # type: ignore[misc]
+
+
+def integer_divide(d: str, a: str, b: str, t: TypeText) -> str:
+    """Division rounding towards zero, defined for every operand: ``x // 0 = 0`` and ``MIN // -1 = MIN``.
+
+    x86 has no vector division of integers, and its scalar one raises a signal that kills the process.  Quotients of
+    up to 32 bits are exact in double precision: the distance of a quotient from the next integer is at least 1/|b|,
+    the rounding error below 2^32 / |b| * 2^-53.
+    """
+    info = t.info
+    if info.bits == 64:
+        return _guarded_division(d, a, b, t)
+    signed = info.kind == "i"
+    to_float, to_int = ("sitofp", "fptosi") if signed else ("uitofp", "fptoui")
+    wide, double = t.of("i64"), t.of("double")
+    return "\n".join((
+        f"{d}_a = {to_float} {t} {a} to {double}",
+        f"{d}_b = {to_float} {t} {b} to {double}",
+        f"{d}_z = icmp eq {t} {b}, {t.splat(0)}",
+        f"{d}_s = select {t.mask} {d}_z, {double} {t.splat('1.0', 'double')}, {double} {d}_b",
+        f"{d}_q = fdiv {double} {d}_a, {d}_s",
+        f"{d}_w = {to_int} {double} {d}_q to {wide}",
+        f"{d}_t = trunc {wide} {d}_w to {t}",
+        f"{d} = select {t.mask} {d}_z, {t} {t.splat(0)}, {t} {d}_t"))
+
+
+def _guarded_division(d: str, a: str, b: str, t: TypeText) -> str:
+    lines = [f"{d}_z = icmp eq {t} {b}, {t.splat(0)}"]
+    unsafe = f"{d}_z"
+    if t.info.kind == "i":
+        lines += [f"{d}_m = icmp eq {t} {b}, {t.splat(-1)}",
+                  f"{d}_l = icmp eq {t} {a}, {t.splat(int(t.info.minimum))}",
+                  f"{d}_o = and {t.mask} {d}_m, {d}_l",
+                  f"{d}_u = or {t.mask} {d}_z, {d}_o"]
+        unsafe = f"{d}_u"
+    instruction = "sdiv" if t.info.kind == "i" else "udiv"
+    lines += [f"{d}_s = select {t.mask} {unsafe}, {t} {t.splat(1)}, {t} {b}",
+              f"{d}_q = {instruction} {t} {a}, {d}_s",
+              f"{d} = select {t.mask} {d}_z, {t} {t.splat(0)}, {t} {d}_q"]
+    return "\n".join(lines)
+
+
+def integer_modulo(d: str, a: str, b: str, t: TypeText) -> str:
+    """Remainder of :func:`integer_divide`; zero for a zero divisor."""
+    return "\n".join((
+        integer_divide(f"{d}_d", a, b, t),
+        f"{d}_p = mul {t} {d}_d, {b}",
+        f"{d}_r = sub {t} {a}, {d}_p",
+        f"{d} = select {t.mask} {d}_d_z, {t} {t.splat(0)}, {t} {d}_r"))
+
+
+def multiply_high(d: str, a: str, b: str, t: TypeText) -> str:
+    """Upper half of the double-width product."""
+    extend, wide = "sext" if t.info.kind == "i" else "zext", f"i{2 * t.info.bits}"
+    vector = t.of(wide)
+    return "\n".join((
+        f"{d}_a = {extend} {t} {a} to {vector}",
+        f"{d}_b = {extend} {t} {b} to {vector}",
+        f"{d}_p = mul {vector} {d}_a, {d}_b",
+        f"{d}_h = lshr {vector} {d}_p, {t.splat(t.info.bits, wide)}",
+        f"{d} = trunc {vector} {d}_h to {t}"))
+
+
+def _shift(instruction: str, d: str, a: str, b: str, t: TypeText) -> str:
+    return "\n".join((f"{d}_c = and {t} {b}, {t.splat(t.info.bits - 1)}", f"{d} = {instruction} {t} {a}, {d}_c"))
+
+
+def shift_left(d: str, a: str, b: str, t: TypeText) -> str:
+    """Left shift by a count modulo the word size (a larger count is undefined in LLVM)."""
+    return _shift("shl", d, a, b, t)
+
+
+def shift_right(d: str, a: str, b: str, t: TypeText) -> str:
+    """Right shift, arithmetic for signed types, by a count modulo the word size."""
+    return _shift("ashr" if t.info.kind == "i" else "lshr", d, a, b, t)
+
+
+def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """Conversion from type ``s`` to type ``t``, with the meaning of :func:`drjit_core.ops.semantics.cast`."""
+    source, target = s.info, t.info
+    if target.kind == "b":
+        if source.kind == "f":
+            return f"{d} = fcmp une {s} {a}, {s.splat('0.0')}"
+        return f"{d} = icmp ne {s} {a}, {s.splat(0)}"
+    if source.kind == "b":
+        return f"{d} = {'uitofp' if target.kind == 'f' else 'zext'} {s} {a} to {t}"
+    if source.kind == "f":
+        if target.kind == "f":
+            return f"{d} = {'fpext' if target.bits > source.bits else 'fptrunc'} {s} {a} to {t}"
+        return _float_to_integer(d, a, s, t)
+    if target.kind == "f":
+        return f"{d} = {'sitofp' if source.kind == 'i' else 'uitofp'} {s} {a} to {t}"
+    if target.bits == source.bits:
+        return f"{d} = bitcast {s} {a} to {t}"
+    if target.bits < source.bits:
+        return f"{d} = trunc {s} {a} to {t}"
+    return f"{d} = {'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}"
+
+
+def _hexadecimal(value: float) -> str:
+    import struct
+
+    return "0x" + struct.pack(">d", value).hex().upper()
+
+
+def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """Truncation with a guard: LLVM leaves the conversion of what does not fit undefined.
+
+    The value fits if ``low < a < high`` with bounds that are exact in every float type (float16 is widened first, as
+    the bounds exceed its range).
+    """
+    source, target = s, t
+    lines: list[str] = []
+    if s.info.bits == 16:
+        source = TypeText(TYPES[14], s.lanes)
+        lines.append(f"{d}_f = fpext {s} {a} to {source}")
+        a = f"{d}_f"
+    signed, bits = target.info.kind == "i", target.info.bits
+    high = 2.0 ** (bits - 1 if signed else bits)
+    # -2^(bits-1) itself fits; for widths where -2^(bits-1) - 1 is exact, values in between truncate into range too
+    if not signed:
+        compare, low = "ogt", -1.0
+    elif bits < (24 if source.info.bits == 32 else 53):
+        compare, low = "ogt", -high - 1.0
+    else:
+        compare, low = "oge", -high
+    fallback = int(target.info.minimum) if signed else -1
+    lines += [
+        f"{d}_l = fcmp {compare} {source} {a}, {source.splat(_hexadecimal(low))}",
+        f"{d}_h = fcmp olt {source} {a}, {source.splat(_hexadecimal(high))}",
+        f"{d}_m = and {t.mask} {d}_l, {d}_h",
+        f"{d}_t = {'fptosi' if signed else 'fptoui'} {source} {a} to {t}",
+        f"{d} = select {t.mask} {d}_m, {t} {d}_t, {t} {t.splat(fallback)}"]
+    return "\n".join(lines)
+
+
+def bitcast(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """Reinterpretation of a bit pattern."""
+    return f"{d} = bitcast {s} {a} to {t}"
