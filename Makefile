@@ -21,7 +21,7 @@ BENCHMARKS := $(wildcard benchmarks/*.py)
 .PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs clean
 
 help:
-	@sed -n 's/^# \{0,1\}//p;/^$$/q' Makefile
+	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
 
 demo: $(VENV)/.installed
 	$(BIN)/python examples/photo.py
