@@ -27,7 +27,7 @@ from contextlib import redirect_stdout
 from typing import Any, NamedTuple
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+OPTIONS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE | doctest.REPORT_ONLY_FIRST_FAILURE
 PACKAGES = ("drjit", "drjit_core")
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})\s*\{?(?P<language>[\w-]*)")
@@ -76,8 +76,9 @@ def blocks(markdown: str) -> Iterator[Block]:
 def run_block(block: Block, path: str, namespace: dict[str, Any]) -> str | None:
     """Run one block; what went wrong, or None."""
     if re.search(r"^\s*>>> ", block.text, re.MULTILINE):
-        # without its prompts, what stands around the examples is ignored
-        test = doctest.DocTestParser().get_doctest(block.text, namespace, path, path, block.line - 1)
+        # the name is that of a block: doctest finds the source of a function by it when one block calls another's
+        test = doctest.DocTestParser().get_doctest(block.text, namespace, f"{path}:{block.line}", path,
+                                                   block.line - 1)
         test.globs = namespace  # the parser makes a copy; names live on from block to block
         report = io.StringIO()
         runner = doctest.DocTestRunner(optionflags=OPTIONS, verbose=False)

@@ -66,6 +66,13 @@ def test_names_live_on_from_block_to_block():
     assert run_block(Block(9, "assert y == 2\n"), "page.md", namespace) is None
 
 
+def test_failure_inside_a_function_of_another_block():
+    namespace = {}
+    define = ">>> a = b = 1\n>>> def divide(x):\n...     return x / 0\n"
+    assert run_block(Block(1, define), "page.md", namespace) is None
+    assert "ZeroDivisionError" in run_block(Block(9, ">>> divide(1)\n1\n"), "page.md", namespace)
+
+
 @pytest.mark.parametrize("text", [">>> [0, 1, 2]\n[0, ...]\n", ">>> 1 / 0\nTraceback (most recent call last):\n"
                                   "ZeroDivisionError: division by zero\n"])
 def test_expected_output(text):
