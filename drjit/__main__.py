@@ -59,9 +59,7 @@ def _backends() -> str:
 
 def _cache() -> str:
     location, size = drjit_core.cache_report()
-    if location is None:
-        return "off: every process compiles its kernels"
-    return f"{location}, {size / 2**20:.1f} MiB"
+    return f"{location or 'in memory only: every process compiles its kernels'}, {size / 2**20:.1f} MiB"
 
 
 def _conflicts() -> str:

@@ -86,7 +86,7 @@ def test_report_survives_a_section_that_fails(facade, monkeypatch):
 
 def test_report_without_a_cache(facade, monkeypatch):
     monkeypatch.setattr(drjit_core, "cache_report", lambda: (None, 0))
-    assert "kernel cache:  off" in report_module.report()
+    assert "kernel cache:  in memory only" in report_module.report()
 
 
 def test_report_names_another_distribution(facade, monkeypatch, tmp_path):

@@ -25,7 +25,8 @@ from .build import announce, append, broadcast_size, invalid, literal
 from .node import SHAPE, Node, new_id
 from .numbering import numbered
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity", "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
+           "scatter"]
 
 _new = object.__new__
 _find = numbered.get

@@ -124,8 +124,8 @@ def gather(emitter: Emitter, node: Node) -> None:
         condition = _mask(emitter, name, mask, False)
         pointers = type_.of("ptr")
         out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
-        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0({pointers} {name}_at, "
-                   f"i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
+        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
+                   f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
     if node.type == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(node, name, uniform)
@@ -204,10 +204,12 @@ def _update(op: int, type_: TypeText, value: str) -> list[str]:
         return [f"%start = load atomic {bits}, ptr %at monotonic, align {align}", "br label %attempt", "attempt:",
                 f"%old = phi {bits} [ %start, %{'update' if not type_.lanes and value == '%value' else 'lane'} ], "
                 "[ %found, %attempt ]",
-                f"%old_value = bitcast {bits} %old to {element}", f"%new_value = {multiply} {element} %old_value, {value}",
+                f"%old_value = bitcast {bits} %old to {element}",
+                f"%new_value = {multiply} {element} %old_value, {value}",
                 f"%new = bitcast {element} %new_value to {bits}",
                 f"%pair = cmpxchg ptr %at, {bits} %old, {bits} %new monotonic monotonic, align {align}",
-                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0", f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
+                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0",
+                f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
                 "br i1 %success, label %written, label %attempt", "written:"]
     kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
              "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),

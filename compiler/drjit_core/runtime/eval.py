@@ -114,7 +114,7 @@ def _launch(kernel: Kernel) -> None:
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.operations, (program, outputs))
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
-        print(compiled.text)
+        print(compiled.text)  # noqa: T201 -- what the flag asks for
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
     pool.submit(launch, bool(flags & KERNEL_HISTORY))
@@ -273,8 +273,7 @@ def import_copy(type_: int, data: Any) -> Node:
     if nbytes == 0:
         return build.invalid(type_)
     buffer = buffers.allocate(nbytes)
-    (ctypes.c_char * nbytes).from_address(buffer.address)[:] = view.cast("B").tobytes() if view.ndim != 1 or \
-        view.format != "B" else bytes(view)
+    ctypes.memmove(buffer.address, view.tobytes(), nbytes)
     return build.evaluated(type_, nbytes // itemsize, buffer)
 
 
