@@ -11,6 +11,7 @@ import argparse
 import email
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,7 @@ assert installed == {"drjit-python", "llvmlite", "numpy"}, installed
 
 def build(folder: pathlib.Path) -> pathlib.Path:
     """Build the wheel of the checkout into a folder."""
+    shutil.rmtree(ROOT / "build", ignore_errors=True)  # setuptools packs what earlier builds left there
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True,
                    stdout=subprocess.DEVNULL)
     (wheel,) = folder.glob("*.whl")
