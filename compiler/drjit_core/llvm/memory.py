@@ -216,4 +216,4 @@ def _update(op: int, type_: TypeText, block: str) -> list[str]:
     kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
              "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),
              "Max": {"f": "fmax", "i": "max"}.get(info.kind, "umax")}
-    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} {value} monotonic, align {align}"]
+    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} %value monotonic, align {align}"]
