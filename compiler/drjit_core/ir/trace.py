@@ -200,8 +200,7 @@ UNARY: dict[int, UnaryTrace] = {op.kind: _make_unary(op) for op in ELEMENTWISE i
 BINARY: dict[int, BinaryTrace] = {op.kind: _make_binary(op) for op in ELEMENTWISE if op.arity == 2}
 TERNARY: dict[int, TernaryTrace] = {op.kind: _make_ternary(op) for op in ELEMENTWISE if op.arity == 3}
 #: Trace functions by the names of the rows.
-ops = _Operations(**{OPS[kind].name: function
-                     for table in (UNARY, BINARY, TERNARY) for kind, function in table.items()})
+ops = _Operations(**{OPS[kind].name: function for kind, function in (UNARY | BINARY | TERNARY).items()})
 
 
 # --- operations with structure ---------------------------------------------------------------------------------------

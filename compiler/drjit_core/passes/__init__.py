@@ -1,1 +1,1 @@
-"""Passes over the graph before code generation: cutting it into kernels: floor 2."""
+"""Passes over the graph before code generation: planning kernels: floor 2."""
