@@ -23,7 +23,7 @@ BENCHMARKS := $(wildcard benchmarks/*.py)
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
 
-demo: $(VENV)/.installed
+demo: $(VENV)/.installed-dev
 	$(BIN)/python examples/photo.py
 
 test: lint wheel doc-blocks pytest
@@ -63,17 +63,12 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The module venv of $(PYTHON) does not work; Debian and" \
 	  "Ubuntu have it in the package python3-venv." >&2; exit 1; }
 
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	@echo "Installing drjit-python with llvmlite and numpy"
-	@$(PIP) --editable .
-	@touch $@
-
 $(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
-	@echo "Installing drjit-python with the tools of its tests (a minute or two)"
+	@echo "Installing drjit-python with what its tests and examples need (a minute or two)"
 	@$(PIP) --editable ".[dev]"
-	@touch $@ $(VENV)/.installed
+	@touch $@
 
 $(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
 	@echo "Installing drjit-python with the tools of its documentation"
 	@$(PIP) --editable ".[docs]"
-	@touch $@ $(VENV)/.installed
+	@touch $@
