@@ -38,8 +38,10 @@ assert installed == {"drjit-python", "llvmlite", "numpy"}, installed
 def build(folder: pathlib.Path) -> pathlib.Path:
     """Build the wheel of the checkout into a folder."""
     shutil.rmtree(ROOT / "build", ignore_errors=True)  # setuptools packs what earlier builds left there
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], check=True,
-                   stdout=subprocess.DEVNULL)
+    done = subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, ROOT], text=True,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+    if done.returncode:
+        sys.exit(f"{done.stdout}\nThe wheel could not be built.")
     (wheel,) = folder.glob("*.whl")
     return wheel
 
