@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from drjit_core import BAKED, SHAPE, TYPES, Node, ReduceMode, ReduceOp, cast, counter, gather, literal, ops, \
+from drjit_core import SHAPE, TYPES, Node, ReduceMode, ReduceOp, cast, counter, gather, literal, ops, \
     read_element, scatter, schedule, write_element
 
 from ._array import ArrayBase
@@ -67,7 +67,7 @@ def store(array: Any, nodes: list[Node]) -> None:
 
 
 _TRUE = literal(BOOL, True)
-_IDENTITY, _PERMUTE = ReduceOp.Identity.value, ReduceMode.Auto.value
+_IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
 
 
 # --- flat arrays -----------------------------------------------------------------------------------------------------
@@ -99,15 +99,19 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
     function = f"{array._name}.__setitem__"
     if array._o is not None:
         array._reload()
-    node = array._n
     position = key if key.__class__ is int else _integer(key)
     if position is not None:
-        position = _position(array, position, node.size, "__setitem__")
-        array._replace([write_element(node, position, _element(array, value, function))])
+        position = _position(array, position, array._n.size, "__setitem__")
+        element = _element(array, value, function)
+        # Written like this because a further holder of the node, such as a local variable, would cost a copy.
+        array._n = write_element(array._n, position, element)
+        if array._o is not None:
+            array._replace([array._n])
         return
     if key.__class__ is tuple and len(key) == 1:
         flat_set(array, key[0], value)
         return
+    node = array._n
     is_array = isinstance(key, ArrayBase) and not key._depth
     if not (is_array and key._kind in "biu" or key.__class__ is slice):
         raise _invalid_key(array, key, "__setitem__")
@@ -119,7 +123,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         index = index_node(key._n, node.size) if is_array else _slice_index(key, node.size)
         if new.size not in (1, index.size):
             raise SizeError(f"{function}(): cannot assign {new.size} values to {index.size} elements.")
-        store(array, [scatter(node, new, index, _TRUE, _IDENTITY, _PERMUTE)])
+        store(array, [scatter(node, new, index, _TRUE, _IDENTITY, _AUTO)])
     except CORE_ERRORS as error:
         raise translate(error, function) from error
 

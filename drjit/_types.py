@@ -16,7 +16,7 @@ from drjit_core import TYPES, JitBackend, VarType
 if TYPE_CHECKING:
     from ._array import ArrayBase
 
-__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "UINT32", "UINT64", "Record", "install", "lookup",
+__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "UINT32", "UINT64", "Record", "install", "lookup",
            "reshape", "retype"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
