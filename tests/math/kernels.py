@@ -20,7 +20,7 @@ from llvmlite import binding as llvm
 
 __all__ = ["count", "kernel", "nodes_of"]
 
-LANES = 16
+LANES = int(__import__("os").environ.get("LANES", 16))
 SAMPLES = 1 << 16  # the size of the nodes; kernels run on any multiple of LANES
 
 llvm.initialize_native_target()

@@ -67,12 +67,12 @@ _FORMATS = {
 # --- exponentials ----------------------------------------------------------------------------------------------------
 
 
-def _round_quotient(x: Node, factor: float, f: _Format) -> tuple[Node, Node]:
-    """``x * factor`` rounded to an integer n, as a float, and as ``n + 2 * bias`` in the low bits of a word.
+def _round_quotient(x: Node, factor: float, f: _Format, bias: int) -> tuple[Node, Node]:
+    """``x * factor`` rounded to an integer n, as a float, and as ``n + bias`` in the low bits of a word.
 
     A number is added that is so large that its last place is 1; the sum then holds n in its low bits.
     """
-    magic = constant(x.type, 1.5 * 2.0 ** f.mantissa + 2 * f.bias)
+    magic = constant(x.type, 1.5 * 2.0 ** f.mantissa + bias)
     shifted = ops.fma(x, constant(x.type, factor), magic)
     return ops.sub(shifted, magic), bitcast(shifted, f.word)
 
@@ -94,7 +94,7 @@ def exp(a: Node) -> Node:
     """Exponential ``e**a`` as ``2**n * e**r`` with ``a = n * log(2) + r`` and ``|r| <= log(2)/2``."""
     f = _FORMATS[a.type]
     x = clamp(a, *f.exp_range)
-    n, biased = _round_quotient(x, f.log2_e[0], f)
+    n, biased = _round_quotient(x, f.log2_e[0], f, 2 * f.bias)
     r = x
     for part in f.log_2:
         r = ops.fma(n, constant(a.type, -part), r)
@@ -108,7 +108,7 @@ def exp2(a: Node) -> Node:
     """Exponential ``2**a`` as ``2**n * 2**r`` with ``|r| <= 1/2``; exact for integers."""
     f = _FORMATS[a.type]
     x = clamp(a, *f.exp2_range)
-    n, biased = _round_quotient(x, 1.0, f)
+    n, biased = _round_quotient(x, 1.0, f, 2 * f.bias)
     r = ops.sub(x, n)
     value = ops.fma(estrin(r, f.exp2), r, constant(a.type, 1))
     return _scale(value, biased, f)
@@ -294,13 +294,12 @@ def _power32(magnitude: Node, b: Node) -> Node:
     x = ops.sub(m, constant(FLOAT64, 1))
     logarithm = _infinite_ends(magnitude, ops.fma(x, estrin(x, _POWER_LOG2), e), FLOAT64)
     exponent = clamp(ops.mul(cast(b, FLOAT64), logarithm), -151.0, 129.0)
-    n, biased = _round_quotient(exponent, 1.0, f)
+    n, biased = _round_quotient(exponent, 1.0, f, f.bias)
     r = ops.sub(exponent, n)
     value = ops.fma(estrin(r, _POWER_EXP2), r, constant(FLOAT64, 1))
-    # far from the ends of double precision the exponent can be added to the bits
-    bits = ops.add(bitcast(value, f.word), ops.shl(biased, constant(f.word, f.mantissa)))
-    offset = constant(f.word, (-2 * f.bias << f.mantissa) & (1 << 64) - 1)
-    return cast(bitcast(ops.add(bits, offset), FLOAT64), FLOAT32)
+    # far from the ends of double precision one factor will do
+    scale = bitcast(ops.shl(biased, constant(f.word, f.mantissa)), FLOAT64)
+    return cast(ops.mul(value, scale), FLOAT32)
 
 
 def _sum(a: Node, b: Node) -> tuple[Node, Node]:
@@ -363,6 +362,6 @@ def _power64(magnitude: Node, b: Node) -> Node:
     rest = ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
     rest = ops.select(ops.lt(ops.abs(exponent), constant(FLOAT64, 2048)), rest, constant(FLOAT64, 0))
     exponent = clamp(exponent, *f.exp2_range)
-    n, biased = _round_quotient(exponent, 1.0, f)
+    n, biased = _round_quotient(exponent, 1.0, f, 2 * f.bias)
     r = ops.add(ops.sub(exponent, n), rest)
     return _scale(ops.fma(estrin(r, f.exp2), r, constant(FLOAT64, 1)), biased, f)

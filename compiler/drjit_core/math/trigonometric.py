@@ -69,8 +69,8 @@ class _Reduced(NamedTuple):
 def _reduce(a: Node) -> _Reduced:
     f, type_ = _FORMATS[a.type], a.type
     x = ops.abs(a)
-    # beyond the limit the angle is taken as 0; the product keeps NaN and makes NaN of infinity
-    x = ops.select(ops.lt(x, constant(type_, f.limit)), x, ops.mul(x, constant(type_, 0)))
+    # beyond the limit the angle is taken as 0; the difference keeps NaN and makes NaN of infinity
+    x = ops.select(ops.lt(x, constant(type_, f.limit)), x, ops.sub(x, x))
     magic = constant(type_, f.magic)
     shifted = ops.fma(x, constant(type_, f.two_over_pi), magic)
     n, r = ops.sub(shifted, magic), x
