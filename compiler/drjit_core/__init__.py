@@ -13,6 +13,7 @@ Running
 
 from __future__ import annotations
 
+from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, literal, undefined
@@ -21,3 +22,10 @@ from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce
 from .ops.table import ELEMENTWISE, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
                     VarState, VarType, is_float, is_integral, is_signed)
+from .runtime.backend import backend_report, has_backend, llvm_version
+from .runtime.cache import report as cache_report
+from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
+                           malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
+from .runtime.history import clear as kernel_history_clear
+from .runtime.history import kernel_history
+from .runtime.pool import thread_count

@@ -18,14 +18,15 @@ from weakref import ref
 from ..errors import UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, VALUE_NUMBERING, state
 from ..ops import semantics
-from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPS, REDUCE, SCATTER, Op
+from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
 from .node import SHAPE, Node, new_id
 from .numbering import numbered
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "ops", "reduce", "reduction_identity", "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
+           "scatter"]
 
 _new = object.__new__
 _find = numbered.get
@@ -199,7 +200,7 @@ UNARY: dict[int, UnaryTrace] = {op.kind: _make_unary(op) for op in ELEMENTWISE i
 BINARY: dict[int, BinaryTrace] = {op.kind: _make_binary(op) for op in ELEMENTWISE if op.arity == 2}
 TERNARY: dict[int, TernaryTrace] = {op.kind: _make_ternary(op) for op in ELEMENTWISE if op.arity == 3}
 #: Trace functions by the names of the rows.
-ops = _Operations(**{OPS[kind].name: function for table in (UNARY, BINARY, TERNARY) for kind, function in table.items()})
+ops = _Operations(**{OPS[kind].name: function for kind, function in (UNARY | BINARY | TERNARY).items()})
 
 
 # --- operations with structure ---------------------------------------------------------------------------------------
@@ -235,6 +236,7 @@ def bitcast(a: Node, type_: int) -> Node:
 
 def gather(source: Node, index: Node, mask: Node) -> Node:
     """``source[index]`` where the mask is set, else zero."""
+    _require_memory("gather", source)
     size = broadcast_size("gather", index, mask)
     if not size:
         return invalid(source.type)
@@ -248,10 +250,27 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
 
 def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
     """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set."""
+    if state.scope:
+        raise NotImplementedError("scatter(): writes inside a symbolic loop are not supported yet; "
+                                  "run the loop with mode='evaluated'")
     size = broadcast_size("scatter", value, index, mask)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
+    if target.kind == LITERAL:
+        target = opaque(target)
     return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+
+
+def _require_memory(operation: str, node: Node) -> None:
+    """Refuse to read by index, or to reduce, what exists only inside a loop that is being traced."""
+    if node.scope:
+        raise RuntimeError(f"{operation}(): the array is symbolic (it depends on a loop that is being traced), but the "
+                           "operation needs it in memory; compute it before the loop, or use mode='evaluated'")
+
+
+def opaque(a: Node) -> Node:
+    """The same values in memory of their own: what a literal becomes before it is written to."""
+    return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
 
 
 _IDEMPOTENT = (ReduceOp.Min.value, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value)
@@ -291,4 +310,7 @@ def reduce(a: Node, op: int) -> Node:
         if info.kind != "f":
             return literal(a.type, pow(int(a.payload), a.size, 1 << info.bits), 1, SHAPE)
         return literal(a.type, fold.power(a.payload, a.size), 1, SHAPE)
-    return append(REDUCE, a.type, 1, a, attr=op)
+    _require_memory("reduce", a)
+    node = append(REDUCE, a.type, 1, a, attr=op)
+    node.scope = 0  # computed before any loop that is being traced
+    return node

@@ -79,6 +79,7 @@ _ROWS: list[Op] = [
     _structural("gather", "Masked indirect read: source, index, mask.", 3, cost=30),
     _structural("scatter", "A new version of a target after a masked indirect write: target, value, index, mask.", 4),
     _structural("reduce", "Reduction of all elements to one.", 1),
+    _structural("opaque", "The same values, in memory of their own.", 1),
     _structural("cast", "Conversion to another type.", 1, cost=1),
     _structural("bitcast", "Reinterpretation of the bits as another type of the same size.", 1),
     _structural("loop", "A region that is repeated while its condition holds in some element."),
@@ -144,8 +145,8 @@ OPS: list[Op] = [row._replace(kind=kind) for kind, row in enumerate(_ROWS)]
 #: Kinds by name.
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 INVALID, LITERAL, UNDEFINED, EVALUATED, COUNTER, PHI = range(6)
-GATHER, SCATTER, REDUCE, CAST, BITCAST, LOOP, LOOP_RESULT = range(6, 13)
-FIRST_ELEMENTWISE = 13
+GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP, LOOP_RESULT = range(6, 14)
+FIRST_ELEMENTWISE = 14
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:]
 assert ELEMENTWISE[0].name == "neg" and OPS[LOOP_RESULT].name == "loop_result"

@@ -1,0 +1,1 @@
+"""The program of a kernel, shared by all emitters: floor 2."""

@@ -1,0 +1,216 @@
+"""The program of one kernel: its nodes in order, its key, and its parameters.
+
+``assemble`` walks the graph once and produces both what a launch needs (parameters, buffers) and the *key*, a flat
+tuple of ints and constants.  Only if the key is unknown does an emitter turn the program into text.
+
+The key is injective: it is a sequence of self-delimiting entries, one per node, in an order that emission follows too;
+each entry starts with a code that determines how many items follow.  Operands appear as positions.
+
+Parameter 0 is the width, 1 the address of the reduction's partial results; then come values of literals, addresses of
+inputs and of outputs, in the order in which they are met.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+from ..ir.node import BAKED, Node
+from ..ops.table import (
+    COUNTER,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    REDUCE,
+    SCATTER,
+    UNDEFINED,
+)
+from ..passes.schedule import Kernel
+from ..types import FLOAT16, TYPES
+
+__all__ = ["ALIGNED", "FIRST_PARAMETER", "Program", "SCALAR", "UNALIGNED", "assemble"]
+
+#: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
+SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
+FIRST_PARAMETER = 2
+#: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END = -1, -2, -3, -4, -5, -6
+_WIDE = 1 << 31
+
+
+class Program:
+    """A kernel, assembled: see the module's documentation."""
+
+    __slots__ = ("accesses", "inputs", "key", "order", "parameters", "pointers", "position", "reductions", "scatters",
+                 "slots", "stores", "wide", "width")
+
+    def __init__(self, width: int) -> None:
+        self.width = width
+        self.wide = width >= _WIDE  # lane indices need 64 bits
+        self.key: Any = [1 if width == 1 else 2 if not self.wide else 3]
+        self.order: list[Node] = []
+        self.position: dict[int, int] = {}  # node id -> place in order
+        self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
+        self.accesses: dict[int, int] = {}  # node id -> SCALAR, ALIGNED or UNALIGNED, for inputs
+        self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
+        self.parameters: list[int] = [width, 0]
+        self.inputs: list[Node] = []
+        self.stores: list[Node] = []
+        self.reductions: list[Node] = []
+        self.scatters: list[Node] = []
+
+    def pointer(self, node: Node) -> int:
+        """Parameter that holds the address of an array in memory."""
+        slot = self.pointers.get(node.id)
+        if slot is None:
+            slot = self.pointers[node.id] = len(self.parameters)
+            if node.kind == EVALUATED:
+                self.parameters.append(node.payload.address)
+                self.inputs.append(node)
+            else:
+                self.parameters.append(0)
+        return slot
+
+    def visit(self, root: Node) -> int:
+        """Append what a node needs and the node itself; returns its position."""
+        position = self.position
+        place = position.get(root.id)
+        if place is not None:
+            return place
+        stack: list[Node] = [root]
+        while stack:
+            node = stack[-1]
+            if node.id in position:
+                stack.pop()
+                continue
+            ready = True
+            if node.kind >= GATHER:
+                if node.kind == GATHER:
+                    operands: Any = (node.d2, node.d1)
+                elif node.kind == LOOP:
+                    operands = reversed(tuple(node.payload.inputs()))
+                else:
+                    operands = (node.d2, node.d1, node.d0)
+                for operand in operands:
+                    if operand is not None and operand.id not in position:
+                        stack.append(operand)
+                        ready = False
+            if ready:
+                stack.pop()
+                self.append(node)
+        return position[root.id]
+
+    def append(self, node: Node) -> None:
+        """Append a node whose operands are in place, extending key and parameters."""
+        position, key = self.position, self.key
+        position[node.id] = len(self.order)
+        self.order.append(node)
+        kind = node.kind
+        if kind >= FIRST_ELEMENTWISE:
+            if node.d1 is None:
+                key += (kind << 4 | node.type, position[node.d0.id])  # type: ignore[union-attr]
+            elif node.d2 is None:
+                key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id])  # type: ignore[union-attr]
+            else:
+                key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id],  # type: ignore[union-attr]
+                        position[node.d2.id])
+        elif kind == LITERAL:
+            self.append_literal(node)
+        elif kind == EVALUATED:
+            buffer = node.payload
+            access = SCALAR if node.size == 1 else ALIGNED if buffer.padded else UNALIGNED
+            key += (kind << 4 | node.type, access)
+            self.accesses[node.id] = access
+            self.slots[node.id] = len(self.parameters)
+            self.parameters.append(buffer.address)
+            self.inputs.append(node)
+        elif kind == GATHER:
+            source, index, mask = node.d0, node.d1, node.d2
+            assert source is not None and index is not None and mask is not None
+            key += (kind << 4 | node.type, self.pointer(source), source.size >= _WIDE, position[index.id],
+                    position[mask.id])
+        elif kind == LOOP:
+            self.append_loop(node)
+        elif kind == LOOP_RESULT:
+            assert node.d0 is not None
+            key += (kind << 4 | node.type, position[node.d0.id], node.attr)
+        elif kind == COUNTER or kind == UNDEFINED:
+            key.append(kind << 4 | node.type)
+        else:  # opaque, cast, bitcast
+            assert node.d0 is not None
+            key += (kind << 4 | node.type, position[node.d0.id])
+
+    def append_literal(self, node: Node) -> None:
+        """Key and parameter of a literal: part of the program if baked, else a parameter."""
+        value = node.payload
+        if node.attr == BAKED:
+            if node.type >= FLOAT16 and (value == 0 or value != value):
+                value = str(value)  # tells -0.0 from 0.0, and equals itself for NaN
+            self.key += (LITERAL << 4 | node.type, value)
+            return
+        self.key.append(node.type)  # kind 0: a parameter
+        self.slots[node.id] = len(self.parameters)
+        if node.type >= FLOAT16:
+            self.parameters.append(_float_bits(node.type, value))
+        else:
+            self.parameters.append(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+
+    def append_loop(self, node: Node) -> None:
+        """Key and order of a loop and its region."""
+        loop, position, key = node.payload, self.position, self.key
+        key += (LOOP_BEGIN, len(loop.phis))
+        key += [position[initial.id] for initial in loop.initial]
+        for phi in loop.phis:
+            position[phi.id] = len(self.order)
+            self.order.append(phi)
+            key += (phi.kind << 4 | phi.type, phi.size != 1)
+        for inner in loop.condition_order:
+            self.append(inner)
+        key += (LOOP_CONDITION, position[loop.condition.id])
+        for inner in loop.order:
+            self.append(inner)
+        key.append(LOOP_END)
+        key += [position[result.id] for result in loop.results]
+
+    def add_output(self, node: Node) -> None:
+        """Append one of the kernel's outputs and what it needs."""
+        key = self.key
+        if node.kind == REDUCE:
+            assert node.d0 is not None
+            place = self.visit(node.d0)
+            key += (REDUCTION, node.attr, place)
+            self.reductions.append(node)
+            self.slots[node.id] = len(self.parameters)
+        elif node.kind == SCATTER:
+            assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
+            places = [self.visit(operand) for operand in (node.d1, node.d2, node.d3)]
+            target = node.d0
+            if target.kind == SCATTER:  # an earlier write of this kernel to the same memory
+                self.pointers[node.id] = self.pointers[target.id]
+            else:
+                self.pointers[node.id] = self.pointer(target)
+            key += (WRITE, node.attr, node.payload, self.pointers[node.id], target.size >= _WIDE, *places)
+            self.scatters.append(node)
+            return
+        else:
+            place = self.visit(node)
+            key += (STORE, place)
+            self.stores.append(node)
+            self.slots[node.id] = len(self.parameters)
+        self.parameters.append(0)
+
+
+def _float_bits(type_: int, value: float) -> int:
+    return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
+
+
+def assemble(kernel: Kernel) -> Program:
+    """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
+    program = Program(kernel.width)
+    for node in kernel.outputs:
+        program.add_output(node)
+    program.key = tuple(program.key)
+    return program

@@ -1,0 +1,1 @@
+"""Control flow that is captured in the graph: floor 2."""

@@ -1,0 +1,89 @@
+"""Symbolic loops: the body is traced once and becomes a region of the graph.
+
+The caller provides flat state; structure, labels and evaluation modes are the array layer's work.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+from ..flags import OPTIMIZE_LOOPS, SYMBOLIC_SCOPE, state
+from ..ir.build import append, broadcast_size
+from ..ir.node import Node
+from ..ir.region import Loop
+from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
+from ..types import BOOL, TYPES
+
+__all__ = ["while_loop"]
+
+_scopes = itertools.count(1)
+
+
+@contextmanager
+def _region() -> Iterator[int]:
+    """Trace into a new region; yields its id."""
+    outer_scope, outer_flag = state.scope, state.flags & SYMBOLIC_SCOPE
+    state.scope = next(_scopes)
+    state.flags |= SYMBOLIC_SCOPE
+    state.refresh()
+    try:
+        yield state.scope
+    finally:
+        state.scope = outer_scope
+        state.flags = state.flags & ~SYMBOLIC_SCOPE | outer_flag
+        state.refresh()
+
+
+def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
+               body: Callable[[list[Node]], list[Node]], label: str | None = None) -> list[Node]:
+    """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
+
+    Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
+    turns out that the loop is wider than its initial values, or that some variables do not change and are better used
+    directly (``JitFlag.OptimizeLoops``).  What they trace must be free of side effects and of evaluation.
+    """
+    size = broadcast_size("while_loop", *initial)
+    constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
+    while True:
+        with _region() as region:
+            phis = {i: append(PHI, value.type, size, attr=i, payload=region, number=False)
+                    for i, value in enumerate(initial) if i not in constant}
+            variables = [phis.get(i, value) for i, value in enumerate(initial)]
+            test = condition(list(variables))
+            _check_condition(test)
+            results = list(body(list(variables)))
+        _check_results(initial, results)
+        needed = broadcast_size("while_loop", *initial, test, *results)
+        unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)
+        if needed != size:
+            size = needed
+        elif state.flags & OPTIMIZE_LOOPS and unchanged != constant:
+            constant = unchanged
+        else:
+            break
+    if test.kind == LITERAL and not test.payload:
+        return list(initial)
+    varying = [i for i in range(len(initial)) if i not in constant]
+    payload = Loop(region, tuple(initial[i] for i in varying), tuple(phis[i] for i in varying), test,
+                   tuple(results[i] for i in varying), label)
+    node = append(LOOP, BOOL, size, payload=payload, number=False)
+    outputs = list(initial)
+    for position, i in enumerate(varying):
+        outputs[i] = append(LOOP_RESULT, initial[i].type, size, node, attr=position)
+    return outputs
+
+
+def _check_condition(test: Node) -> None:
+    if test.type != BOOL:
+        raise TypeError(f"while_loop(): the condition must be a mask, found {TYPES[test.type].name}")
+
+
+def _check_results(initial: Sequence[Node], results: Sequence[Node]) -> None:
+    if len(results) != len(initial):
+        raise ValueError(f"while_loop(): the body returned {len(results)} variables, the loop has {len(initial)}")
+    for i, (before, after) in enumerate(zip(initial, results, strict=True)):
+        if before.type != after.type:
+            raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} to "
+                            f"{TYPES[after.type].name} in the loop's body")

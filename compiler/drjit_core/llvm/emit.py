@@ -1,0 +1,322 @@
+"""LLVM text of a kernel.
+
+A kernel is a function over a block of the iteration space::
+
+    void kernel(ptr parameters, i64 row_begin, i64 row_end, i64 begin, i64 end, i64 block, i32 worker)
+
+Flat arrays are one row; ``begin`` is a multiple of the packet width, ``end`` that or the width of the kernel.  Values
+that are the same in every element (*uniform*: literals, arrays of one element, and what is computed from them) are
+scalars, computed once in the entry block; everything else is a packet (``<16 x float>``) computed in the loop over
+packets.  A kernel of width 1 is nothing but an entry block.
+
+Memory of our own is padded to whole packets, so that plain loads and stores may run over the end; foreign memory is
+accessed under the mask of active lanes, and so is everything with an effect (reductions, scatters, gathers, loops).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..codegen.program import UNALIGNED, Program
+from ..ir.node import BAKED, Node
+from ..ops import llvm_text
+from ..ops.llvm_text import TypeText
+from ..ops.semantics import bits_of
+from ..ops.table import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    OPAQUE,
+    OPS,
+    UNDEFINED,
+    llvm_by_class,
+)
+from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
+from . import control, memory, reduction
+
+__all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
+
+#: Names of the functions in a kernel's module.
+KERNEL, COMBINE = "kernel", "combine"
+#: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
+_MAX_HELD_BROADCASTS = 12
+
+#: LLVM text by kind and type of the last operand.
+_TEXTS: list[Any] = [None] * (len(OPS) << 4)
+for _op in OPS[FIRST_ELEMENTWISE:]:
+    for _class, _function in llvm_by_class(_op).items():
+        for _info in TYPES:
+            if _info is not None and _info.kind == _class:
+                _TEXTS[_op.kind << 4 | _info.type] = _function
+
+
+def constant(type_: int, value: Any) -> str:
+    """Text of a scalar constant."""
+    info = TYPES[type_]
+    if type_ == FLOAT16:
+        return f"0xH{bits_of(value, info):04X}"
+    if type_ > FLOAT16:
+        return f"0x{bits_of(float(value), TYPES[FLOAT64]):016X}"
+    if info.kind == "b":
+        return "true" if value else "false"
+    return str(value)
+
+
+class Emitter:
+    """Builds the text of one kernel.  :mod:`memory`, :mod:`control` and :mod:`reduction` emit their nodes with it."""
+
+    def __init__(self, program: Program, lanes: int) -> None:
+        self.program = program
+        self.lanes = lanes
+        self.vectorized = program.width != 1
+        self.scalars = llvm_text.make_type_texts(0)
+        self.packets = llvm_text.make_type_texts(lanes)
+        self.entry: list[str] = []
+        self.body: list[str] = []
+        self.entry_block, self.body_block = "entry", "packet"
+        self.region = 0  # depth of nested loops: what is uniform there is not moved to the entry
+        self.names: dict[int, str] = {}  # position -> scalar or packet
+        self.uniform: dict[int, bool] = {}  # position -> whether the name is a scalar
+        self.broadcasts: dict[str, str] = {}  # scalar -> packet
+        self.active: str | None = None  # mask of the elements that take part, once something needs it
+        self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
+        self.prologue: list[str] = []  # loads of parameters: before everything else
+        self.loaded: set[str] = set()  # parameters and positions that have been emitted
+        self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
+        self.labels = 0
+
+    # --- names and operands ------------------------------------------------------------------------------------------
+
+    def types(self, uniform: bool) -> list[TypeText]:
+        """Texts of types for scalars or packets."""
+        return self.scalars if uniform else self.packets
+
+    def lines(self, uniform: bool) -> list[str]:
+        """Where the instructions of a value go."""
+        return self.entry if not self.vectorized or (uniform and not self.region) else self.body
+
+    def place(self, node: Node) -> int:
+        """Position of a node in the program."""
+        return self.program.position[node.id]
+
+    def is_uniform(self, node: Node) -> bool:
+        """Whether a node has been emitted as a scalar."""
+        return self.uniform[self.place(node)]
+
+    def value(self, node: Node, uniform: bool) -> str:
+        """Name of a node's value as a scalar, or as a packet (broadcasting a scalar)."""
+        place = self.place(node)
+        name = self.names[place]
+        if uniform or not self.uniform[place]:
+            return name
+        type_ = self.packets[node.type]
+        if not name.startswith("%"):
+            return type_.splat(name)
+        return self.broadcast(name, type_)
+
+    def broadcast(self, name: str, type_: TypeText) -> str:
+        """Packet with a scalar in every lane."""
+        held = self.broadcasts.get(name)
+        if held is not None:
+            return held
+        hold = len(self.broadcasts) < _MAX_HELD_BROADCASTS and not self.region
+        if hold:
+            self.broadcasts[name] = packet = f"{name}_all"
+            out = self.entry
+        else:
+            self.labels += 1
+            packet, out = f"{name}_all{self.labels}", self.body
+        scalar = self.scalars[type_.info.type]
+        out.append(f"{packet}_0 = insertelement {type_} poison, {scalar} {name}, i32 0")
+        out.append(f"{packet} = shufflevector {type_} {packet}_0, {type_} poison, <{self.lanes} x i32> zeroinitializer")
+        return packet
+
+    def define(self, node: Node, name: str, uniform: bool) -> None:
+        """Record the value of a node."""
+        place = self.place(node)
+        self.names[place] = name
+        self.uniform[place] = uniform
+
+    def parameter(self, slot: int, type_: str) -> str:
+        """Load a parameter at the start of the kernel."""
+        name = f"%p{slot}"
+        if name not in self.loaded:
+            self.loaded.add(name)
+            self.prologue.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {slot}")
+            self.prologue.append(f"{name} = load {type_}, ptr {name}_at, align 8")
+        return name
+
+    def active_mask(self, uniform: bool) -> str:
+        """Mask of the elements that take part: all, fewer in the last packet, fewer yet inside a loop."""
+        if uniform or not self.vectorized:
+            return self.scalar_active
+        if self.active is None:
+            element = "i64" if self.program.wide else "i32"
+            width = self.parameter(0, "i64")
+            type_ = self.packets[UINT64 if self.program.wide else UINT32]
+            if not self.program.wide:
+                self.prologue.append("%width32 = trunc i64 %p0 to i32")
+                width = "%width32"
+            limit = self.broadcast(width, type_)
+            lane = self.lane()
+            assert self.region == 0
+            self.body.append(f"%active = icmp ult <{self.lanes} x {element}> {lane}, {limit}")
+            self.active = "%active"
+        return self.active
+
+    def lane(self) -> str:
+        """Packet of the elements' positions."""
+        if "%lane" not in self.loaded:
+            self.loaded.add("%lane")
+            element = "i64" if self.program.wide else "i32"
+            type_ = f"<{self.lanes} x {element}>"
+            if not self.program.wide:
+                self.body.append("%index32 = trunc i64 %index to i32")
+            name = "%index" if self.program.wide else "%index32"
+            steps = ", ".join(f"{element} {i}" for i in range(self.lanes))
+            self.body.append(f"%lane_0 = insertelement {type_} poison, {element} {name}, i32 0")
+            self.body.append(f"%lane_1 = shufflevector {type_} %lane_0, {type_} poison, "
+                             f"<{self.lanes} x i32> zeroinitializer")
+            self.body.append(f"%lane = add {type_} %lane_1, <{steps}>")
+        return "%lane"
+
+    def label(self, uniform: bool) -> str:
+        """The block that instructions are being added to (for phi instructions)."""
+        return self.entry_block if self.lines(uniform) is self.entry else self.body_block
+
+    def open_block(self, label: str, uniform: bool) -> None:
+        """Start a block."""
+        out = self.lines(uniform)
+        out.append(f"{label}:")
+        if out is self.entry:
+            self.entry_block = label
+        else:
+            self.body_block = label
+
+    # --- nodes -------------------------------------------------------------------------------------------------------
+
+    def node(self, node: Node) -> None:
+        """Emit one node, unless a region has done so already."""
+        place = self.place(node)
+        if place in self.names:
+            return
+        kind = node.kind
+        if kind >= FIRST_ELEMENTWISE:
+            self.elementwise(node, place)
+        elif kind == LITERAL:
+            if node.attr == BAKED:
+                self.define(node, constant(node.type, node.payload), True)
+            else:
+                self.define(node, self.load_literal(node), True)
+        elif kind == EVALUATED:
+            memory.load(self, node)
+        elif kind == COUNTER:
+            self.counter(node)
+        elif kind == UNDEFINED:
+            self.define(node, constant(node.type, 0), True)
+        elif kind == GATHER:
+            memory.gather(self, node)
+        elif kind == LOOP:
+            control.loop(self, node)
+        elif kind == LOOP_RESULT:
+            assert node.d0 is not None
+            phi = node.d0.payload.phis[node.attr]
+            self.define(node, self.names[self.place(phi)], self.is_uniform(phi))
+        elif kind == OPAQUE:
+            assert node.d0 is not None
+            self.define(node, self.names[self.place(node.d0)], self.is_uniform(node.d0))
+        elif kind == CAST or kind == BITCAST:
+            self.conversion(node, place)
+        else:
+            raise AssertionError(f"{node!r} has no text of its own")
+
+    def elementwise(self, node: Node, place: int) -> None:
+        """Emit a row of the table."""
+        operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
+        uniform = all(self.is_uniform(d) for d in operands)
+        names = [self.value(d, uniform) for d in operands]
+        last = operands[-1].type
+        name = f"%v{place}"
+        self.lines(uniform).append(_TEXTS[node.kind << 4 | last](name, *names, self.types(uniform)[last]))
+        self.define(node, name, uniform)
+
+    def conversion(self, node: Node, place: int) -> None:
+        """Emit a cast or a reinterpretation."""
+        source = node.d0
+        assert source is not None
+        uniform = self.is_uniform(source)
+        types = self.types(uniform)
+        function = llvm_text.cast if node.kind == CAST else llvm_text.bitcast
+        name = f"%v{place}"
+        self.lines(uniform).append(function(name, self.value(source, uniform), types[source.type], types[node.type]))
+        self.define(node, name, uniform)
+
+    def load_literal(self, node: Node) -> str:
+        """Load a literal that is a parameter."""
+        info = TYPES[node.type]
+        if info.kind != "b":
+            return self.parameter(self.program.slots[node.id], info.llvm)
+        byte = self.parameter(self.program.slots[node.id], "i8")
+        self.prologue.append(f"{byte}_b = icmp ne i8 {byte}, 0")
+        return f"{byte}_b"
+
+    def counter(self, node: Node) -> None:
+        """Emit the position of the element."""
+        if not self.vectorized:
+            self.define(node, "0", True)
+            return
+        name, place = self.lane(), self.place(node)
+        if (node.type == UINT64) != self.program.wide:
+            instruction = "zext" if node.type == UINT64 else "trunc"
+            source = self.packets[UINT32 if node.type == UINT64 else UINT64]
+            self.body.append(f"%v{place} = {instruction} {source} {name} to {self.packets[node.type]}")
+            name = f"%v{place}"
+        self.define(node, name, False)
+
+    # --- the whole ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> str:
+        """The text of the module."""
+        program = self.program
+        program_outputs = bool(program.scatters or program.reductions)
+        if self.vectorized and (program_outputs or any(
+                n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+            self.active_mask(False)
+        for node in program.order:
+            self.node(node)
+        for node in program.stores:
+            memory.store(self, node)
+        for node in program.scatters:
+            memory.scatter(self, node)
+        accumulators = [reduction.accumulate(self, number, node) for number, node in enumerate(program.reductions)]
+        lines = [f"define void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
+                 "i64 %block, i32 %worker) #0 {", "entry:"]
+        lines += self.prologue + self.entry
+        if self.vectorized:
+            lines += ["br label %packet", "packet:",
+                      f"%index = phi i64 [ %begin, %{self.entry_block} ], [ %index_next, %{self.body_block} ]"]
+            lines += [accumulator.phi(self.entry_block, self.body_block) for accumulator in accumulators]
+            lines += self.body
+            lines += [f"%index_next = add i64 %index, {self.lanes}", "%more = icmp ult i64 %index_next, %end",
+                      "br i1 %more, label %packet, label %done", "done:"]
+        for accumulator in accumulators:
+            lines += accumulator.finish(self)
+        lines += ["ret void", "}"]
+        if accumulators:
+            lines += reduction.combine(self, accumulators)
+        lines += self.helpers.values()
+        lines.append('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
+                     '"min-legal-vector-width"="512" }')
+        return "\n".join(lines) + "\n"
+
+
+def emit(program: Program, lanes: int) -> str:
+    """LLVM text of a kernel for packets of the given width."""
+    return Emitter(program, lanes).run()
+

@@ -1,0 +1,115 @@
+"""Compilation of LLVM text to native code: the one module that imports llvmlite.
+
+LLVM can kill the process, so that what reaches it is text of our own or object code whose checksum was verified.
+Kernels live in an LLJIT under unique library names and are unloaded when their :class:`NativeCode` dies.  llvmlite and
+LLVM are loaded at the first compilation, not at import.
+"""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import Any
+
+from ..errors import CompilationError
+
+__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "version"]
+
+_serial = itertools.count()
+_lock = threading.RLock()
+
+
+class NativeCode:
+    """Functions of one module in executable memory, by name; unloaded with this object."""
+
+    __slots__ = ("_tracker", "addresses", "size")
+
+    def __init__(self, tracker: Any, addresses: dict[str, int], size: int) -> None:
+        self._tracker = tracker
+        self.addresses = addresses
+        self.size = size
+
+
+@cache
+def _binding() -> Any:
+    import llvmlite.binding as binding
+
+    binding.initialize_native_target()
+    binding.initialize_native_asmprinter()
+    return binding
+
+
+@cache
+def host_cpu() -> tuple[str, str]:
+    """Name and feature string of the host's processor."""
+    binding = _binding()
+    return binding.get_host_cpu_name(), binding.get_host_cpu_features().flatten()
+
+
+@cache
+def version() -> tuple[int, int, int]:
+    """Version of LLVM."""
+    return tuple(_binding().llvm_version_info)
+
+
+@cache
+def lanes() -> int:
+    """Elements of a packet: 16 with AVX-512, 8 with AVX, else 4."""
+    features = set(host_cpu()[1].split(","))
+    if "+avx512f" in features and "+avx512vl" in features and "+avx512bw" in features and "+avx512dq" in features:
+        return 16
+    return 8 if "+avx" in features else 4
+
+
+@cache
+def _machine(level: int) -> Any:
+    binding = _binding()
+    cpu, features = host_cpu()
+    target = binding.Target.from_default_triple()
+    return target.create_target_machine(cpu=cpu, features=features, opt=level, reloc="pic", codemodel="small")
+
+
+@cache
+def _jit() -> Any:
+    return _binding().create_lljit_compiler(_machine(2), use_jit_link=False)
+
+
+def _parse(text: str) -> Any:
+    binding = _binding()
+    try:
+        module = binding.parse_assembly(text)
+        module.verify()
+    except RuntimeError as error:
+        numbered = "\n".join(f"{number:5d}  {line}" for number, line in enumerate(text.splitlines(), 1))
+        raise CompilationError(f"LLVM refused a kernel of ours: {error}\n{numbered}") from error
+    return module
+
+
+def compile_text(text: str, level: int = 2) -> bytes:
+    """Object code of a module given as text."""
+    with _lock:
+        code: bytes = _machine(level).emit_object(_parse(text))
+        return code
+
+
+def assembly(text: str, level: int = 2) -> str:
+    """Assembly of a module given as text, for people to read."""
+    with _lock:
+        result: str = _machine(level).emit_assembly(_parse(text))
+        return result
+
+
+def link(code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None) -> NativeCode:
+    """Load object code that :func:`compile_text` has made; ``imports`` are addresses of external symbols."""
+    with _lock:
+        builder = _binding().JITLibraryBuilder()
+        builder.add_object_img(code)
+        names = list(exports)
+        for name in names:
+            builder.export_symbol(name)
+        for name, address in (imports or {}).items():
+            builder.import_symbol(name, address)
+        tracker = builder.link(_jit(), f"kernel{next(_serial)}")
+        return NativeCode(tracker, {name: tracker[name] for name in names}, len(code))

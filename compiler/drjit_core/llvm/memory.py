@@ -1,0 +1,219 @@
+"""LLVM text of loads, stores, gathers and scatters."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..codegen.program import ALIGNED, SCALAR, UNALIGNED
+from ..ir.node import Node
+from ..ops.llvm_text import TypeText
+from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
+
+if TYPE_CHECKING:
+    from .emit import Emitter
+
+__all__ = ["gather", "load", "scatter", "store"]
+
+_WIDE = 1 << 31
+
+
+def stored_type(emitter: Emitter, type_: int, uniform: bool) -> TypeText:
+    """Text of a value's type in memory: masks take a byte."""
+    return emitter.types(uniform)[UINT8 if type_ == BOOL else type_]
+
+
+def _alignment(emitter: Emitter, type_: int, access: int) -> int:
+    size = TYPES[type_].size
+    return size if access != ALIGNED else min(64, emitter.lanes * size)
+
+
+def load(emitter: Emitter, node: Node) -> None:
+    """Read an evaluated array: one element in the entry block, or a packet."""
+    program, place = emitter.program, emitter.place(node)
+    access = program.accesses[node.id]
+    base = emitter.parameter(program.slots[node.id], "ptr")
+    uniform = access == SCALAR
+    type_ = stored_type(emitter, node.type, uniform)
+    name = f"%v{place}"
+    value = f"{name}_m" if node.type == BOOL else name
+    align = _alignment(emitter, node.type, access)
+    if uniform:
+        out = emitter.entry
+        out.append(f"{value} = load {type_}, ptr {base}, align {align}")
+    else:
+        out = emitter.body
+        out.append(f"{name}_at = getelementptr inbounds {type_.info.llvm}, ptr {base}, i64 %index")
+        if access == UNALIGNED:
+            out.append(f"{value} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
+                       f"{type_.mask} %active, {type_} zeroinitializer)")
+        else:
+            out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
+    if node.type == BOOL:
+        out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
+    emitter.define(node, name, uniform)
+
+
+def store(emitter: Emitter, node: Node) -> None:
+    """Write a value to the kernel's output for it."""
+    place = emitter.place(node)
+    slot = emitter.program.slots[node.id]
+    base = emitter.parameter(slot, "ptr")
+    uniform = not emitter.vectorized
+    value = emitter.value(node, uniform)
+    out = emitter.lines(uniform)
+    type_ = stored_type(emitter, node.type, uniform)
+    if node.type == BOOL:
+        out.append(f"%o{place}_m = zext {type_.mask} {value} to {type_}")
+        value = f"%o{place}_m"
+    align = _alignment(emitter, node.type, SCALAR if uniform else ALIGNED)
+    address = base
+    if not uniform:
+        address = f"%o{place}_at"
+        out.append(f"{address} = getelementptr inbounds {type_.info.llvm}, ptr {base}, i64 %index")
+    out.append(f"store {type_} {value}, ptr {address}, align {align}")
+
+
+def _extended_index(emitter: Emitter, name: str, index: Node, uniform: bool, wide: bool) -> tuple[str, str]:
+    """Type and name of an index as the address computation needs it.
+
+    The computation sign-extends 32-bit indices, which is right, and much faster than to extend them explicitly, as long
+    as the array has fewer than 2^31 elements.
+    """
+    value = emitter.value(index, uniform)
+    types = emitter.types(uniform)
+    if index.type == UINT32 and (wide or uniform):
+        emitter.lines(uniform).append(f"{name}_i = zext {types[UINT32]} {value} to {types[UINT64]}")
+        return types[UINT64], f"{name}_i"
+    assert index.type in (UINT32, UINT64, INT32, INT64)
+    return types[index.type], value
+
+
+def _mask(emitter: Emitter, name: str, mask: Node, uniform: bool) -> str:
+    """A mask, restricted to the elements that take part."""
+    active = emitter.active_mask(uniform)
+    value = emitter.value(mask, uniform)
+    if value in ("true", "splat (i1 true)"):
+        return active if active != "true" or uniform else value
+    if active == "true":
+        return value
+    emitter.lines(uniform).append(f"{name}_k = and {emitter.types(uniform)[BOOL]} {value}, {active}")
+    return f"{name}_k"
+
+
+def gather(emitter: Emitter, node: Node) -> None:
+    """Masked indirect read; lanes that are masked out yield zero and touch no memory."""
+    source, index, mask = node.d0, node.d1, node.d2
+    assert source is not None and index is not None and mask is not None
+    uniform = emitter.is_uniform(index) and emitter.is_uniform(mask)
+    base = emitter.parameter(emitter.program.pointers[source.id], "ptr")
+    name = f"%v{emitter.place(node)}"
+    type_ = stored_type(emitter, node.type, uniform)
+    index_type, position = _extended_index(emitter, name, index, uniform, source.size >= _WIDE)
+    out = emitter.lines(uniform)
+    value = f"{name}_m" if node.type == BOOL else name
+    zero = "zeroinitializer"
+    if uniform:
+        zero = "0.0" if node.type >= FLOAT16 else "0"
+        condition = _mask(emitter, name, mask, True)
+        # without a branch: a lane that is masked out reads the parameters instead of the array
+        out.append(f"{name}_e = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
+        out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
+        out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
+    else:
+        condition = _mask(emitter, name, mask, False)
+        pointers = type_.of("ptr")
+        out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
+                   f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
+    if node.type == BOOL:
+        out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
+    emitter.define(node, name, uniform)
+
+
+# --- scatters --------------------------------------------------------------------------------------------------------
+
+
+def scatter(emitter: Emitter, node: Node) -> None:
+    """Masked indirect write, plain or reducing.
+
+    Plain writes of one packet happen in the order of its lanes; between packets there is none.
+    """
+    target, value, index, mask = node.d0, node.d1, node.d2, node.d3
+    assert target is not None and value is not None and index is not None and mask is not None
+    uniform = not emitter.vectorized
+    base = emitter.parameter(emitter.program.pointers[node.id], "ptr")
+    name = f"%s{emitter.program.scatters.index(node)}"
+    type_ = stored_type(emitter, node.type, uniform)
+    index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
+    condition = _mask(emitter, name, mask, uniform)
+    data = emitter.value(value, uniform)
+    out = emitter.lines(uniform)
+    if node.type == BOOL:
+        out.append(f"{name}_m = zext {type_.mask} {data} to {type_}")
+        data = f"{name}_m"
+    if node.attr == ReduceOp.Identity.value and not uniform:
+        out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
+                   f"{type_.of('ptr')} {name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
+        return
+    helper = _scatter_helper(emitter, node.attr, type_, index_type, uniform)
+    out.append(f"call void @{helper}(ptr {base}, {type_} {data}, {index_type} {position}, {type_.mask} {condition})")
+
+
+def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str, uniform: bool) -> str:
+    """Name of a function that updates memory lane by lane, added to the module if it is not there yet."""
+    wide = "64" if "i64" in index_type else "32"
+    name = f"scatter_{ReduceOp(op).name.lower()}_{type_.info.name}_{wide}{'_one' if uniform else ''}"
+    if name in emitter.helpers:
+        return name
+    element = type_.info.llvm
+    if uniform:
+        text = [f"define internal void @{name}(ptr %base, {type_} %value, {index_type} %index, i1 %mask) #0 {{",
+                "br i1 %mask, label %update, label %done", "update:",
+                f"%at = getelementptr {element}, ptr %base, {index_type} %index", *_update(op, type_, "update"),
+                "br label %done", "done:", "ret void", "}"]
+    else:
+        lanes = emitter.lanes
+        text = [f"define internal void @{name}(ptr %base, {type_} %values, {index_type} %indices, {type_.mask} %mask) "
+                "#0 {",
+                "entry:", f"%bits = bitcast {type_.mask} %mask to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
+                "br i1 %any, label %lane, label %done", "lane:",
+                f"%rest = phi i{lanes} [ %bits, %entry ], [ %next, %again ]",
+                f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %rest, i1 true)",
+                f"%value = extractelement {type_} %values, i{lanes} %number",
+                f"%index = extractelement {index_type} %indices, i{lanes} %number",
+                f"%at = getelementptr {element}, ptr %base, i{wide} %index", *_update(op, type_, "lane"),
+                "br label %again", "again:",
+                f"%less = sub i{lanes} %rest, 1", f"%next = and i{lanes} %rest, %less",
+                f"%more = icmp ne i{lanes} %next, 0", "br i1 %more, label %lane, label %done", "done:", "ret void", "}"]
+    emitter.helpers[name] = "\n".join(text)
+    return name
+
+
+def _update(op: int, type_: TypeText, block: str) -> list[str]:
+    """Atomic update of the element at ``%at`` by ``%value``; a product needs a loop of compare-and-exchange.
+
+    ``block`` is the label of the block that the text becomes part of.
+    """
+    info = type_.info
+    element, align = info.llvm, info.size
+    name = ReduceOp(op).name
+    if op == ReduceOp.Identity.value:
+        return [f"store {element} %value, ptr %at, align {align}"]
+    if op == ReduceOp.Mul.value:
+        bits = f"i{info.bits}"
+        multiply = "fmul" if info.kind == "f" else "mul"
+        return [f"%start = load atomic {bits}, ptr %at monotonic, align {align}", "br label %attempt", "attempt:",
+                f"%old = phi {bits} [ %start, %{block} ], [ %found, %attempt ]",
+                f"%old_value = bitcast {bits} %old to {element}",
+                f"%new_value = {multiply} {element} %old_value, %value",
+                f"%new = bitcast {element} %new_value to {bits}",
+                f"%pair = cmpxchg ptr %at, {bits} %old, {bits} %new monotonic monotonic, align {align}",
+                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0",
+                f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
+                "br i1 %success, label %written, label %attempt", "written:"]
+    kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
+             "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),
+             "Max": {"f": "fmax", "i": "max"}.get(info.kind, "umax")}
+    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} %value monotonic, align {align}"]

@@ -1,0 +1,1 @@
+"""Passes over the graph before code generation: planning kernels: floor 2."""

@@ -1,0 +1,301 @@
+"""From the nodes that are wanted to a list of kernels.
+
+A kernel is a (stage, width): all that can run together.  The stage of a node is the number of barriers on its longest
+path: results of reductions and scatters exist only when their kernel has ended, and a gather needs its source in
+memory.  Work proceeds in three steps.
+
+1. :func:`_separate_targets` gives every pending scatter a target of its own: one that somebody else holds is copied
+   first (copy-on-write, expressed as an ``OPAQUE`` node that a kernel stores).
+2. Stages are computed bottom-up over the graph.
+3. Top-down from the last stage, each kernel claims what it computes.  A value from an earlier stage is recomputed if
+   that is cheaper than writing and reading it, else it becomes a store of the kernel that computes it first.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+
+from ..ir.build import append
+from ..ir.node import Node
+from ..ir.region import operands
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPAQUE, OPS, REDUCE, SCATTER, UNDEFINED
+from ..types import ReduceOp
+
+__all__ = ["Kernel", "plan", "width_of"]
+
+#: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
+#: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
+RECOMPUTE_LIMIT = 20
+
+
+class Kernel:
+    """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
+
+    __slots__ = ("outputs", "stage", "width")
+
+    def __init__(self, stage: int, width: int) -> None:
+        self.stage = stage
+        self.width = width
+        self.outputs: list[Node] = []
+
+
+def width_of(node: Node) -> int:
+    """Number of elements over which a kernel iterates to produce a node."""
+    if node.kind == REDUCE:
+        assert node.d0 is not None
+        return node.d0.size
+    if node.kind == SCATTER:
+        assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+        return max(node.d1.size, node.d2.size, node.d3.size)
+    return node.size
+
+
+def plan(roots: list[Node]) -> list[Kernel]:
+    """Kernels that produce the roots, in the order in which they must run."""
+    order = _post_order(roots)
+    if any(node.kind == SCATTER for node in order) and _separate_targets(order, roots):
+        order = _post_order(roots)
+    stages = _stages(order)
+    del order
+    return _Planner(stages).run(roots)
+
+
+def _post_order(roots: Iterable[Node]) -> list[Node]:
+    """Unevaluated nodes that the roots need, operands first."""
+    order: list[Node] = []
+    seen: set[int] = set()
+    stack: list[Node | None] = []
+    for root in roots:
+        if root.id in seen:
+            continue
+        stack.append(root)
+        while stack:
+            node = stack.pop()
+            if node is None:  # the operands of the node below are done
+                node = stack.pop()
+                assert node is not None
+                order.append(node)
+                continue
+            if node.id in seen:
+                continue
+            seen.add(node.id)
+            if node.kind <= UNDEFINED or node.kind == EVALUATED:
+                continue
+            stack.append(node)
+            stack.append(None)
+            if node.kind == LOOP:
+                stack.extend(operands(node))
+                continue
+            for operand in (node.d3, node.d2, node.d1, node.d0):
+                if operand is not None and operand.kind > UNDEFINED and operand.kind != EVALUATED:
+                    stack.append(operand)
+    return order
+
+
+# --- copy-on-write ---------------------------------------------------------------------------------------------------
+
+
+def _measure_unheld() -> int:
+    """What ``sys.getrefcount`` says in :func:`_separate_targets` of an object that one slot holds."""
+    class Holder:
+        __slots__ = ("d0",)
+    holder = Holder()
+    holder.d0 = object()  # type: ignore[attr-defined]
+    target = holder.d0  # type: ignore[attr-defined]
+    return sys.getrefcount(target)
+
+
+_UNHELD = _measure_unheld()
+#: Free-threaded builds do not count exactly: there every target is copied.
+_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
+    """Give each scatter a target that nobody else holds; returns whether the graph has changed.
+
+    Besides the scatter, ``order`` and ``roots`` may hold the target, which is known and subtracted.
+    """
+    in_order = {node.id for node in order}
+    in_roots: dict[int, int] = {}
+    for root in roots:
+        in_roots[root.id] = in_roots.get(root.id, 0) + 1
+    root = order[0]  # the loop variable above must not count as a holder
+    changed = False
+    for scatter in order:
+        if scatter.kind != SCATTER:
+            continue
+        target = scatter.d0
+        assert target is not None
+        known = (target.id in in_order) + in_roots.get(target.id, 0) + (target is root)
+        if target.kind == LITERAL or not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
+                target.kind == EVALUATED and target.payload.read_only):
+            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
+            changed = True
+    return changed
+
+
+# --- stages ----------------------------------------------------------------------------------------------------------
+
+
+def _in_memory(node: Node) -> bool:
+    """Whether a node's result exists only when the kernel that computes it has ended."""
+    return node.kind == REDUCE or node.kind == SCATTER
+
+
+def _merges(scatter: Node, previous: Node) -> bool:
+    """Whether two successive writes to one target may share a kernel (see the rules of the engine in DESIGN)."""
+    width = width_of(scatter)
+    if width != width_of(previous):
+        return False
+    if width == 1:
+        return True
+    if scatter.attr != previous.attr:
+        return False
+    return scatter.attr != ReduceOp.Identity.value or (scatter.d2 is previous.d2 and scatter.d3 is previous.d3)
+
+
+def _stages(order: list[Node]) -> dict[int, int]:
+    """Stage by node id, for unevaluated nodes."""
+    stages: dict[int, int] = {}
+    for node in order:
+        stage = 0
+        kind = node.kind
+        if kind == SCATTER:
+            target = node.d0
+            assert target is not None
+            if target.id in stages:
+                stage = stages[target.id] + (0 if target.kind == SCATTER and _merges(node, target) else 1)
+            used: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+        elif kind == GATHER:
+            assert node.d0 is not None
+            if node.d0.id in stages:
+                stage = stages[node.d0.id] + 1
+            used = (node.d1, node.d2)
+        elif kind == LOOP:
+            used = node.payload.inputs()
+            stage = max((stages[source.id] + 1 for source in node.payload.sources if source.id in stages), default=0)
+        else:
+            used = (node.d0, node.d1, node.d2, node.d3)
+        for operand in used:
+            if operand is not None and operand.id in stages:
+                needed = stages[operand.id]
+                if _in_memory(operand) or (operand.kind == LOOP_RESULT and operand.size == 1 and width_of(node) > 1):
+                    needed += 1
+                if needed > stage:
+                    stage = needed
+        stages[node.id] = stage
+    return stages
+
+
+# --- claiming --------------------------------------------------------------------------------------------------------
+
+
+class _Planner:
+    """Assigns outputs to kernels, from the last stage to the first."""
+
+    def __init__(self, stages: dict[int, int]) -> None:
+        self.stages = stages
+        self.kernels: dict[tuple[int, int], Kernel] = {}
+        self.stored: set[int] = set()
+
+    def run(self, roots: list[Node]) -> list[Kernel]:
+        for root in roots:
+            if root.id in self.stages:
+                self.store(root)
+        done: set[tuple[int, int]] = set()
+        while True:
+            pending = [key for key in self.kernels if key not in done]
+            if not pending:
+                break
+            key = max(pending)
+            done.add(key)
+            self.claim(self.kernels[key])
+        for kernel in self.kernels.values():  # program order of the writes, whatever order they were found in
+            kernel.outputs.sort(key=_id)
+        return [self.kernels[key] for key in sorted(self.kernels)]
+
+    def store(self, node: Node) -> None:
+        """Make a node an output of the kernel of its stage and width."""
+        if node.id in self.stored:
+            return
+        self.stored.add(node.id)
+        key = (self.stages[node.id], width_of(node))
+        kernel = self.kernels.get(key)
+        if kernel is None:
+            kernel = self.kernels[key] = Kernel(*key)
+        kernel.outputs.append(node)
+
+    def claim(self, kernel: Kernel) -> None:
+        """Walk what a kernel computes, storing what must come from earlier kernels.
+
+        An output of the kernel may itself be found to need another store in it, so the list can grow meanwhile.
+        """
+        seen: set[int] = set()
+        position = 0
+        while position < len(kernel.outputs):
+            stack = [kernel.outputs[position]]
+            position += 1
+            while stack:
+                node = stack.pop()
+                if node.id in seen:
+                    continue
+                seen.add(node.id)
+                if node.kind == GATHER or node.kind == SCATTER:
+                    memory = node.d0
+                    assert memory is not None
+                    if memory.id in self.stages:
+                        self.store(memory)
+                    register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+                elif node.kind == LOOP:
+                    for source in node.payload.sources:
+                        if source.id in self.stages:
+                            self.store(source)
+                    register = node.payload.inputs()
+                else:
+                    register = (node.d0, node.d1, node.d2, node.d3)
+                for operand in register:
+                    if operand is not None and operand.id in self.stages and not self.from_memory(operand, kernel):
+                        stack.append(operand)
+
+    def from_memory(self, node: Node, kernel: Kernel) -> bool:
+        """Whether a kernel reads an operand from memory (which is then stored) instead of computing it."""
+        if _in_memory(node):
+            self.store(node)
+            return True
+        if self.stages[node.id] == kernel.stage and (node.size == kernel.width or node.size == 1):
+            return False
+        if node.id in self.stored or self.is_dear(node):
+            self.store(node)
+            return True
+        return False
+
+    def is_dear(self, node: Node) -> bool:
+        """Whether computing a node again costs more than writing and reading it."""
+        cost = 0
+        seen: set[int] = set()
+        stack = [node]
+        while stack:
+            current = stack.pop()
+            if current.id in seen:
+                continue
+            seen.add(current.id)
+            kind = current.kind
+            if kind == LOOP or kind == LOOP_RESULT or kind == OPAQUE:
+                return True
+            if current.size > 1 or kind == GATHER:
+                cost += OPS[kind].cost
+                if cost > RECOMPUTE_LIMIT:
+                    return True
+            if _in_memory(current):
+                continue
+            if kind == GATHER:
+                assert current.d1 is not None and current.d2 is not None
+                stack += (current.d1, current.d2)
+            else:
+                stack.extend(operands(current))
+        return False
+
+
+def _id(node: Node) -> int:
+    return node.id

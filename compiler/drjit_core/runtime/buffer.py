@@ -1,0 +1,52 @@
+"""Buffers: who owns the memory of an evaluated array.
+
+A buffer is not a node: several nodes can stand for one buffer in the course of time (each write makes a new version),
+but at any time at most one version of it can be written to.  ``read_only`` marks memory that others own (a shared
+import), which is copied before any write; ``padded`` says that whole packets may run over the end.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from . import malloc
+
+__all__ = ["Buffer", "allocate", "share"]
+
+
+class Buffer:
+    """Memory of an array: allocated here, or borrowed from an owner that it keeps alive."""
+
+    __slots__ = ("__weakref__", "_block", "_owner", "address", "nbytes", "padded", "read_only")
+
+    def __init__(self, address: int, nbytes: int, block: malloc.Block | None, owner: Any) -> None:
+        self.address = address
+        self.nbytes = nbytes
+        self.padded = block is not None
+        self.read_only = block is None
+        self._block = block
+        self._owner = owner
+
+    def __del__(self, release: Any = malloc.release) -> None:
+        block = self._block
+        if block is not None:
+            release(block)
+
+
+def allocate(nbytes: int) -> Buffer:
+    """A buffer of our own with undefined contents."""
+    block = malloc.allocate(nbytes)
+    return Buffer(block.address, nbytes, block, None)
+
+
+def share(address: int, nbytes: int, owner: Any) -> Buffer:
+    """A buffer over memory that ``owner`` keeps alive."""
+    return Buffer(address, nbytes, None, owner)
+
+
+def copy(source: Buffer) -> Buffer:
+    """A buffer of our own with the contents of another."""
+    result = allocate(source.nbytes)
+    ctypes.memmove(result.address, source.address, source.nbytes)
+    return result

@@ -1,0 +1,331 @@
+"""Evaluation: from nodes to launches.
+
+This is the one module that touches planning, the kernel cache, the allocator and the queue.  One lock serialises
+evaluation between threads; what has been scheduled is a property of the thread.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import struct
+import sys
+import threading
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from ..codegen.program import Program, assemble
+from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
+from ..ir import build, numbering, trace
+from ..ir.node import Node
+from ..ir.verify import verify
+from ..llvm import reduction
+from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
+from ..passes.schedule import Kernel, plan
+from ..types import BOOL, TYPES, VarState
+from . import buffer as buffers
+from . import cache, history, malloc, pool
+
+__all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
+           "schedule", "state_of", "sync", "write_element"]
+
+#: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
+_VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
+_lock = threading.RLock()
+_log = logging.getLogger("drjit")
+
+
+class _Scheduled(threading.local):
+    """Nodes that the next evaluation of this thread includes, if they are still alive by then."""
+
+    def __init__(self) -> None:
+        self.nodes: list[weakref.ref[Node]] = []
+
+
+_scheduled = _Scheduled()
+
+
+def schedule(nodes: Iterable[Node]) -> bool:
+    """Include nodes in the next evaluation; returns whether any of them needs one."""
+    any_ = False
+    for node in nodes:
+        if node.kind > UNDEFINED and node.kind != EVALUATED:
+            _require_concrete(node, "schedule")
+            _scheduled.nodes.append(weakref.ref(node))
+            any_ = True
+    return any_
+
+
+def evaluate(nodes: Iterable[Node] = ()) -> bool:
+    """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
+    schedule(nodes)
+    if not _scheduled.nodes:
+        return False
+    with _lock:
+        references, _scheduled.nodes = _scheduled.nodes, []
+        roots: list[Node] = []
+        seen: set[int] = set()
+        for reference in references:
+            node = reference()
+            if node is not None and node.kind != EVALUATED and node.id not in seen:
+                seen.add(node.id)
+                roots.append(node)
+        node = None
+        if not roots:
+            return False
+        numbering.sweep_if_large()
+        with _outside_of_loops():
+            if _VERIFY:
+                verify(roots)
+            kernels = plan(roots)
+            if _log.isEnabledFor(logging.INFO):
+                _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
+            for kernel in kernels:
+                _launch(kernel)
+    return True
+
+
+@contextmanager
+def _outside_of_loops() -> Iterator[None]:
+    """What evaluation itself traces (copies) belongs to no loop that is being traced."""
+    scope = state.scope
+    if not scope:
+        yield
+        return
+    state.scope = 0
+    state.refresh()
+    try:
+        yield
+    finally:
+        state.scope = scope
+        state.refresh()
+
+
+def _launch(kernel: Kernel) -> None:
+    """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
+    flags = state.flags
+    start = time.perf_counter_ns()
+    for node in kernel.outputs:
+        if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
+            target: Any = node.d0
+            target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
+    program = assemble(kernel)
+    compiled, hit = cache.lookup(program)
+    outputs = _allocate_outputs(program)
+    parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
+    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.operations, (program, outputs))
+    elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
+    if flags & PRINT_IR:
+        sys.stdout.write(compiled.text)
+    if _log.isEnabledFor(logging.INFO):
+        _log_launch(program, compiled, hit, elapsed)
+    pool.submit(launch, bool(flags & KERNEL_HISTORY))
+    if flags & LAUNCH_BLOCKING:
+        pool.wait()
+    if flags & KERNEL_HISTORY:
+        history.record(program, compiled, hit, launch, elapsed)
+    for node, buffer in outputs:
+        node.become_evaluated(buffer)
+    for node in program.scatters:
+        node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+
+
+def _allocate_outputs(program: Program) -> list[tuple[Node, buffers.Buffer]]:
+    """Allocate what a kernel stores, and enter the addresses among its parameters."""
+    outputs = []
+    parameters, slots = program.parameters, program.slots
+    for node in program.stores:
+        buffer = buffers.allocate(node.size * TYPES[node.type].size)
+        parameters[slots[node.id]] = buffer.address
+        outputs.append((node, buffer))
+    if program.reductions:
+        stride = reduction.partial_stride(len(program.reductions))
+        partials = buffers.allocate(stride * pool.blocks_of(program.width))
+        parameters[1] = partials.address
+        for node in program.reductions:
+            buffer = buffers.allocate(TYPES[node.type].size)
+            parameters[slots[node.id]] = buffer.address
+            outputs.append((node, buffer))
+        outputs.append((_Scratch(), partials))  # type: ignore[arg-type]
+    return outputs
+
+
+class _Scratch:
+    """Stands for the node of memory that only the kernel itself needs."""
+
+    def become_evaluated(self, buffer: buffers.Buffer) -> None:
+        """Nothing refers to it."""
+
+
+def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, elapsed: float) -> None:
+    _log.info("  -> launching %s (n=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16], program.width,
+              len(program.inputs), len(program.stores) + len(program.reductions) + len(program.scatters),
+              compiled.operations, elapsed * 1e3)
+    if hit:
+        _log.info("     cache hit.")
+    else:
+        _log.info("     cache miss, build: %.4g ms, %i bytes.", compiled.build_time, compiled.native.size)
+
+
+# --- host access -----------------------------------------------------------------------------------------------------
+
+
+def _require_concrete(node: Node, function: str) -> None:
+    if node.scope:
+        raise RuntimeError(f"{function}(): this array is symbolic (it depends on a loop that is being traced), and "
+                           "cannot be evaluated; its value exists only while the loop runs")
+
+
+def sync() -> None:
+    """Wait until everything that was launched has finished."""
+    if state.flags & FORBID_SYNCHRONIZATION:
+        raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
+                           "waits here for the device; evaluate later, or clear the flag")
+    pool.wait()
+
+
+def in_memory(node: Node) -> Node:
+    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
+    if node.kind == EVALUATED:
+        return node
+    _require_concrete(node, "eval")
+    if node.kind == UNDEFINED:
+        node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
+        return node
+    if node.kind == LITERAL:
+        node = trace.opaque(node)
+    evaluate((node,))
+    return node
+
+
+def opaque(node: Node) -> Node:
+    """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
+    return node if node.kind == INVALID else in_memory(node)
+
+
+_C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
+    "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+
+
+def read_element(node: Node, index: int) -> Any:
+    """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
+    if node.kind == LITERAL:
+        return node.payload
+    node = in_memory(node)
+    sync()
+    info = TYPES[node.type]
+    value = _C_TYPES[info.code].from_address(node.payload.address + index * info.size).value
+    if info.code == "?":
+        return value != 0
+    if info.code == "e":
+        return struct.unpack("<e", struct.pack("<H", value))[0]
+    return value
+
+
+class _Holder:
+    __slots__ = ("node",)
+
+
+def _references(node: Any) -> int:
+    return sys.getrefcount(node)
+
+
+def _measure_held_once() -> int:
+    holder = _Holder()
+    holder.node = object()  # type: ignore[attr-defined]
+    return _references(holder.node)  # type: ignore[attr-defined]
+
+
+_HELD_ONCE = _measure_held_once()
+
+
+def write_element(node: Node, index: int, value: Any) -> Node:
+    """The version of an array after one element has been set; in place if only the caller's array holds it.
+
+    Call it as ``array.slot = write_element(array.slot, …)``: any further holder of the node makes it copy.
+    """
+    held_once = sys.getrefcount(node) <= _HELD_ONCE and getattr(sys, "_is_gil_enabled", lambda: True)()
+    if node.kind != EVALUATED:
+        evaluated = in_memory(node)
+        held_once = held_once or node.kind == LITERAL  # a literal's opaque copy is nobody's
+    else:
+        evaluated = node
+    sync()
+    info = TYPES[node.type]
+    data = evaluated.payload
+    if not held_once or data.read_only:
+        data = buffers.copy(data)
+        evaluated = build.evaluated(node.type, node.size, data)
+    location = _C_TYPES[info.code].from_address(data.address + index * info.size)
+    if info.code == "e":
+        value = int.from_bytes(struct.pack("<e", value), "little")
+    location.value = int(value) if info.type == BOOL else value
+    return evaluated
+
+
+def import_copy(type_: int, data: Any) -> Node:
+    """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size."""
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise ValueError("import_copy(): the buffer must be C-contiguous")
+    nbytes, itemsize = view.nbytes, TYPES[type_].size
+    if nbytes % itemsize:
+        raise ValueError(f"import_copy(): {nbytes} bytes are no multiple of the {itemsize} of a {TYPES[type_].name}")
+    if nbytes == 0:
+        return build.invalid(type_)
+    buffer = buffers.allocate(nbytes)
+    memoryview((ctypes.c_char * nbytes).from_address(buffer.address)).cast("B")[:] = view.cast("B")
+    return build.evaluated(type_, nbytes // itemsize, buffer)
+
+
+def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
+    """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write."""
+    itemsize = TYPES[type_].size
+    if address % itemsize:
+        raise ValueError(f"import_shared(): the address {address:#x} is not aligned to the {itemsize} bytes of a "
+                         f"{TYPES[type_].name}")
+    if size == 0:
+        return build.invalid(type_)
+    return build.evaluated(type_, size, buffers.share(address, size * itemsize, owner))
+
+
+def host_view(node: Node) -> tuple[Node, int, buffers.Buffer]:
+    """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive.
+
+    Later writes to the array in place are visible through the address.
+    """
+    node = in_memory(node)
+    sync()
+    return node, node.payload.address, node.payload
+
+
+def state_of(node: Node) -> VarState:
+    """Evaluation state of a node."""
+    kind = node.kind
+    if kind == EVALUATED:
+        return VarState.Evaluated
+    if kind == LITERAL:
+        return VarState.Literal
+    if kind == INVALID:
+        return VarState.Invalid
+    if node.scope:
+        return VarState.Symbolic
+    if kind == SCATTER:
+        return VarState.Dirty
+    return VarState.Undefined if kind == UNDEFINED else VarState.Unevaluated
+
+
+def flush_kernel_cache() -> None:
+    """Forget all kernels in memory."""
+    with _lock:
+        pool.wait()
+        cache.flush()
+
+
+flush_malloc_cache = malloc.flush
+malloc_statistics = malloc.statistics

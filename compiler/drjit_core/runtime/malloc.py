@@ -1,0 +1,147 @@
+"""The allocator: blocks of host memory, kept and used again by size class.
+
+Fresh pages are 50-100 times slower at first touch than the memory itself, so that blocks go back to a cache, not to the
+system.  Blocks are aligned to cache lines, and padded so that a packet may run over the end of an array; large ones
+ask for huge pages.
+
+``release`` is called by finalisers, which may run anywhere: it only appends to a queue.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import threading
+from collections import deque
+
+__all__ = ["Block", "allocate", "flush", "release", "statistics"]
+
+#: Bytes beyond the end of an array that a kernel may touch: one packet of the widest type.
+PADDING = 128
+_ALIGNMENT = 64
+_LARGE = 1 << 20
+_HUGE_PAGE = 1 << 21
+
+_malloc = ctypes.pythonapi.PyMem_RawMalloc
+_malloc.restype, _malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
+_free = ctypes.pythonapi.PyMem_RawFree
+_free.restype, _free.argtypes = None, [ctypes.c_void_p]
+
+
+class Block:
+    """A piece of memory with its size class; ``base`` is what the system gave."""
+
+    __slots__ = ("address", "base", "capacity")
+
+    def __init__(self, address: int, capacity: int, base: int | mmap.mmap) -> None:
+        self.address = address
+        self.capacity = capacity
+        self.base = base
+
+
+_free_blocks: dict[int, list[Block]] = {}
+_released: deque[Block] = deque()
+_lock = threading.Lock()
+_in_use = _peak = _cached = _allocations = 0
+
+
+def size_class(nbytes: int) -> int:
+    """Capacity for a request: a power of two or one of three steps between two of them."""
+    nbytes = max(nbytes + PADDING, 256)
+    step = 1 << max(nbytes.bit_length() - 3, 6)
+    return (nbytes + step - 1) & -step
+
+
+def allocate(nbytes: int) -> Block:
+    """A block for ``nbytes`` and the padding behind them; its contents are undefined."""
+    global _in_use, _peak, _cached, _allocations
+    capacity = size_class(nbytes)
+    with _lock:
+        _collect()
+        blocks = _free_blocks.get(capacity)
+        if blocks:
+            block = blocks.pop()
+            _cached -= capacity
+        else:
+            _allocations += 1
+            block = _from_system(capacity)
+        _in_use += capacity
+        _peak = max(_peak, _in_use)
+    return block
+
+
+def release(block: Block) -> None:
+    """Give a block back; safe in finalisers, which may interrupt anything."""
+    _released.append(block)
+
+
+def _collect() -> None:
+    """Move released blocks to the cache."""
+    global _in_use, _cached
+    while _released:
+        block = _released.popleft()
+        _free_blocks.setdefault(block.capacity, []).append(block)
+        _in_use -= block.capacity
+        _cached += block.capacity
+
+
+def _from_system(capacity: int) -> Block:
+    try:
+        return _request(capacity)
+    except MemoryError:
+        _flush_locked()
+    try:
+        return _request(capacity)
+    except MemoryError:
+        raise MemoryError(f"cannot allocate {capacity} bytes of host memory ({_in_use} bytes are in use by arrays; the "
+                          "cache of free blocks has been flushed)") from None
+
+
+def _request(capacity: int) -> Block:
+    if capacity < _LARGE:
+        base = _malloc(capacity + _ALIGNMENT)
+        if not base:
+            raise MemoryError
+        return Block((base + _ALIGNMENT - 1) & -_ALIGNMENT, capacity, base)
+    try:
+        region = mmap.mmap(-1, capacity + _HUGE_PAGE)
+    except (OSError, OverflowError, ValueError) as error:
+        raise MemoryError from error
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        region.madvise(mmap.MADV_HUGEPAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(region))
+    return Block((start + _HUGE_PAGE - 1) & -_HUGE_PAGE, capacity, region)
+
+
+def _flush_locked() -> None:
+    global _cached
+    _collect()
+    for blocks in _free_blocks.values():
+        for block in blocks:
+            if isinstance(block.base, int):
+                _free(block.base)
+            else:
+                block.base.close()
+    _free_blocks.clear()
+    _cached = 0
+
+
+def flush() -> None:
+    """Return all cached blocks to the system."""
+    with _lock:
+        _flush_locked()
+
+
+def statistics() -> dict[str, int]:
+    """Bytes in use by arrays, their peak, bytes cached, and how often the system was asked for memory."""
+    with _lock:
+        _collect()
+        return {"in_use": _in_use, "peak": _peak, "cached": _cached, "allocations": _allocations}
+
+
+def reset_peak() -> None:
+    """Start a new measurement of the peak."""
+    global _peak
+    with _lock:
+        _collect()
+        _peak = _in_use
