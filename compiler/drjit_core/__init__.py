@@ -20,6 +20,7 @@ from .ir.build import broadcast_size, counter, invalid, literal, undefined
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .log import log_level, set_log_level
+from .math import cos, exp, exp2, floordiv, log, log2, mod, power, rcp, rsqrt, sin, sincos, tan
 from .ops.table import ELEMENTWISE, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
                     VarState, VarType, is_float, is_integral, is_signed)
