@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from llvmlite import binding as llvm
+
 from drjit_core.ir.build import evaluated
 from drjit_core.ir.node import Node
 from drjit_core.ops import llvm_text
 from drjit_core.ops.table import BITCAST, CAST, EVALUATED, LITERAL, OPS, llvm_by_class
 from drjit_core.types import BOOL, TYPES
-from llvmlite import binding as llvm
 
 __all__ = ["count", "kernel", "nodes_of"]
 

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from ..errors import UnsupportedType
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
-from ..types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, TYPES, UINT32, UINT64, is_float, is_integral
-from .polynomial import clamp, constant, elementary, estrin, horner
+from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
+from .polynomial import clamp, constant, elementary, estrin
 
 __all__ = ["exp", "exp2", "log", "log2", "power"]
 

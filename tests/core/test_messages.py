@@ -11,8 +11,8 @@ import sys
 import pytest
 
 from drjit_core import flags
-from drjit_core import log as log_module
-from drjit_core.log import INFO_SYM, LEVELS, TRACE, log_level, logger, set_log_level
+from drjit_core import messages as log_module
+from drjit_core.messages import INFO_SYM, LEVELS, TRACE, log_level, logger, set_log_level
 from drjit_core.types import LogLevel
 
 
@@ -31,7 +31,7 @@ def interpret(program: str) -> subprocess.CompletedProcess[str]:
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     """The same, with the module imported."""
-    return interpret("import logging\nfrom drjit_core.log import *\nfrom drjit_core.types import LogLevel\n" + program)
+    return interpret("import logging\nfrom drjit_core.messages import *\nfrom drjit_core.types import LogLevel\n" + program)
 
 
 def test_default_is_warn():
@@ -107,7 +107,7 @@ def test_an_application_that_configured_logging_gets_the_messages_alone(name):
 
 def test_a_level_that_the_application_chose_before_import_stays():
     assert interpret("import logging; logging.getLogger('drjit').setLevel('INFO')\n"
-                     "from drjit_core.log import *\nprint(log_level().name)").stdout == "Info\n"
+                     "from drjit_core.messages import *\nprint(log_level().name)").stdout == "Info\n"
 
 
 def test_loading_the_module_again_adds_no_handler():
