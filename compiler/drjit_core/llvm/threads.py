@@ -5,9 +5,9 @@ One in-order queue.  Launch ``n`` (1, 2, 3 …) lies in slot ``n % SLOTS`` of a 
 late worker that still looks at a recycled slot fails on the generation.  Whoever finishes the last block combines the
 partial results and publishes ``completed``, a monotonic count that is at once the fence of buffers and the futex word.
 
-Memory of the pool, in 64-bit words: word 0 ``submitted``, 8 ``completed``, 16 sleepers on the former, 24 sleepers on the
-latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``; from word 64 on, slots of 16 words: ticket,
-kernel, combine, parameters, width, blocks, block size, blocks not finished, times.
+Memory of the pool, in 64-bit words: word 0 ``submitted``, 8 ``completed``, 16 sleepers on the former, 24 sleepers on
+the latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``; from word 64 on, slots of 16 words:
+ticket, kernel, combine, parameters, width, blocks, block size, blocks not finished, times.
 """
 
 from __future__ import annotations

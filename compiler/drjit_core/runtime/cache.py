@@ -8,8 +8,8 @@ import zlib
 from typing import Any
 
 from ..codegen.program import Program
-from ..ops.table import LOOP, OPS
 from ..llvm import emit, jit
+from ..ops.table import LOOP, OPS
 from . import disk
 from .pool import Functions
 

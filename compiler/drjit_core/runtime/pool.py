@@ -22,7 +22,7 @@ import threading
 from collections import deque
 from typing import Any
 
-from ..llvm import jit, threads
+from ..llvm import threads
 from . import disk
 
 __all__ = ["Functions", "Launch", "blocks_of", "set_thread_count", "submit", "thread_count", "wait"]
@@ -121,7 +121,8 @@ class _Pool:
                 thread = ctypes.c_ulong()
                 failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
                 if failed:
-                    _log.warning("cannot start thread %i of %i (error %i): going on with fewer", index + 1, workers, failed)
+                    _log.warning("cannot start thread %i of %i (error %i): going on with fewer", index + 1, workers,
+                                 failed)
                     break
                 self.arguments.append(argument)
                 self.workers.append(thread.value)
