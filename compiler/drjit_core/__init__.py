@@ -19,7 +19,7 @@ from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, literal, undefined
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
-from .log import log_level, set_log_level
+from .messages import log_level, set_log_level
 from .math import cos, exp, exp2, floordiv, log, log2, mod, power, rcp, rsqrt, sin, sincos, tan
 from .ops.table import ELEMENTWISE, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,

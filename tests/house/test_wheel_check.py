@@ -43,7 +43,7 @@ def test_a_good_wheel(tmp_path):
     ({"without": ["drjit_core/py.typed"]}, "missing: drjit_core/py.typed"),
     ({"without": ["drjit_core/ops/table.py"]}, "missing: drjit_core/ops/table.py"),
     ({"without": ["drjit_python-0.1.0.dist-info/licenses/LICENSE"]}, "missing: LICENSE"),
-    ({"extra": ["tests/core/test_log.py"]}, "does not belong there: tests/core/test_log.py"),
+    ({"extra": ["tests/core/test_messages.py"]}, "does not belong there: tests/core/test_messages.py"),
     ({"extra": ["drjit_core/_fast.so"]}, "does not belong there: drjit_core/_fast.so"),
     ({"wheel": WHEEL.replace("true", "false")}, "not pure Python"),
     ({"metadata": METADATA + "Requires-Dist: scipy\n"}, "runtime dependencies ['llvmlite', 'numpy', 'scipy']"),

@@ -18,8 +18,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ir.trace import bitcast, cast, ops
-from ..types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
+from ..ir.trace import bitcast, ops
+from ..types import FLOAT32, FLOAT64, UINT32, UINT64
 from .polynomial import constant, elementary, horner
 
 __all__ = ["cos", "sin", "sincos", "tan"]

@@ -1,4 +1,4 @@
-"""The kernel cache: from the key of a program to native code, in memory and, through :mod:`.disk`, across processes."""
+"""The kernel cache: from the key of a program to native code; :mod:`.disk` carries it across processes."""
 
 from __future__ import annotations
 

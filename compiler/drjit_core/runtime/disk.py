@@ -4,8 +4,8 @@ The directory holds native code, so that it is the user's alone: created with mo
 if it, or a file in it, belongs to somebody else or can be written by others.  Files are written atomically and carry a
 checksum, which is verified before LLVM sees a byte; whatever is wrong with a file, it is a miss, never an error.
 
-``DRJIT_CACHE_DIR`` sets the location (empty: no cache on disk), ``DRJIT_CACHE_SIZE`` the limit in bytes (default 1
-GiB); beyond it the files that were not used for longest are removed.
+``DRJIT_CACHE_DIR`` sets the location (empty: no cache on disk), ``DRJIT_CACHE_SIZE`` the limit in bytes (default
+1 GiB); beyond it the files that were not used for longest are removed.
 """
 
 from __future__ import annotations

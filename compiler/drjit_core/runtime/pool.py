@@ -19,6 +19,7 @@ import platform
 import signal
 import sys
 import threading
+import time
 from collections import deque
 from typing import Any
 
@@ -121,8 +122,7 @@ class _Pool:
                 thread = ctypes.c_ulong()
                 failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
                 if failed:
-                    _log.warning("cannot start thread %i of %i (error %i): going on with fewer", index + 1, workers,
-                                 failed)
+                    _log.warning("cannot start thread %i of %i (error %i)", index + 1, workers, failed)
                     break
                 self.arguments.append(argument)
                 self.workers.append(thread.value)
@@ -261,8 +261,6 @@ def _run(launch: Launch, hold_lock: bool) -> None:
 
 
 def _nanoseconds() -> int:
-    import time
-
     return time.monotonic_ns()
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import io
 import logging
 import os
@@ -12,7 +11,8 @@ import sys
 import pytest
 
 from drjit_core import flags
-from drjit_core.log import INFO_SYM, LEVELS, TRACE, log_level, logger, set_log_level
+from drjit_core import messages as log_module
+from drjit_core.messages import INFO_SYM, LEVELS, TRACE, log_level, logger, set_log_level
 from drjit_core.types import LogLevel
 
 
@@ -31,7 +31,8 @@ def interpret(program: str) -> subprocess.CompletedProcess[str]:
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     """The same, with the module imported."""
-    return interpret("import logging\nfrom drjit_core.log import *\nfrom drjit_core.types import LogLevel\n" + program)
+    return interpret("import logging\nfrom drjit_core.messages import *\n"
+                     "from drjit_core.types import LogLevel\n" + program)
 
 
 def test_default_is_warn():
@@ -107,12 +108,12 @@ def test_an_application_that_configured_logging_gets_the_messages_alone(name):
 
 def test_a_level_that_the_application_chose_before_import_stays():
     assert interpret("import logging; logging.getLogger('drjit').setLevel('INFO')\n"
-                     "from drjit_core.log import *\nprint(log_level().name)").stdout == "Info\n"
+                     "from drjit_core.messages import *\nprint(log_level().name)").stdout == "Info\n"
 
 
 def test_loading_the_module_again_adds_no_handler():
     before = list(logger.handlers)
-    importlib.import_module("drjit_core.log")._install()  # the facade has a function of that name
+    log_module._install()
     assert logger.handlers == before
 
 
