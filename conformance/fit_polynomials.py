@@ -1,10 +1,10 @@
 """Fit the polynomials of ``drjit_core.math`` and print them with their errors.
 
-Each polynomial is the minimax approximation of the part of a function that its expansion does not give exactly, found by
-the Remez exchange algorithm (E. Remez, 1934; as in J.-M. Muller, *Elementary Functions*, 3rd ed., section 3.5) at 60
-digits.  The weight makes the error relative to the *whole* function.  Coefficients are rounded to the precision they are
-used in, and the error of the rounded polynomial, evaluated exactly, is what is printed: it leaves out the rounding errors
-of the kernel, which ``conformance/accuracy.py`` measures.
+Each polynomial is the minimax approximation of the part of a function that its expansion does not give exactly, found
+by the Remez exchange algorithm (E. Remez, 1934; as in J.-M. Muller, *Elementary Functions*, 3rd ed., section 3.5) at
+60 digits.  The weight makes the error relative to the *whole* function.  Coefficients are rounded to the precision they
+are used in, and the error of the rounded polynomial, evaluated exactly, is what is printed: it leaves out the rounding
+errors of the kernel, which ``conformance/accuracy.py`` measures.
 
     python conformance/fit_polynomials.py [name ...]
 """
@@ -135,7 +135,8 @@ _OCTANT = (mp.mpf("1e-12"), (mp.pi / 4 * mp.mpf("1.0001")) ** 2)
 
 
 def _exp(degree: int, dtype: type[np.floating]) -> Fit:
-    return Fit(lambda r: (mp.exp(r) - 1 - r) / r ** 2, lambda r: r ** 2 / mp.exp(r), -_HALF_LOG2, _HALF_LOG2, degree, dtype)
+    return Fit(lambda r: (mp.exp(r) - 1 - r) / r ** 2, lambda r: r ** 2 / mp.exp(r), -_HALF_LOG2, _HALF_LOG2, degree,
+               dtype)
 
 
 def _exp2(degree: int, dtype: type[np.floating]) -> Fit:
@@ -164,7 +165,8 @@ FITS: dict[str, Fit] = {
     "log float32": Fit(_log1p_tail, lambda f: f ** 3 / mp.log1p(f), *_MANTISSA, 7, np.float32),
     "log float64": Fit(_atanh_tail, lambda z: mp.sqrt(z) ** 3 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
     "power log2 float32": _log2(12, np.float64),
-    "power log float64": Fit(_atanh_tail2, lambda z: mp.sqrt(z) ** 5 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
+    "power log float64": Fit(_atanh_tail2, lambda z: mp.sqrt(z) ** 5 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6,
+                             np.float64),
     "sin float32": _sin(2, np.float32),
     "sin float64": _sin(5, np.float64),
     "cos float32": _cos(2, np.float32),

@@ -89,13 +89,15 @@ def _module(roots: Sequence[Node], leaves: Sequence[Node]) -> str:
         if root.type == BOOL:
             lines.append(f"%m{i} = zext {text} {value} to <{LANES} x i8>")
             text, value = _texts[4], f"%m{i}"
-        lines += [f"%q{i} = getelementptr {text.info.llvm}, ptr %out{i}, i64 %i", f"store {text} {value}, ptr %q{i}, align 1"]
+        lines += [f"%q{i} = getelementptr {text.info.llvm}, ptr %out{i}, i64 %i",
+                  f"store {text} {value}, ptr %q{i}, align 1"]
     parameters = ", ".join([f"ptr noalias %in{i}" for i in range(len(leaves))] +
                            [f"ptr noalias %out{i}" for i in range(len(roots))] + ["i64 %n"])
     body = "\n".join(lines)
     return "\n".join([f"define void @kernel({parameters}) {{", "entry:", "br label %loop", "loop:",
                       "%i = phi i64 [0, %entry], [%next, %loop]", body, f"%next = add i64 %i, {LANES}",
-                      "%more = icmp ult i64 %next, %n", "br i1 %more, label %loop, label %done", "done:", "ret void", "}"])
+                      "%more = icmp ult i64 %next, %n", "br i1 %more, label %loop, label %done",
+                      "done:", "ret void", "}"])
 
 
 def _compile(text: str) -> tuple[Any, int]:

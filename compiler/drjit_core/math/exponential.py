@@ -152,8 +152,8 @@ def _normalise(a: Node, f: _Format) -> tuple[Node, Node, int]:
 def _log_of_mantissa(m: Node, f: _Format, carry: Node | None) -> Node:
     """``log(m) + carry`` where the carry is tiny.
 
-    Single precision: ``f - f**2/2 + f**3 P(f)`` with ``f = m - 1``.  Double precision, where P would have 20 terms: with
-    ``s = f / (2 + f)`` it is ``2 atanh(s) = 2 s + s R(s**2)``, and with ``2 s = f - s f`` that is
+    Single precision: ``f - f**2/2 + f**3 P(f)`` with ``f = m - 1``.  Double precision, where P would have 20 terms:
+    with ``s = f / (2 + f)`` it is ``2 atanh(s) = 2 s + s R(s**2)``, and with ``2 s = f - s f`` that is
     ``f - (f**2/2 - s (f**2/2 + R))``, in which only ``f``, which is exact, is large (the formula of FDLIBM's e_log.c).
     """
     x = ops.sub(m, constant(m.type, 1))
@@ -284,7 +284,7 @@ def _infinite_ends(magnitude: Node, logarithm: Node, type_: int) -> Node:
     """The logarithm with its values at zero and infinity."""
     infinity = constant(magnitude.type, math.inf)
     value = ops.select(ops.lt(magnitude, infinity), logarithm, cast(magnitude, type_))
-    return ops.select(ops.eq(magnitude, constant(magnitude.type, 0)), constant(type_, -math.inf), value)  # type: ignore
+    return ops.select(ops.eq(magnitude, constant(magnitude.type, 0)), constant(type_, -math.inf), value)  # type: ignore[no-any-return]
 
 
 def _power32(magnitude: Node, b: Node) -> Node:
