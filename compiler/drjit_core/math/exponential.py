@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from ..errors import UnsupportedType
-from ..ir.node import Node
+from ..ir.build import literal
+from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, estrin, horner
@@ -260,8 +261,7 @@ def _integer_power(a: Node, n: int) -> Node:
     elif abs(n) > _LARGEST_MULTIPLIED:
         return power(a, constant(a.type, n))
     if n == 0:
-        one = constant(a.type, 1)
-        return ops.select(ops.eq(a, a), one, one) if a.size != 1 else one
+        return literal(a.type, 1, a.size, BAKED)
     return _multiplied(a, n) if n > 0 else ops.div(constant(a.type, 1), _multiplied(a, -n))
 
 
