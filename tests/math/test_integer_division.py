@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import DTYPES, compute, to_node
 
 from drjit_core import BAKED, KIND, SHAPE, TYPES, JitFlag, evaluate, kernel_history, literal, math, scoped_set_flag
 from drjit_core.ops.semantics import integer_divide, integer_modulo
 from drjit_core.types import INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64
+from tests.math.kernels import DTYPES, compute, to_node
 
 TYPES_TESTED = (INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64)
 NAMES = {"ids": lambda type_: str(DTYPES[type_])}
@@ -42,7 +42,8 @@ def test_every_pair_of_bytes(type_: int) -> None:
 def test_every_dividend_of_16_bits(type_: int) -> None:
     info = TYPES[type_]
     values = np.arange(info.minimum, info.maximum + 1).astype(DTYPES[type_])
-    divisors = {int(info.minimum), int(info.maximum), int(info.maximum) - 1, 1, 2, 3, 5, 7, 10, 127, 128, 255, 641, 32767}
+    low, high = int(info.minimum), int(info.maximum)
+    divisors = {low, high, high - 1, 1, 2, 3, 5, 7, 10, 127, 128, 255, 641, 32767}
     if info.kind == "i":
         divisors |= {-d for d in divisors if d > 0}
     for d in divisors:
@@ -54,12 +55,13 @@ def test_every_dividend_of_16_bits(type_: int) -> None:
 
 def _interesting(type_: int, count: int) -> np.ndarray[Any, Any]:
     info, rng = TYPES[type_], np.random.default_rng(4)
-    edges = {int(info.minimum), int(info.minimum) + 1, int(info.maximum), int(info.maximum) - 1, 0, 1, 2, 3, 5, 7, 10, 641}
+    low, high = int(info.minimum), int(info.maximum)
+    edges = {low, low + 1, high, high - 1, 0, 1, 2, 3, 5, 7, 10, 641}
     edges |= {(1 << k) + o for k in range(info.bits) for o in (-1, 0, 1)}
     if info.kind == "i":
         edges |= {-e for e in edges}
     kept = [e for e in edges if info.minimum <= e <= info.maximum]
-    random = rng.integers(int(info.minimum), int(info.maximum), count, DTYPES[type_], endpoint=True)
+    random = rng.integers(low, high, count, DTYPES[type_], endpoint=True)
     small = random >> rng.integers(0, info.bits, count).astype(random.dtype)
     return np.concatenate([np.array(kept, DTYPES[type_]), random, small])
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from kernels import DTYPES, FLOATS, compute, fold
 
 from drjit_core import BAKED, UnsupportedType, literal, math
 from drjit_core.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, UINT32, UINT64
+from tests.math.kernels import DTYPES, FLOATS, compute, fold
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, np.inf, -np.inf, np.nan]
 #: Denormal numbers, and arguments next to overflow, underflow and its last bit.
@@ -90,7 +90,8 @@ POWERS = [0.0, -0.0, 1.0, -1.0, 2.0, -2.0, 3.0, -3.0, 0.5, -0.5, 1 / 3, -1 / 3, 
 
 @pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
 def test_power_is_numpys(type_: int) -> None:
-    more = {FLOAT16: [], FLOAT32: [1e30, -1e-40, 2.0 ** 24 - 1, 1e-45], FLOAT64: [1e300, -1e-310, 2.0 ** 53 - 1, 5e-324]}
+    more = {FLOAT16: [], FLOAT32: [1e30, -1e-40, 2.0 ** 24 - 1, 1e-45],
+            FLOAT64: [1e300, -1e-310, 2.0 ** 53 - 1, 5e-324]}
     values = np.array(POWERS + more[type_], DTYPES[type_])
     a, b = (grid.ravel() for grid in np.meshgrid(values, values))
     with np.errstate(all="ignore"):

@@ -25,10 +25,9 @@ angle 0 beyond                         angle 0 beyond              angle 0 beyon
 =====================================  ==========================  ==================================
 
 The errors grow towards the limit because the quotient does: a wrong choice among two neighbours leaves a remainder a
-little above ``pi/4``.  Results are never outside of [-1, 1] by more than rounding.  Where ``JitFlag.FastMath`` is cleared,
-single precision is reduced in double precision, with the range of the latter; it costs sine 40 % more time, and far more
-on GPUs, whose double precision is slow.  A reduction without limits (M. Payne and R. Hanek, 1983) needs a table of
-1200 bits of ``2/pi`` and a branch to be cheap, which expansions do not have.
+little above ``pi/4``.  Where ``JitFlag.FastMath`` is cleared, single precision is reduced in double precision and has the
+range of the latter; sine then takes 40 % more time, and far more on GPUs whose double precision is slow.  A reduction
+without limits (M. Payne and R. Hanek, 1983) needs 1200 bits of ``2/pi``, and a branch to be cheap.
 """
 
 from __future__ import annotations
