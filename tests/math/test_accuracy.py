@@ -31,7 +31,7 @@ class Case(NamedTuple):
 CASES = [
     Case("sin", -8192, 8192, 1.6),
     Case("cos", -8192, 8192, 1.6),
-    Case("tan", -8192, 8192, 3.6),
+    Case("tan", -8192, 8192, 2.7),
     Case("sin", -1e6, 1e6, 1.7),
     Case("cos", -1e6, 1e6, 1.7),
     Case("sin", -4.19e6, 4.19e6, 5.5),
