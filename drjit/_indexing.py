@@ -9,7 +9,7 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from drjit_core import SHAPE, TYPES, Node, ReduceMode, ReduceOp, cast, counter, gather, literal, ops, \
+from drjit_core import SHAPE, TYPES, Node, ReduceMode, ReduceOp, cast, counter, gather, invalid, literal, ops, \
     read_element, scatter, schedule, write_element
 
 from ._array import ArrayBase
@@ -55,6 +55,10 @@ def _slice_index(key: slice, size: int) -> Node:
     return node
 
 
+def _read(source: Node, index: Node) -> Node:
+    return gather(source, index, _TRUE) if index.size else invalid(source.type)
+
+
 def index_node(node: Node, size: int) -> Node:
     """Indices as unsigned 32-bit integers, or 64-bit ones if the array that they refer to is larger than that."""
     return cast(node, UINT32 if size <= 1 << 32 else UINT64)
@@ -82,9 +86,9 @@ def flat_get(array: Any, key: Any) -> Any:
     if key.__class__ is slice:
         if key == slice(None):
             return type(array)(array)
-        return wrap(type(array), [gather(node, _slice_index(key, node.size), _TRUE)])
+        return wrap(type(array), [_read(node, _slice_index(key, node.size))])
     if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
-        return wrap(type(array), [gather(node, index_node(key._nodes()[0], node.size), _TRUE)])
+        return wrap(type(array), [_read(node, index_node(key._nodes()[0], node.size))])
     if key.__class__ is tuple and len(key) <= 1:
         return flat_get(array, key[0]) if key else type(array)(array)
     if key.__class__ is tuple:
@@ -123,6 +127,8 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         index = index_node(key._n, node.size) if is_array else _slice_index(key, node.size)
         if new.size not in (1, index.size):
             raise SizeError(f"{function}(): cannot assign {new.size} values to {index.size} elements.")
+        if not index.size:
+            return
         store(array, [scatter(node, new, index, _TRUE, _IDENTITY, _AUTO)])
     except CORE_ERRORS as error:
         raise translate(error, function) from error
@@ -157,6 +163,12 @@ def nested_get(array: Any, key: Any) -> Any:
         if not rest:
             return nested_get(array, first)
         if first.__class__ is slice:
+            element = _integer(rest[0]) if len(rest) == 1 and array._depth == 1 else None
+            if element is not None:  # components of size 1 go with any other
+                width = array._width(f"{array._name}.__getitem__")
+                at = _position(array, element, width, "__getitem__")
+                return array._leaf([read_element(node, at if node.size > 1 else 0)
+                                    for node in array._c[first]])
             parts = [array._component(k)[rest if len(rest) > 1 else rest[0]] for k in range(*first.indices(len(array)))]
             return _stack(array, parts)
         return nested_get(array, first)[rest if len(rest) > 1 else rest[0]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, broadcast_size, cast, literal, ops
+from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -74,8 +74,10 @@ def _interleaved(index: Node, count: int, size: int) -> list[Node]:
 
 def _gather_node(source: Node, index: Node, mask: Node, width: int, function: str) -> Node:
     """Read from one array, whose only element stands for all if the arrays beside it have ``width`` ones."""
-    if not source.size and broadcast_size(function, index, mask) and not (mask.kind == _LITERAL and not mask.payload):
+    if not source.size and index.size and mask.size and not (mask.kind == _LITERAL and not mask.payload):
         raise SizeError(f"{function}(): attempted to read from an empty array.")
+    if not index.size and mask.size <= 1:
+        return core.invalid(source.type)
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
     return core.gather(source, index_node(index, source.size), mask)
@@ -203,7 +205,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type {target._name}; "
                         "convert it first.")
     nodes = target._nodes()
-    if broadcast_size(function, index, mask) and not target._width(function):
+    if index.size and mask.size and not target._width(function):
         raise SizeError(f"{function}(): attempted to write to an empty array.")
     if isinstance(value, ArrayBase) and value._depth > target._depth == 0:
         node = nodes[0]
@@ -222,4 +224,6 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
 
 def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: Node, mode: ReduceMode,
                   function: str) -> Node:
+    if not index.size and mask.size <= 1 and value.size <= 1:
+        return target
     return core.scatter(target, cast(value, target.type), index, mask, op.value, mode.value)

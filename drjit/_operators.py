@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, literal, ops
+from drjit_core import Node, cast, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
@@ -37,6 +37,10 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
+    if not self._depth and isinstance(other, ArrayBase) and not other._depth:  # two scalar types: the larger one
+        cls = retype(type(self), max(self._type, other._type))
+        left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
+        return wrap(cls._mask if mask else cls, [trace(left, right)])
     args = (other, self) if swap else (self, other)
     return elementwise(f"{self._name}.__{name}__", trace, args, mask)
 

@@ -17,7 +17,7 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._operators import power as _array_power
 from ._operators import reverse_power as _array_reverse_power
-from ._promote import elementwise, operands, plain_scalar, wrap
+from ._promote import alike, elementwise, operands, plain_scalar, wrap
 from ._pytree import is_pytree, transform
 from ._types import BOOL, FLOAT64, INT32, UINT32
 
@@ -25,6 +25,7 @@ __all__ = ["abs", "brev", "ceil", "clip", "cos", "exp", "floor", "fma", "isfinit
            "log2i", "lzcnt", "maximum", "minimum", "mul_hi", "popcnt", "power", "rcp", "reinterpret_array", "round",
            "rsqrt", "select", "sin", "sincos", "sqrt", "trunc", "tzcnt"]
 
+_new = object.__new__
 Unary = Callable[[Any], Any]
 
 
@@ -54,8 +55,14 @@ def _unary(name: str, trace: Callable[[Node], Node], scalar: Callable[[Any], Any
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
+            result: Any = _new(arg.__class__)
             try:
-                return wrap(type(arg), list(map(trace, arg._nodes())))
+                if arg._depth:
+                    result._c = list(map(trace, arg._nodes()))
+                else:
+                    result._n = trace(arg._n)  # type: ignore[attr-defined]
+                result._o = None
+                return result
             except CORE_ERRORS as error:
                 raise translate(error, f"{function_name}(<{arg._name}>)") from error
         return scalar(_number(arg, function_name))
@@ -72,6 +79,15 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], scalar: Callable[[An
     function_name = f"drjit.{name}"
 
     def function(arg0: Any, arg1: Any, /) -> Any:
+        cls = arg0.__class__
+        if cls is arg1.__class__ and isinstance(arg0, ArrayBase) and not cls._depth:
+            result: Any = _new(cls)
+            try:
+                result._n = trace(arg0._n, arg1._n)  # type: ignore[attr-defined]
+            except CORE_ERRORS as error:
+                raise translate(error, f"{function_name}(<{cls._name}>)") from error
+            result._o = None
+            return result
         array = arg0 if isinstance(arg0, ArrayBase) else arg1
         if isinstance(array, ArrayBase):
             return elementwise(f"{function_name}(<{array._name}>)", trace, (arg0, arg1))
@@ -233,6 +249,15 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     arrays, numbers, or PyTrees of one structure, whose entries are selected likewise.
     """
     function = "drjit.select"
+    if isinstance(arg0, ArrayBase) and arg0._kind == "b" and isinstance(arg1, ArrayBase) \
+            and arg0.__class__ is arg1._mask:
+        found = alike((arg1, arg2))
+        if found is not None:
+            cls, (first, second) = found
+            try:
+                return wrap(cls, list(map(ops.select, arg0._nodes(), first, second)))
+            except CORE_ERRORS as error:
+                raise translate(error, f"{function}(<{cls._name}>)") from error
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             cls, (first, second) = operands(function, (arg1, arg2))

@@ -146,7 +146,9 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
         if boolean and number.__class__ is float:
             raise ArgumentError(f"{where}: a float is not compatible with the requested reduction.")
         return number
-    if isinstance(value, (str, bytes, dict)) or is_ndarray(value) or not isinstance(value, Iterable):
+    if is_ndarray(value):
+        value = value.tolist()
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise ArgumentError(f"{where}: 'value' must be a Dr.Jit array, a sequence of such or of numbers, or a number.")
     if axis not in (..., 0, None, (0,)):
         raise ArgumentError(f"{where}: sequences are reduced along axis 0 only, found axis={axis!r}.")
