@@ -69,10 +69,6 @@ class FlatArray(ArrayBase):
             owner, position = self._o
             owner._store(position, nodes)
 
-    def _reload(self) -> None:
-        owner, position = self._o
-        self._n = owner._load(position, 1)[0]
-
     @property
     def index(self) -> int:
         """Index of the variable in the computation graph; zero for an empty array."""

@@ -11,7 +11,6 @@ from typing import Any
 
 from drjit_core import (
     SHAPE,
-    TYPES,
     Node,
     ReduceMode,
     ReduceOp,
@@ -64,7 +63,7 @@ def _slice_index(key: slice, size: int) -> Node:
     scalar = UINT32 if size <= 1 << 32 else UINT64
     node = counter(count, scalar)
     if count and step != 1:
-        node = ops.mul(node, literal(scalar, step & TYPES[scalar].maximum, 1, SHAPE))
+        node = ops.mul(node, literal(scalar, step, 1, SHAPE))
     if count and start:
         node = ops.add(node, literal(scalar, start, 1, SHAPE))
     return node
@@ -116,8 +115,6 @@ def flat_get(array: Any, key: Any) -> Any:
 def flat_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a flat array."""
     function = f"{array._name}.__setitem__"
-    if array._o is not None:
-        array._reload()
     position = key if key.__class__ is int else _integer(key)
     if position is not None:
         position = _position(array, position, array._n.size, "__setitem__")
@@ -160,7 +157,7 @@ def _element(array: Any, value: Any, function: str) -> Any:
         shown = f"the value {value!r} of type '{describe(value)}'" if scalar is not None else \
             f"a value of type '{describe(value)}'"
         raise TypeError(f"{function}(): could not initialize element with {shown}.")
-    return float(scalar) if kind == "f" else scalar  # type: ignore[arg-type]
+    return float(scalar) if kind == "f" else scalar
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
@@ -208,8 +205,6 @@ def _stack(array: Any, parts: list[Any]) -> Any:
 def nested_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a nested array."""
     function = f"{array._name}.__setitem__"
-    if array._o is not None:
-        array._reload()
     position = _integer(key)
     if position is not None:
         array._set_component(_position(array, position, len(array), "__setitem__"), value, function)
@@ -233,7 +228,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         if len(parts) != len(positions):
             raise SizeError(f"{function}(): cannot assign {len(parts)} values to {len(positions)} components.")
         work = type(array)(array)
-        for position, part in zip(positions, parts):
+        for position, part in zip(positions, parts, strict=True):
             work._set_component(position, part, function)
         array._assign(work)
         return

@@ -49,8 +49,6 @@ def inplace(operator: Operator) -> Operator:
     """The in-place form of an operator."""
 
     def assign(self: Any, other: Any) -> Any:
-        if self._o is not None:
-            self._reload()
         result = operator(self, other)
         if result.__class__ is self.__class__:
             self._assign(result)
@@ -266,7 +264,7 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
     """``self ** other``: multiplications if the exponent is integral, else through logarithm and exponential."""
     function = f"{self._name}.__pow__"
     exponent = plain_scalar(other)
-    if exponent is not None and exponent == exponent and exponent in (int(exponent) if abs(exponent) < 1 << 31 else (),):
+    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
         cls, (nodes, _) = operands(function, (self, exponent))
         if exponent < 0 and cls._kind != "f":
             raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
@@ -312,7 +310,7 @@ def matmul(self: Any, other: Any) -> Any:
         if not left:
             return wrap(cls._leaf, [literal(cls._type, 0)])
         node = ops.mul(left[0], right[0])
-        for a, b in zip(left[1:], right[1:]):
+        for a, b in zip(left[1:], right[1:], strict=True):
             node = ops.fma(a, b, node)
     except CORE_ERRORS as error:
         raise translate(error, function) from error

@@ -36,11 +36,6 @@ def _fold(name: str) -> Callable[..., Any]:
     return function
 
 
-def _expansion(name: str) -> Callable[..., Any]:
-    """A traced expansion of the compiler by name."""
-    return lambda *nodes: getattr(core, name)(*nodes)
-
-
 def _number(value: Any, function: str, argument: str = "arg") -> Any:
     number = plain_scalar(value)
     if number is None:
@@ -122,14 +117,14 @@ floor = _unary("floor", ops.floor, _float(_fold("floor")), f"Largest integer tha
 trunc = _unary("trunc", ops.trunc, _float(_fold("trunc")), f"The integer part: rounds towards zero. {_NUMBERS}")
 round = _unary("round", ops.round, _float(_fold("round")),
                f"Nearest integer; halves go to the even one. {_NUMBERS}")
-rcp = _unary("rcp", _expansion("rcp"), lambda a: _divide(1.0, a), f"Reciprocal ``1 / arg``. {_NUMBERS}")
-rsqrt = _unary("rsqrt", _expansion("rsqrt"), lambda a: _divide(1.0, _square_root(a)),
+rcp = _unary("rcp", core.rcp, lambda a: _divide(1.0, a), f"Reciprocal ``1 / arg``. {_NUMBERS}")
+rsqrt = _unary("rsqrt", core.rsqrt, lambda a: _divide(1.0, _square_root(a)),
                f"Reciprocal square root ``1 / sqrt(arg)``. {_NUMBERS}")
-exp = _unary("exp", _expansion("exp"), _float(math.exp), f"Natural exponential. {_NUMBERS}")
-log = _unary("log", _expansion("log"), lambda a: -math.inf if a == 0 else _float(math.log)(a),
+exp = _unary("exp", core.exp, _float(math.exp), f"Natural exponential. {_NUMBERS}")
+log = _unary("log", core.log, lambda a: -math.inf if a == 0 else _float(math.log)(a),
              f"Natural logarithm; NaN below zero. {_NUMBERS}")
-sin = _unary("sin", _expansion("sin"), _float(math.sin), f"Sine of an angle in radians. {_NUMBERS}")
-cos = _unary("cos", _expansion("cos"), _float(math.cos), f"Cosine of an angle in radians. {_NUMBERS}")
+sin = _unary("sin", core.sin, _float(math.sin), f"Sine of an angle in radians. {_NUMBERS}")
+cos = _unary("cos", core.cos, _float(math.cos), f"Cosine of an angle in radians. {_NUMBERS}")
 
 
 def _trace_abs(node: Node) -> Node:
@@ -268,8 +263,8 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
         return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):
-        raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, found "
-                            f"{describe(arg1)} and {describe(arg2)}.")
+        raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
+                            f"found {describe(arg1)} and {describe(arg2)}.")
     cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
     try:
         return wrap(cls, list(map(ops.select, masks, first, second)))

@@ -46,10 +46,10 @@ def is_ndarray(value: object) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
-def plain_scalar(value: Any) -> bool | int | float | None:
-    """The Python number that a value is, NumPy scalars included, or ``None``."""
+def plain_scalar(value: Any) -> Any:
+    """The Python number that a value is (a ``bool``, ``int`` or ``float``), NumPy scalars included, or ``None``."""
     if value.__class__ in _WEAK:
-        return value  # type: ignore[no-any-return]
+        return value
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
         value = value.item()

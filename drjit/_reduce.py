@@ -168,10 +168,10 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
 def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Combine the elements of an array or sequence along one or several axes.
 
-    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or ``...``,
-    the default (the outermost axis). The trailing dimension of an array is never removed: it is left with size 1, and
-    its reduction becomes part of the kernel that computes the input. ``mode='evaluated'`` evaluates the input first.
-    Minimum and maximum ignore NaN. Evaluates nothing by default.
+    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or
+    ``...``, the default (the outermost axis). The trailing dimension of an array is never removed: it is
+    left with size 1, and its reduction becomes part of the kernel that computes the input. ``mode='evaluated'``
+    evaluates the input first. Minimum and maximum ignore NaN. Evaluates nothing by default.
     """
     if not isinstance(op, ReduceOp) or op is ReduceOp.Identity:
         raise ArgumentError(f"drjit.reduce(): unsupported reduction {op!r}: 'op' must be a drjit.ReduceOp other than "
@@ -254,8 +254,11 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
     _require_masks(value, "drjit.none")
-    result = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
-    return ~result if isinstance(result, ArrayBase) else not result
+    result: Any = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
+    if isinstance(result, ArrayBase):
+        inverted: Any = result
+        return ~inverted
+    return not result
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
