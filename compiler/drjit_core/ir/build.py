@@ -88,15 +88,17 @@ _literals: dict[Any, Node] = {}
 _invalid: dict[int, Node] = {}
 
 
-def literal(type_: int, value: Any, size: int = 1, attr: int | None = None) -> Node:
+def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag: int = 0) -> Node:
     """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
 
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
+    Equal ones are one node, and a program in which two operands coincide is another program than one in which they do
+    not: parameters with different meanings get different tags, which keeps them apart whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
-        key: Any = (type_, size, attr, str(value), math.copysign(1.0, value))
+        key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
     else:
-        key = (type_, size, attr, value)
+        key = (type_, size, attr, tag, value)
     node = _literals.get(key)
     if node is not None:
         return node

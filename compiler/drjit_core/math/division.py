@@ -37,15 +37,6 @@ def _is_parameter(a: Node, b: Node) -> bool:
             and a.type == b.type and TYPES[b.type].kind in "iu")
 
 
-def _shift_parameter(type_: int, count: int, position: int) -> Node:
-    """A shift count as a parameter.
-
-    Equal literals are one node, and a program in which two operands coincide is another program.  Counts are taken
-    modulo the word size, so multiples of it keep the parameters apart (but for divisors of about that size).
-    """
-    return literal(type_, count + (position << (TYPES[type_].bits - 3)), 1, SHAPE)
-
-
 def _unsigned_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
     """Multiplier and two shifts of figure 4.1."""
     ceil_log2 = (d - 1).bit_length()
@@ -62,17 +53,17 @@ def _signed_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
 
 def _unsigned_quotient(a: Node, b: Node) -> Node:
     multiplier, count1, count2 = _unsigned_parameters(b.payload, TYPES[a.type])
-    shift1, shift2 = _shift_parameter(a.type, count1, 2), _shift_parameter(a.type, count2, 3)
-    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE))
+    shift1, shift2 = literal(a.type, count1, 1, SHAPE, tag=2), literal(a.type, count2, 1, SHAPE, tag=3)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
     return ops.shr(ops.add(high, ops.shr(ops.sub(a, high), shift1)), shift2)  # type: ignore[no-any-return]
 
 
 def _signed_quotient(a: Node, b: Node) -> Node:
     info = TYPES[a.type]
     multiplier, count, mask = _signed_parameters(b.payload, info)
-    sign = literal(a.type, mask, 1, SHAPE)
-    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE))
-    quotient = ops.shr(ops.add(a, high), _shift_parameter(a.type, count, 3))
+    sign = literal(a.type, mask, 1, SHAPE, tag=3)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
+    quotient = ops.shr(ops.add(a, high), literal(a.type, count, 1, SHAPE, tag=2))
     negative = ops.shr(a, literal(a.type, info.bits - 1, 1, BAKED))  # -1 where the dividend is negative
     quotient = ops.sub(quotient, negative)
     return ops.sub(ops.xor(quotient, sign), sign)  # type: ignore[no-any-return]
