@@ -170,8 +170,8 @@ def _require_unchanged(name: str, old: Any, new: Any) -> None:
         if before.__class__ in (bool, int, float, str) and before != after:
             raise ArgumentError(
                 f"{_FUNCTION}(): the body of this loop changed the state variable '{name}' of type "
-                f"{describe(before)} from {before!r} to {after!r}. Symbolic loops do not track Python objects: use a Dr.Jit array instead, or "
-                "pass strict=False.")
+                f"{describe(before)} from {before!r} to {after!r}. Symbolic loops do not track Python objects: use a "
+                "Dr.Jit array instead, or pass strict=False.")
 
 
 def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any],
