@@ -47,7 +47,11 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
     if labels and len(labels) != len(state):
         raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
     if mode is None:
-        first = cond(*_copy(state))
+        try:
+            first = cond(*_copy(state))
+        except RuntimeError:
+            _require_initialized(state, list(labels) or [f"state[{k}]" for k in range(len(state))])
+            raise
         if first.__class__ is bool:
             mode = "scalar"
         else:
