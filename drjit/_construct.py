@@ -189,7 +189,7 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
 
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:
     declared = cls._record.shape
-    if len(shape) != len(declared) + 1 or any(d not in (-1, s) for d, s in zip(declared, shape, strict=True)):
+    if len(shape) != len(declared) + 1 or any(d not in (-1, s) for d, s in zip(declared, shape, strict=False)):
         raise _configuration(cls, value, f"found the shape {shape}")
     return nodes
 

@@ -16,7 +16,7 @@ from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap
-from ._pytree import field_types, transform
+from ._pytree import field_types, is_pytree, transform
 from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
@@ -71,7 +71,8 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
         return dtype() if isinstance(dtype, type) else None
     result = dtype()
     for name, kind in fields.items():
-        if isinstance(kind, type):
+        # Fields of other types, such as a name, are none of our business.
+        if isinstance(kind, type) and (issubclass(kind, ArrayBase) or kind in (bool, int, float) or is_pytree(kind)):
             setattr(result, name, _create(kind, shape, fill, scalar, function))
     return result
 

@@ -152,8 +152,8 @@ def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
                   and (_CODES[info.kind], info.size * 8) == (tensor.code, tensor.bits)), None)
     if found is None or tensor.lanes != 1 or not shape:
         raise ArgumentError(f"{function}(): the elements of the argument of type '{describe(value)}' have an "
-                            f"unsupported type (DLPack code {tensor.code}, {tensor.bits} bits, "
-                            f"{tensor.ndim} dimensions).")
+                            f"unsupported type (DLPack code {tensor.code}, {tensor.bits} bits, {tensor.ndim} "
+                            "dimensions).")
     strides = [tensor.strides[k] for k in range(tensor.ndim)] if tensor.strides else _contiguous_strides(shape)
     if shape[-1] > 1 and strides[-1] != 1:
         raise ArgumentError(f"{function}(): the trailing dimension of the argument of type '{describe(value)}' must be "

@@ -81,7 +81,8 @@ def host_memory(array: ArrayBase) -> HostMemory:
         node, address, buffer = host_view(nodes[0])
         if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
             array._replace([node])
-        return HostMemory(address, shape, info, (node, buffer))
+        # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
+        return HostMemory(address, shape, info, buffer)
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
     for position, (_, address, _keep) in enumerate([host_view(broadcast(node, width)) for node in nodes]):

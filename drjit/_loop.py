@@ -47,7 +47,11 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
     if labels and len(labels) != len(state):
         raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
     if mode is None:
-        first = cond(*_copy(state))
+        try:
+            first = cond(*_copy(state))
+        except RuntimeError:
+            _require_initialized(state, list(labels) or [f"state[{k}]" for k in range(len(state))])
+            raise
         if first.__class__ is bool:
             mode = "scalar"
         else:
@@ -171,8 +175,7 @@ def _require_unchanged(name: str, old: Any, new: Any) -> None:
             raise ArgumentError(
                 f"{_FUNCTION}(): the body of this loop changed the state variable '{name}' of type "
                 f"{describe(before)} from {before!r} to {after!r}. Symbolic loops do not track Python objects: use a "
-                "Dr.Jit array instead, or "
-                "pass strict=False.")
+                "Dr.Jit array instead, or pass strict=False.")
 
 
 def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any],
