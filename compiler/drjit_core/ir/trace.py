@@ -22,7 +22,7 @@ from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OP
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
-from .node import SHAPE, Node, new_id
+from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
@@ -116,9 +116,10 @@ def _make_binary(op: Op) -> BinaryTrace:
             if state.flags & CONSTANT_PROPAGATION:
                 if a.kind == LITERAL == b.kind:
                     return fold.binary(op, a, b, type_, size)
-                simpler = simplify.binary(ops, kind, a, b, size)
-                if simpler is not None:
-                    return simpler
+                if a is b or a.attr == BAKED or b.attr == BAKED:  # no rule looks at parameters
+                    simpler = simplify.binary(ops, kind, a, b, size)
+                    if simpler is not None:
+                        return simpler
         node = _new(Node)
         node.kind = kind
         node.type = type_
@@ -237,6 +238,8 @@ def bitcast(a: Node, type_: int) -> Node:
 def gather(source: Node, index: Node, mask: Node) -> Node:
     """``source[index]`` where the mask is set, else zero."""
     _require_memory("gather", source)
+    if index.kind == INVALID:
+        return invalid(source.type)
     size = broadcast_size("gather", index, mask)
     if not size:
         return invalid(source.type)
@@ -253,6 +256,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if state.scope:
         raise NotImplementedError("scatter(): writes inside a symbolic loop are not supported yet; "
                                   "run the loop with mode='evaluated'")
+    if index.kind == INVALID:
+        return target
     size = broadcast_size("scatter", value, index, mask)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
