@@ -22,9 +22,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-sys.path[:0] = [str(Path(__file__).resolve().parents[1] / "compiler")]  # a checkout need not be installed
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "compiler"))  # a checkout need not be installed
 
 import numpy as np
+
 from drjit_core.llvm import jit
 
 __all__ = ["Ceiling", "measure"]
@@ -85,12 +86,14 @@ def _text(lanes: int) -> str:
   %q{k} = getelementptr inbounds [8 x {vector}], ptr %x, i64 %i, i64 {k}
   %v{k} = load {vector}, ptr %q{k}, align {align}
   %t{k} = fadd {vector} %s{k}, %v{k}""")
-        read_ends.append(f"  %o{k} = getelementptr inbounds {vector}, ptr %z, i64 {k}\n  store {vector} %t{k}, ptr %o{k}")
+        read_ends.append(f"  %o{k} = getelementptr inbounds {vector}, ptr %z, i64 {k}\n"
+                        f"  store {vector} %t{k}, ptr %o{k}")
     fma_phis, fma_body, fma_ends = [], [], []
     for k in range(FMA_CHAINS):
         fma_phis.append(f"  %s{k} = phi {vector} [ splat (float {k}.0), %entry ], [ %t{k}, %loop ]")
         fma_body.append(f"  %t{k} = call {vector} @llvm.fma({vector} %s{k}, {vector} splat (float 0.5), {two})")
-        fma_ends.append(f"  %o{k} = getelementptr inbounds {vector}, ptr %z, i64 {k}\n  store {vector} %t{k}, ptr %o{k}")
+        fma_ends.append(f"  %o{k} = getelementptr inbounds {vector}, ptr %z, i64 {k}\n"
+                        f"  store {vector} %t{k}, ptr %o{k}")
     return (f"declare {vector} @llvm.fma({vector}, {vector}, {vector})\n"
             + _loop("triad", triad, lanes)
             + _loop("triad_stream", triad + ", !nontemporal !0", lanes)
@@ -112,29 +115,25 @@ class Kernels:
         self.functions = {name: ctypes.CFUNCTYPE(None, *_ARGUMENTS)(self.code.addresses[name]) for name in names}
 
     def seconds(self, name: str, addresses: list[tuple[int, int, int]], rounds: int, repeats: int = 7) -> float:
-        """Median time of a kernel whose threads work on arrays of their own, from a common start."""
+        """Median time of a kernel whose threads work on arrays of their own: from the first start to the last end."""
         function = self.functions[name]
-        start, end = threading.Barrier(self.threads + 1), threading.Barrier(self.threads + 1)
-        turns = repeats + 1
+        together = threading.Barrier(self.threads)
+        spans: list[list[tuple[float, float]]] = [[] for _ in addresses]
 
-        def work(arrays: tuple[int, int, int]) -> None:
-            for _ in range(turns):
-                start.wait()
+        def work(number: int, arrays: tuple[int, int, int]) -> None:
+            for _ in range(repeats + 1):
+                together.wait()
+                begin = time.perf_counter()
                 function(*arrays, 0, rounds)
-                end.wait()
+                spans[number].append((begin, time.perf_counter()))
 
-        workers = [threading.Thread(target=work, args=(arrays,)) for arrays in addresses]
+        workers = [threading.Thread(target=work, args=(k, arrays)) for k, arrays in enumerate(addresses)]
         for worker in workers:
             worker.start()
-        times = []
-        for _ in range(turns):
-            start.wait()
-            begin = time.perf_counter()
-            end.wait()
-            times.append(time.perf_counter() - begin)
         for worker in workers:
             worker.join()
-        return statistics.median(times[1:])
+        turns = list(zip(*spans, strict=True))[1:]
+        return statistics.median(max(end for _, end in turn) - min(begin for begin, _ in turn) for turn in turns)
 
 
 def measure(elements: int = ELEMENTS, rounds: int = FMA_ROUNDS) -> list[Ceiling]:

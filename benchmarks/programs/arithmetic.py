@@ -37,17 +37,17 @@ def measured(number: int) -> tuple[float, float]:
 
 
 @case("512 FMAs in 1 chain, 4M", flops=2 * COUNT * SIZE)
-def one() -> tuple[float, float]:
+def _one() -> tuple[float, float]:
     return measured(1)
 
 
 @case("512 FMAs in 4 chains, 4M", flops=2 * COUNT * SIZE)
-def four() -> tuple[float, float]:
+def _four() -> tuple[float, float]:
     return measured(4)
 
 
 @case("512 FMAs in 8 chains, 4M", flops=2 * COUNT * SIZE)
-def eight() -> tuple[float, float]:
+def _eight() -> tuple[float, float]:
     return measured(8)
 
 

@@ -66,17 +66,17 @@ def cold(make: Callable[[int], Float]) -> tuple[float, float]:
 
 
 @case(f"{PREFIX}: tiny")
-def cold_tiny() -> tuple[float, float]:
+def _cold_tiny() -> tuple[float, float]:
     return cold(tiny)
 
 
 @case(f"{PREFIX}: 1k multiply-adds")
-def cold_multiply_adds() -> tuple[float, float]:
+def _cold_multiply_adds() -> tuple[float, float]:
     return cold(multiply_adds)
 
 
 @case(f"{PREFIX}: 720 mixed operations", tolerance=1e-2)
-def cold_mixed() -> tuple[float, float]:
+def _cold_mixed() -> tuple[float, float]:
     return cold(mixed)
 
 

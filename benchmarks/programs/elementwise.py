@@ -33,7 +33,7 @@ def measured(function: Callable[[], Any], repeats: int) -> tuple[float, float]:
 
 
 @case("axpy of 32M", nbytes=12 * LARGE, flops=2 * LARGE)
-def axpy_large() -> tuple[float, float]:
+def _axpy_large() -> tuple[float, float]:
     x, y = ramp(Float, LARGE), ramp(Float, LARGE) + 0
     y = y * 0.5
     dr.eval(y)
@@ -41,7 +41,7 @@ def axpy_large() -> tuple[float, float]:
 
 
 @case("axpy of 256k", nbytes=12 * SMALL, flops=2 * SMALL)
-def axpy_small() -> tuple[float, float]:
+def _axpy_small() -> tuple[float, float]:
     x, y = ramp(Float, SMALL), ramp(Float, SMALL) * 0.5
     dr.eval(y)
     return measured(lambda: 2.5 * x + y, 301)
@@ -53,13 +53,13 @@ def functions(x: Any) -> Any:
 
 
 @case("sqrt exp sin cos log of 8M, float32", nbytes=8 * MIDDLE)
-def functions_single() -> tuple[float, float]:
+def _functions_single() -> tuple[float, float]:
     x = ramp(Float, MIDDLE)
     return measured(lambda: functions(x), 15)
 
 
 @case("sqrt exp sin cos log of 8M, float64", nbytes=16 * MIDDLE, tolerance=1e-10)
-def functions_double() -> tuple[float, float]:
+def _functions_double() -> tuple[float, float]:
     x = ramp(Float64, MIDDLE)
     return measured(lambda: functions(x), 15)
 

@@ -8,7 +8,7 @@ from measure import case, main
 
 
 @case("import drjit")
-def import_package() -> tuple[float, float]:
+def _import_package() -> tuple[float, float]:
     start = time.perf_counter()
     import drjit  # noqa: F401
 
@@ -16,7 +16,7 @@ def import_package() -> tuple[float, float]:
 
 
 @case("from drjit.llvm import Float, after that")
-def import_types() -> tuple[float, float]:
+def _import_types() -> tuple[float, float]:
     import drjit  # noqa: F401
 
     start = time.perf_counter()

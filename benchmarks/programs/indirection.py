@@ -51,27 +51,27 @@ def scatter_into(table: int) -> tuple[float, float]:
 
 
 @case("gather 16M from 64k entries", nbytes=8 * SIZE)
-def gather_small() -> tuple[float, float]:
+def _gather_small() -> tuple[float, float]:
     return gather_from(1 << 16)
 
 
 @case("gather 16M from 16M entries", nbytes=12 * SIZE)
-def gather_large() -> tuple[float, float]:
+def _gather_large() -> tuple[float, float]:
     return gather_from(scaled(1 << 24))
 
 
 @case("scatter_add 16M into 100 bins", nbytes=8 * SIZE, tolerance=1e-3)
-def scatter_100() -> tuple[float, float]:
+def _scatter_100() -> tuple[float, float]:
     return scatter_into(100)
 
 
 @case("scatter_add 16M into 10k bins", nbytes=8 * SIZE, tolerance=1e-3)
-def scatter_10k() -> tuple[float, float]:
+def _scatter_10k() -> tuple[float, float]:
     return scatter_into(10_000)
 
 
 @case("scatter_add 16M into 4M bins", nbytes=8 * SIZE, tolerance=1e-3)
-def scatter_4m() -> tuple[float, float]:
+def _scatter_4m() -> tuple[float, float]:
     return scatter_into(scaled(1 << 22))
 
 

@@ -37,7 +37,7 @@ def trace(count: int) -> Float:
 
 
 @case("tracing while a long kernel runs", unit="of the sum")
-def overlap() -> tuple[float, float]:
+def _overlap() -> tuple[float, float]:
     launch()
     trace(1000)
     dr.sync_thread()

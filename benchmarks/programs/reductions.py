@@ -27,17 +27,17 @@ def measured(function: Callable[[], list[Any]], scale: float = 1.0) -> tuple[flo
 
 
 @case("sum(x) of 32M", nbytes=4 * SIZE)
-def total() -> tuple[float, float]:
+def _total() -> tuple[float, float]:
     return measured(lambda: [dr.sum(x)], 1 / SIZE)
 
 
 @case("sum(x * y) of 32M", nbytes=8 * SIZE)
-def total_of_product() -> tuple[float, float]:
+def _total_of_product() -> tuple[float, float]:
     return measured(lambda: [dr.sum(x * y)], 1 / SIZE)
 
 
 @case("mean and variance of an expression, 32M", nbytes=16 * SIZE)
-def mean_and_variance() -> tuple[float, float]:
+def _mean_and_variance() -> tuple[float, float]:
     def moments() -> list[Any]:
         e = x * x + y
         mean = dr.mean(e)
@@ -47,7 +47,7 @@ def mean_and_variance() -> tuple[float, float]:
 
 
 @case("min and max of an expression, 32M", nbytes=8 * SIZE)
-def minimum_and_maximum() -> tuple[float, float]:
+def _minimum_and_maximum() -> tuple[float, float]:
     def extremes() -> list[Any]:
         e = x * y - x
         return [dr.min(e), dr.max(e)]
@@ -56,12 +56,12 @@ def minimum_and_maximum() -> tuple[float, float]:
 
 
 @case("max(x) of 32M", nbytes=4 * SIZE)
-def maximum() -> tuple[float, float]:
+def _maximum() -> tuple[float, float]:
     return measured(lambda: [dr.max(x)])
 
 
 @case("dot(x, y) of 32M", nbytes=8 * SIZE)
-def dot() -> tuple[float, float]:
+def _dot() -> tuple[float, float]:
     return measured(lambda: [dr.dot(x, y)], 1 / SIZE)
 
 

@@ -27,23 +27,24 @@ def loop(wait: bool, count: int) -> float:
 
 
 def measured(wait: bool) -> tuple[float, float]:
+    """Median microseconds of a round, and a checksum."""
     loop(wait, COUNT // 10)
     seconds = sorted(loop(wait, COUNT) for _ in range(5))[2]
     return seconds * 1e6, float(dr.sum(x * 2.5 + 1.5)[0])
 
 
 @case("cached 2-operation kernel, asynchronous", unit="us")
-def asynchronous() -> tuple[float, float]:
+def _asynchronous() -> tuple[float, float]:
     return measured(False)
 
 
 @case("cached 2-operation kernel, with a sync", unit="us")
-def synchronous() -> tuple[float, float]:
+def _synchronous() -> tuple[float, float]:
     return measured(True)
 
 
 @case("state carried through a loop of small kernels", unit="us")
-def carried() -> tuple[float, float]:
+def _carried() -> tuple[float, float]:
     def steps(count: int) -> Float:
         state = Float(x)
         for _ in range(count):

@@ -78,22 +78,22 @@ def checksum(result: Any) -> float:
 
 
 @case("trace Float: chain", unit="us")
-def float_chain() -> tuple[float, float]:
+def _float_chain() -> tuple[float, float]:
     return per_operation(lambda n: chain(x, y, n), COUNT), checksum(chain(x, y, 60))
 
 
 @case("trace Float: DAG", unit="us")
-def float_dag() -> tuple[float, float]:
+def _float_dag() -> tuple[float, float]:
     return per_operation(lambda n: dag(x, y, n), COUNT), checksum(dag(x, y, 60))
 
 
 @case("trace Float: Python numbers", unit="us")
-def float_numbers() -> tuple[float, float]:
+def _float_numbers() -> tuple[float, float]:
     return per_operation(lambda n: chain_with_numbers(x, n), COUNT), checksum(chain_with_numbers(x, 60))
 
 
 @case("trace Float: value-numbering hits", unit="us")
-def float_hits() -> tuple[float, float]:
+def _float_hits() -> tuple[float, float]:
     kept = [x]
     for _ in range(COUNT):
         kept.append(kept[-1] * y)
@@ -108,17 +108,17 @@ def float_hits() -> tuple[float, float]:
 
 
 @case("trace Array3f: chain", unit="us")
-def array_chain() -> tuple[float, float]:
+def _array_chain() -> tuple[float, float]:
     return per_operation(lambda n: chain(v, w, n), COUNT_3), checksum(chain(v, w, 60))
 
 
 @case("trace Array3f: DAG", unit="us")
-def array_dag() -> tuple[float, float]:
+def _array_dag() -> tuple[float, float]:
     return per_operation(lambda n: dag(v, w, n), COUNT_3), checksum(dag(v, w, 60))
 
 
 @case("trace Array3f: Python numbers", unit="us")
-def array_numbers() -> tuple[float, float]:
+def _array_numbers() -> tuple[float, float]:
     return per_operation(lambda n: chain_with_numbers(v, n), COUNT_3), checksum(chain_with_numbers(v, 60))
 
 
