@@ -47,8 +47,9 @@ class JitFlag(enum.IntEnum):
 
 DEBUG, REUSE_INDICES, CONSTANT_PROPAGATION, FAST_MATH, VALUE_NUMBERING = (int(f) for f in list(JitFlag)[:5])
 SYMBOLIC_LOOPS, OPTIMIZE_LOOPS = int(JitFlag.SymbolicLoops), int(JitFlag.OptimizeLoops)
-PRINT_IR, KERNEL_HISTORY, LAUNCH_BLOCKING = int(JitFlag.PrintIR), int(JitFlag.KernelHistory), int(JitFlag.LaunchBlocking)
-FORBID_SYNCHRONIZATION, SYMBOLIC_SCOPE = int(JitFlag.ForbidSynchronization), int(JitFlag.SymbolicScope)
+PRINT_IR, KERNEL_HISTORY = int(JitFlag.PrintIR), int(JitFlag.KernelHistory)
+LAUNCH_BLOCKING, FORBID_SYNCHRONIZATION = int(JitFlag.LaunchBlocking), int(JitFlag.ForbidSynchronization)
+SYMBOLIC_SCOPE = int(JitFlag.SymbolicScope)
 
 
 class State(threading.local):

@@ -16,8 +16,18 @@ import struct
 from typing import Any
 
 from ..ir.node import BAKED, Node
-from ..ops.table import (COUNTER, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL, LOOP, LOOP_RESULT, REDUCE, SCATTER,
-                         UNDEFINED)
+from ..ops.table import (
+    COUNTER,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    REDUCE,
+    SCATTER,
+    UNDEFINED,
+)
 from ..passes.schedule import Kernel
 from ..types import FLOAT16, TYPES
 

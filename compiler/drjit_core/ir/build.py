@@ -15,7 +15,7 @@ from .. import flags
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
-from ..ops.table import COUNTER, INVALID, EVALUATED, LITERAL, OPS, UNDEFINED
+from ..ops.table import COUNTER, EVALUATED, INVALID, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered

@@ -60,7 +60,7 @@ def _idempotent(kind: int) -> UnaryRule:
 def _abs(ops: Any, a: Node) -> Node | None:
     if a.kind == _ABS:
         return a
-    return ops.abs(a.d0) if a.kind == _NEG else None  # type: ignore[no-any-return]
+    return ops.abs(a.d0) if a.kind == _NEG else None
 
 
 _UNARY: dict[int, UnaryRule] = {_NEG: _involution(_NEG), _INV: _involution(_INV), _ABS: _abs}

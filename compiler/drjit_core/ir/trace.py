@@ -25,7 +25,8 @@ from .build import announce, append, broadcast_size, invalid, literal
 from .node import SHAPE, Node, new_id
 from .numbering import numbered
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity", "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
+           "scatter"]
 
 _new = object.__new__
 _find = numbered.get
@@ -199,7 +200,7 @@ UNARY: dict[int, UnaryTrace] = {op.kind: _make_unary(op) for op in ELEMENTWISE i
 BINARY: dict[int, BinaryTrace] = {op.kind: _make_binary(op) for op in ELEMENTWISE if op.arity == 2}
 TERNARY: dict[int, TernaryTrace] = {op.kind: _make_ternary(op) for op in ELEMENTWISE if op.arity == 3}
 #: Trace functions by the names of the rows.
-ops = _Operations(**{OPS[kind].name: function for table in (UNARY, BINARY, TERNARY) for kind, function in table.items()})
+ops = _Operations(**{OPS[kind].name: function for kind, function in (UNARY | BINARY | TERNARY).items()})
 
 
 # --- operations with structure ---------------------------------------------------------------------------------------

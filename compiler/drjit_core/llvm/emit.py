@@ -22,8 +22,21 @@ from ..ir.node import BAKED, Node
 from ..ops import llvm_text
 from ..ops.llvm_text import TypeText
 from ..ops.semantics import bits_of
-from ..ops.table import (BITCAST, CAST, COUNTER, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL, LOOP, LOOP_RESULT,
-                         OPAQUE, OPS, UNDEFINED, llvm_by_class)
+from ..ops.table import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    OPAQUE,
+    OPS,
+    UNDEFINED,
+    llvm_by_class,
+)
 from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
 from . import control, memory, reduction
 

@@ -51,7 +51,7 @@ def host_cpu() -> tuple[str, str]:
 @cache
 def version() -> tuple[int, int, int]:
     """Version of LLVM."""
-    return tuple(_binding().llvm_version_info)  # type: ignore[return-value]
+    return tuple(_binding().llvm_version_info)
 
 
 @cache

@@ -124,8 +124,8 @@ def gather(emitter: Emitter, node: Node) -> None:
         condition = _mask(emitter, name, mask, False)
         pointers = type_.of("ptr")
         out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
-        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0({pointers} {name}_at, "
-                   f"i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
+        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
+                   f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
     if node.type == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(node, name, uniform)
@@ -171,7 +171,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
     if uniform:
         text = [f"define internal void @{name}(ptr %base, {type_} %value, {index_type} %index, i1 %mask) #0 {{",
                 "br i1 %mask, label %update, label %done", "update:",
-                f"%at = getelementptr {element}, ptr %base, {index_type} %index", *_update(op, type_, "%value"),
+                f"%at = getelementptr {element}, ptr %base, {index_type} %index", *_update(op, type_, "update"),
                 "br label %done", "done:", "ret void", "}"]
     else:
         lanes = emitter.lanes
@@ -183,7 +183,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
                 f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %rest, i1 true)",
                 f"%value = extractelement {type_} %values, i{lanes} %number",
                 f"%index = extractelement {index_type} %indices, i{lanes} %number",
-                f"%at = getelementptr {element}, ptr %base, i{wide} %index", *_update(op, type_, "%value"),
+                f"%at = getelementptr {element}, ptr %base, i{wide} %index", *_update(op, type_, "lane"),
                 "br label %again", "again:",
                 f"%less = sub i{lanes} %rest, 1", f"%next = and i{lanes} %rest, %less",
                 f"%more = icmp ne i{lanes} %next, 0", "br i1 %more, label %lane, label %done", "done:", "ret void", "}"]
@@ -191,25 +191,29 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
     return name
 
 
-def _update(op: int, type_: TypeText, value: str) -> list[str]:
-    """Atomic read-modify-write of the element at ``%at``; a multiplication needs a loop of compare-and-exchange."""
+def _update(op: int, type_: TypeText, block: str) -> list[str]:
+    """Atomic update of the element at ``%at`` by ``%value``; a product needs a loop of compare-and-exchange.
+
+    ``block`` is the label of the block that the text becomes part of.
+    """
     info = type_.info
     element, align = info.llvm, info.size
     name = ReduceOp(op).name
     if op == ReduceOp.Identity.value:
-        return [f"store {element} {value}, ptr %at, align {align}"]
+        return [f"store {element} %value, ptr %at, align {align}"]
     if op == ReduceOp.Mul.value:
         bits = f"i{info.bits}"
         multiply = "fmul" if info.kind == "f" else "mul"
         return [f"%start = load atomic {bits}, ptr %at monotonic, align {align}", "br label %attempt", "attempt:",
-                f"%old = phi {bits} [ %start, %{'update' if not type_.lanes and value == '%value' else 'lane'} ], "
-                "[ %found, %attempt ]",
-                f"%old_value = bitcast {bits} %old to {element}", f"%new_value = {multiply} {element} %old_value, {value}",
+                f"%old = phi {bits} [ %start, %{block} ], [ %found, %attempt ]",
+                f"%old_value = bitcast {bits} %old to {element}",
+                f"%new_value = {multiply} {element} %old_value, %value",
                 f"%new = bitcast {element} %new_value to {bits}",
                 f"%pair = cmpxchg ptr %at, {bits} %old, {bits} %new monotonic monotonic, align {align}",
-                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0", f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
+                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0",
+                f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
                 "br i1 %success, label %written, label %attempt", "written:"]
     kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
              "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),
              "Max": {"f": "fmax", "i": "max"}.get(info.kind, "umax")}
-    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} {value} monotonic, align {align}"]
+    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} %value monotonic, align {align}"]

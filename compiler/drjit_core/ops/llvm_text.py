@@ -41,7 +41,7 @@ class TypeText(str):
 
 def make_type_texts(lanes: int) -> list[TypeText]:
     """Type texts by scalar type for scalars (``lanes=0``) or packets."""
-    return [TypeText(info, lanes) if info is not None else None for info in TYPES]  # type: ignore[misc]
+    return [TypeText(info, lanes) if info is not None else None for info in TYPES]
 
 
 def integer_divide(d: str, a: str, b: str, t: TypeText) -> str:

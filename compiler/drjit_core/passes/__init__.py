@@ -1,1 +1,1 @@
-"""Passes over the graph before code generation: planning kernels, and assembling each one's program and key: floor 2."""
+"""Passes over the graph before code generation: planning kernels: floor 2."""

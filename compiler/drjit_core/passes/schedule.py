@@ -4,8 +4,8 @@ A kernel is a (stage, width): all that can run together.  The stage of a node is
 path: results of reductions and scatters exist only when their kernel has ended, and a gather needs its source in
 memory.  Work proceeds in three steps.
 
-1. :func:`_separate_targets` gives every pending scatter a target of its own: one that somebody else holds is copied first
-   (copy-on-write, expressed as an ``OPAQUE`` node that a kernel stores).
+1. :func:`_separate_targets` gives every pending scatter a target of its own: one that somebody else holds is copied
+   first (copy-on-write, expressed as an ``OPAQUE`` node that a kernel stores).
 2. Stages are computed bottom-up over the graph.
 3. Top-down from the last stage, each kernel claims what it computes.  A value from an earlier stage is recomputed if
    that is cheaper than writing and reading it, else it becomes a store of the kernel that computes it first.
@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from ..ir.build import append
 from ..ir.node import Node
 from ..ir.region import operands
-from ..ops.table import (EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPAQUE, OPS, REDUCE, SCATTER, UNDEFINED)
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPAQUE, OPS, REDUCE, SCATTER, UNDEFINED
 from ..types import ReduceOp
 
 __all__ = ["Kernel", "plan", "width_of"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 import struct
 import sys
 import threading
@@ -21,6 +22,7 @@ from ..codegen.program import Program, assemble
 from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
+from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
@@ -31,6 +33,8 @@ from . import cache, history, malloc, pool
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "write_element"]
 
+#: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
+_VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _lock = threading.RLock()
 _log = logging.getLogger("drjit")
 
@@ -75,6 +79,8 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
             return False
         numbering.sweep_if_large()
         with _outside_of_loops():
+            if _VERIFY:
+                verify(roots)
             kernels = plan(roots)
             if _log.isEnabledFor(logging.INFO):
                 _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
@@ -114,7 +120,7 @@ def _launch(kernel: Kernel) -> None:
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.operations, (program, outputs))
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
-        print(compiled.text)
+        sys.stdout.write(compiled.text)
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
     pool.submit(launch, bool(flags & KERNEL_HISTORY))
@@ -273,8 +279,7 @@ def import_copy(type_: int, data: Any) -> Node:
     if nbytes == 0:
         return build.invalid(type_)
     buffer = buffers.allocate(nbytes)
-    (ctypes.c_char * nbytes).from_address(buffer.address)[:] = view.cast("B").tobytes() if view.ndim != 1 or \
-        view.format != "B" else bytes(view)
+    memoryview((ctypes.c_char * nbytes).from_address(buffer.address)).cast("B")[:] = view.cast("B")
     return build.evaluated(type_, nbytes // itemsize, buffer)
 
 

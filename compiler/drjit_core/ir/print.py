@@ -1,0 +1,62 @@
+"""A graph as a program that one can read: ``n7: float32[1000] = mul(n3, n5)``, operands first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ..ops.table import EVALUATED, LITERAL, LOOP, LOOP_RESULT, OPS, PHI, REDUCE, SCATTER
+from ..types import TYPES, ReduceOp
+from .node import BAKED, SHAPE, Node, label_of
+from .region import operands
+
+__all__ = ["format_graph"]
+
+_LITERAL_CLASSES = {BAKED: "baked", SHAPE: "shape"}
+
+
+def format_graph(roots: Iterable[Node]) -> str:
+    """One line per node that the roots need, operands first; regions are indented."""
+    lines: list[str] = []
+    seen: set[int] = set()
+    stack: list[tuple[Node, bool]] = [(root, False) for root in reversed(list(roots))]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            _format_node(node, "", lines)
+        elif node.id not in seen:
+            seen.add(node.id)
+            stack.append((node, True))
+            stack.extend((operand, False) for operand in reversed(list(operands(node))))
+    return "\n".join(lines)
+
+
+def _format_node(node: Node, indent: str, lines: list[str]) -> None:
+    size = f"[{node.size}]" if node.size != 1 else ""
+    label = label_of(node)
+    lines.append(f"{indent}n{node.id}: {TYPES[node.type].name}{size} = {_right_side(node)}" +
+                 (f"  # {label}" if label else ""))
+    if node.kind == LOOP:
+        loop, inner = node.payload, indent + "    "
+        for phi, value in zip(loop.phis, loop.initial, strict=True):
+            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = phi({phi.attr}), initially n{value.id}")
+        for part in loop.condition_order:
+            _format_node(part, inner, lines)
+        lines.append(f"{inner}while n{loop.condition.id}:")
+        for part in loop.order:
+            _format_node(part, inner + "    ", lines)
+        for phi, value in zip(loop.phis, loop.results, strict=True):
+            lines.append(f"{inner}    n{phi.id} <- n{value.id}")
+
+
+def _right_side(node: Node) -> str:
+    name, kind = OPS[node.kind].name, node.kind
+    if kind == LITERAL:
+        return f"{node.payload!r}" + (f" ({_LITERAL_CLASSES[node.attr]})" if node.attr in _LITERAL_CLASSES else "")
+    if kind == EVALUATED:
+        return f"memory at {node.payload.address:#x}"
+    used = [f"n{d.id}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
+    if kind in (REDUCE, SCATTER):
+        name += f"_{ReduceOp(node.attr).name.lower()}"
+    if kind in (PHI, LOOP_RESULT):
+        used.append(str(node.attr))
+    return f"{name}({', '.join(used)})"

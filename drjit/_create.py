@@ -1,0 +1,269 @@
+"""Creation of arrays: constants, sequences, and whole PyTrees of them.
+
+All of these return literals or lazy computation and evaluate nothing, except :func:`opaque`. Values that follow from
+sizes and bounds are parameters of the kernels that use them, so that other sizes do not compile anew.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import drjit_core as core
+from drjit_core import SHAPE, TYPES, Node, cast, counter, invalid, literal, ops
+
+from ._array import ArrayBase
+from ._errors import ArgumentError, describe
+from ._promote import plain_scalar, scalar_literal, wrap
+from ._pytree import field_types, transform
+from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
+
+__all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
+
+Fill = Callable[[type[ArrayBase], int], Node]
+
+
+def _require_type(dtype: Any, function: str) -> None:
+    if not isinstance(dtype, type):
+        raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
+
+
+def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
+    try:
+        if isinstance(shape, (list, tuple)):
+            sizes = tuple(operator.index(size) for size in shape)
+            if min(sizes, default=0) >= 0:
+                return sizes
+        elif operator.index(shape) >= 0:
+            return operator.index(shape)
+    except TypeError:
+        pass
+    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found {shape!r}.")
+
+
+def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
+    """Number of components, and size of each, of an array of a type and requested shape."""
+    if isinstance(shape, int):
+        return (1 if cls._count < 0 else cls._count), shape
+    declared = (*cls._record.shape, -1)
+    if len(shape) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, shape)):
+        expected = ", ".join("*" if d < 0 else str(d) for d in declared)
+        raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
+                            f"'dtype' are incompatible (expected ({expected})).")
+    count = 1
+    for size in shape[:-1]:
+        count *= size
+    return count, shape[-1]
+
+
+def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callable[[type], Any], function: str) -> Any:
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
+        if not hasattr(dtype, "_record"):
+            raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        count, size = _array_size(dtype, shape, function)
+        return wrap(dtype, [fill(dtype, size) if size else invalid(dtype._type)] * count)
+    if dtype in (bool, int, float):
+        return scalar(dtype)
+    fields = field_types(dtype) if isinstance(dtype, type) else None
+    if fields is None:
+        return dtype() if isinstance(dtype, type) else None
+    result = dtype()
+    for name, kind in fields.items():
+        if isinstance(kind, type):
+            setattr(result, name, _create(kind, shape, fill, scalar, function))
+    return result
+
+
+def _constant(value: Any) -> Fill:
+    return lambda cls, size: literal(cls._type, value, size)
+
+
+def zeros(dtype: Any, shape: Any = 1) -> Any:
+    """An array of zeros (``False`` for masks): a literal that consumes no memory.
+
+    ``dtype`` is an array type, a scalar type of Python, or a PyTree class, whose fields are then created likewise.
+    ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
+    """
+    _require_type(dtype, "drjit.zeros")
+    return _create(dtype, _parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
+
+
+def ones(dtype: Any, shape: Any = 1) -> Any:
+    """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
+    _require_type(dtype, "drjit.ones")
+    return _create(dtype, _parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
+
+
+def empty(dtype: Any, shape: Any = 1) -> Any:
+    """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
+    _require_type(dtype, "drjit.empty")
+    return _create(dtype, _parse_shape(shape, "drjit.empty"), lambda cls, size: core.undefined(cls._type, size),
+                   lambda kind: kind(0), "drjit.empty")
+
+
+def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
+    """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments.
+
+    For nested types, ``value`` may be a sequence with a value per component.
+    """
+    return _full(dtype, value, shape, "drjit.full")
+
+
+def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
+    _require_type(dtype, function)
+    parsed = _parse_shape(shape, function)
+    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth:
+        count, size = _array_size(dtype, parsed, function)
+        prototype = dtype(value)
+        nodes = prototype._nodes()
+        if len(nodes) != count and dtype._count >= 0 or any(node.size != 1 for node in nodes):
+            raise ArgumentError(f"{function}(<{describe(dtype)}>): 'value' must hold one number per component.")
+        return wrap(dtype, [literal(node.type, node.payload, size) for node in nodes])
+    number = plain_scalar(value)
+    if number is None:
+        raise ArgumentError(f"{function}(<{describe(dtype)}>): could not construct output: 'value' must be a number, "
+                            f"found {describe(value)}.")
+
+    def fill(cls: type[ArrayBase], size: int) -> Node:
+        node = scalar_literal(cls, number, function)
+        return literal(node.type, node.payload, size)
+
+    return _create(dtype, parsed, fill, lambda kind: kind(number), function)
+
+
+def opaque(dtype: Any, value: Any, shape: Any = 1) -> Any:
+    """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
+    from ._eval import make_opaque
+
+    result = _full(dtype, value, shape, "drjit.opaque")
+    make_opaque(result)
+    return result
+
+
+def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) -> Any:
+    def visit(leaf: Any) -> Any:
+        if isinstance(leaf, ArrayBase):
+            cls = type(leaf)
+            return wrap(cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
+        return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
+
+    return transform(function, visit, arg)
+
+
+def zeros_like(arg: Any, /) -> Any:
+    """Zeros of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
+
+
+def ones_like(arg: Any, /) -> Any:
+    """Ones of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
+
+
+def empty_like(arg: Any, /) -> Any:
+    """Undefined contents of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.empty_like", lambda cls, size: core.undefined(cls._type, size), lambda kind: kind(0))
+
+
+# --- sequences -------------------------------------------------------------------------------------------------------
+
+
+def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
+    _require_type(dtype, function)
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth:
+        raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
+    if dtype._kind not in kinds:
+        raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
+    return dtype
+
+
+def _integer(value: Any, name: str, function: str) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int, found {describe(value)} ({value!r}).") from None
+
+
+def _counter(size: int) -> Node:
+    return counter(size, UINT32 if size <= 1 << 32 else UINT64)
+
+
+def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = None, stop: int | None = None,
+           step: int | None = None) -> Any:
+    """The integers ``start, start + step …`` below ``stop``: ``arange(dtype, size)``, ``arange(dtype, start, stop, step=1)``.
+
+    ``dtype`` is a flat array type of numbers. Evaluates nothing.
+    """
+    function = "drjit.arange"
+    cls = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
+    given = list(args)
+    if len(given) > 3:
+        raise TypeError(f"{function}(): takes at most 4 positional arguments, found {len(given) + 1}.")
+    if len(given) == 1 and stop is None and start is None and size is None:
+        size = given[0]
+    elif given:
+        names = ("start", "stop", "step")
+        if size is not None or any(v is not None for v in (start, stop, step)[:len(given)]) or \
+                len(given) == 1 and stop is None:
+            raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
+        merged = dict(zip(names, given))
+        start, stop, step = (merged.get(name, old) for name, old in zip(names, (start, stop, step)))
+    if size is not None and (start is not None or stop is not None):
+        raise TypeError(f"{function}(): 'size' cannot be combined with 'start' and 'stop'.")
+    if size is None and stop is None:
+        raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
+    first = _integer(0 if start is None else start, "start", function)
+    increment = _integer(1 if step is None else step, "step", function)
+    end = _integer(stop if size is None else size, "stop" if size is None else "size", function)
+    if increment == 0:
+        raise ValueError(f"{function}(): 'step' must not be zero.")
+    count = -((first - end) // increment)
+    if count < 0:
+        raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
+    if not count:
+        return wrap(cls, [invalid(cls._type)])
+    last = first + (count - 1) * increment
+    for name, value in (("start", first), ("last element", last)):
+        if cls._kind != "f" and not cls._low <= value <= cls._high:
+            raise TypeError(f"{function}(): the {name} {value} is out of range for {cls._name}.")
+    # Floating-point sequences are computed as integers, which is exact, and converted at the end.
+    low, high = min(first, last, increment), max(first, last, increment)
+    wide = cls._type if cls._kind != "f" else INT32 if -(1 << 31) <= low and high < 1 << 31 else INT64
+    mask = (1 << TYPES[wide].bits) - 1
+    node = _counter(count)
+    if (first, increment) != (0, 1):
+        node = cast(node, wide)
+        if increment != 1:
+            node = ops.mul(node, literal(wide, increment & mask, 1, SHAPE))
+        if first:
+            node = ops.add(node, literal(wide, first & mask, 1, SHAPE))
+    return wrap(cls, [cast(node, cls._type)])
+
+
+def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set.
+
+    ``dtype`` is a flat array type of floating-point numbers; half precision is computed in single precision. Evaluates
+    nothing.
+    """
+    function = "drjit.linspace"
+    cls = _flat_dtype(dtype, function, "f", "a floating-point type")
+    count = _integer(num, "num", function)
+    if count < 0:
+        raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
+    bounds = [plain_scalar(value) for value in (start, stop)]
+    for name, bound, value in zip(("start", "stop"), bounds, (start, stop)):
+        if bound is None:
+            raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
+    if not count:
+        return wrap(cls, [invalid(cls._type)])
+    first, last = (float(bound) for bound in bounds)  # type: ignore[arg-type]
+    intervals = count - 1 if endpoint else count
+    scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
+    node = cast(_counter(count), scalar)
+    increment = (last - first) / intervals if intervals else 0.0
+    node = ops.fma(node, literal(scalar, increment, 1, SHAPE), literal(scalar, first, 1, SHAPE))
+    return wrap(cls, [cast(node, cls._type)])
+
+

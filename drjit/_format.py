@@ -1,0 +1,65 @@
+"""String representations.
+
+Floating-point numbers are shown with six significant digits. Nested arrays are transposed: a line shows what belongs to
+one thread of the program. Dimensions above :data:`LIMIT` entries show the first and the last three.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from drjit_core import Node, broadcast_size, evaluate, read_element
+
+from ._array import ArrayBase
+from ._errors import CORE_ERRORS
+
+__all__ = ["LIMIT", "format_array"]
+
+LIMIT = 20
+_EDGE = 3
+
+
+def _element(value: Any) -> str:
+    if value.__class__ is float:
+        return "nan" if value != value else f"{value:.6g}"
+    return str(value)
+
+
+def _positions(size: int, limit: int) -> list[int | None]:
+    """Positions to show of a dimension; ``None`` stands for those that are skipped."""
+    if size <= limit:
+        return list(range(size))
+    return [*range(_EDGE), None, *range(size - _EDGE, size)]
+
+
+def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
+    """The text of ``repr(array)``; evaluates the array and reads the elements that are shown."""
+    nodes, shape = array._nodes(), array._static_shape()
+    try:
+        width = broadcast_size("repr", *nodes) if len(nodes) > 1 else nodes[0].size if nodes else 0
+    except CORE_ERRORS:
+        return "[ragged array]"
+    if not width:
+        return "[]"
+    if any(node.scope for node in nodes):
+        return f"[symbolic array of type {array._name}]"
+    evaluate(nodes)
+    return _format((width, *shape), (), nodes, shape, limit)
+
+
+def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], shape: tuple[int, ...],
+            limit: int) -> str:
+    """One dimension of the transposed array: the dynamic one is outermost; ``prefix`` are the indices so far."""
+    depth = len(prefix)
+    if depth == len(sizes):
+        position = 0
+        for size, index in zip(shape, prefix[1:]):
+            position = position * size + index
+        node = nodes[position]
+        return _element(read_element(node, prefix[0] if node.size > 1 else 0))
+    entries, skipped = [], sizes[depth] - 2 * _EDGE
+    for index in _positions(sizes[depth], limit):
+        entries.append(f".. {skipped} skipped .." if index is None
+                       else _format(sizes, (*prefix, index), nodes, shape, limit))
+    innermost = depth == len(sizes) - 1
+    return "[" + (", " if innermost else ",\n" + " " * (depth + 1)).join(entries) + "]"

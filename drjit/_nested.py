@@ -1,0 +1,207 @@
+"""Nested arrays: static (or, in ``ArrayX*``, dynamic) leading dimensions of flat arrays.
+
+The components of an array of any depth are one row-major list of nodes. ``v.x`` and ``v[0]`` make an array that refers
+back to ``v``: changing it in place changes ``v``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, ops
+
+from . import _operators as make
+from ._array import ArrayBase
+from ._construct import nested_nodes
+from ._indexing import nested_get, nested_set
+from ._promote import coerce, wrap
+from ._types import reshape
+
+__all__ = ["NestedArray"]
+
+_new = object.__new__
+
+
+class NestedArray(ArrayBase):
+    """Behaviour of ``Array3f``, ``ArrayXi``, ``Array22f`` …"""
+
+    __slots__ = ("__weakref__", "_c", "_o")
+
+    _c: list[Node]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs:
+            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        self._o = None
+        self._c = nested_nodes(self.__class__, args)
+
+    def _nodes(self) -> list[Node]:
+        return self._c
+
+    def _static_shape(self) -> tuple[int, ...]:
+        shape = self._record.shape
+        if self._count >= 0:
+            return shape
+        assert self._depth == 1, "dynamic sizes are supported in one leading dimension"
+        return (len(self._c),)
+
+    def _replace(self, nodes: list[Node]) -> None:
+        self._c = nodes
+        if self._o is not None:
+            owner, position = self._o
+            owner._store(position, nodes)
+
+    def _assign(self, other: Any) -> None:
+        self._replace(list(other._c))
+
+    def _reload(self) -> None:
+        owner, position = self._o
+        self._c = owner._load(position, len(self._c))
+
+    def _store(self, position: int, nodes: list[Node]) -> None:
+        """Replace some components in place."""
+        self._c[position:position + len(nodes)] = nodes
+        if self._o is not None:
+            owner, offset = self._o
+            owner._store(offset + position, nodes)
+
+    def _load(self, position: int, count: int) -> list[Node]:
+        """What some components are now."""
+        if self._o is not None:
+            self._reload()
+        return self._c[position:position + count]
+
+    # --- components --------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size if self._size >= 0 else len(self._c)
+
+    def _component(self, position: int) -> Any:
+        """The component at a position that exists, referring back to this array."""
+        value: Any = self._value
+        result = _new(value)
+        if value._depth:
+            count = value._count
+            result._c = self._c[position * count:(position + 1) * count]
+            result._o = (self, position * count)
+        else:
+            result._n = self._c[position]
+            result._o = (self, position)
+        return result
+
+    def _set_component(self, position: int, value: Any, function: str) -> None:
+        """Assign to the component at a position that exists."""
+        kind: Any = self._value
+        nodes = coerce(kind, value, function)
+        self._store(position * len(nodes), nodes)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._component, range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if key.__class__ is int and 0 <= key < len(self):
+            return self._component(key)
+        return nested_get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        nested_set(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Swizzles of more than four components; shorter ones are properties.
+        if len(name) > 4 and not name.strip("xyzw") and self._size > max(map("xyzw".index, name)):
+            return _swizzle(self, ["xyzw".index(letter) for letter in name])
+        raise AttributeError(f"{self._name!r} object has no attribute {name!r}", name=name, obj=self)
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = make.nested_operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = make.nested_operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = make.nested_operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = make.nested_operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators("floordiv", getattr(core, "floordiv", ops.floordiv))
+    __mod__, __rmod__, __imod__ = make.nested_operators("mod", getattr(core, "mod", ops.mod))
+    __lshift__, __rlshift__, __ilshift__ = make.nested_operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = make.nested_operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = make.nested_operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = make.nested_operators("xor", ops.xor)
+    __and__, __rand__, _ = make.nested_operators("and", getattr(ops, "and"))
+    __and__ = make.masked(__and__)
+    __iand__ = make.inplace(__and__)
+    __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
+    __matmul__ = make.matmul
+
+    __eq__ = make.nested_comparison("eq", ops.eq)
+    __ne__ = make.nested_comparison("ne", ops.neq)
+    __lt__ = make.nested_comparison("lt", ops.lt)
+    __le__ = make.nested_comparison("le", ops.le)
+    __gt__ = make.nested_comparison("gt", ops.gt)
+    __ge__ = make.nested_comparison("ge", ops.ge)
+    __hash__ = object.__hash__
+
+    __neg__ = make.nested_unary("neg", ops.neg)
+    __invert__ = make.nested_unary("invert", ops.inv)
+    __abs__ = make.nested_unary("abs", ops.abs)
+    del _
+
+
+# --- .x, .xy, .zyx … -------------------------------------------------------------------------------------------------
+
+
+def _swizzle(array: NestedArray, positions: list[int]) -> Any:
+    """A new array of some components, in a given order."""
+    value: Any = array._value
+    count = value._count if value._depth else 1
+    nodes = [node for position in positions for node in array._c[position * count:(position + 1) * count]]
+    return wrap(reshape(type(array), (len(positions), *array._record.shape[1:])), nodes)
+
+
+def _component_property(name: str) -> property:
+    """``.x`` and its like: a live reference, and assignment."""
+    position = "xyzw".index(name)
+
+    def get(self: NestedArray) -> Any:
+        if self._size <= position:
+            raise RuntimeError(f"{self._name} does not have a '{name}' component.")
+        return self._component(position)
+
+    def set_(self: NestedArray, value: Any) -> None:
+        if self._size <= position:
+            raise RuntimeError(f"{self._name} does not have a '{name}' component.")
+        self._set_component(position, value, f"{self._name}.{name}")
+
+    return property(get, set_, doc=f"Component {position} of arrays of a static size above {position}; a live reference.")
+
+
+def _swizzle_property(name: str) -> property:
+    """``.xy`` and its like: a copy of several components, and assignment to them."""
+    positions = ["xyzw".index(letter) for letter in name]
+    last = max(positions)
+
+    def check(self: NestedArray) -> None:
+        if self._size <= last:
+            raise RuntimeError(f"{self._name} does not have a '{'xyzw'[last]}' component.")
+
+    def get(self: NestedArray) -> Any:
+        check(self)
+        return _swizzle(self, positions)
+
+    def set_(self: NestedArray, value: Any) -> None:
+        check(self)
+        cls = reshape(type(self), (len(positions), *self._record.shape[1:]))
+        nodes = coerce(cls, value, f"{self._name}.{name}")
+        count = len(nodes) // len(positions)
+        for k, position in enumerate(positions):
+            self._store(position * count, nodes[k * count:(k + 1) * count])
+
+    return property(get, set_, doc=f"The components {', '.join(name)} as a new array.")
+
+
+for _length in (2, 3, 4):
+    for _letters in itertools.product("xyzw", repeat=_length):
+        setattr(NestedArray, "".join(_letters), _swizzle_property("".join(_letters)))
+for _letter in "xyzw":
+    setattr(NestedArray, _letter, _component_property(_letter))
+del _length, _letters, _letter

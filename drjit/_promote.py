@@ -1,0 +1,201 @@
+"""Promotion: from the arguments of an operation to lists of nodes of one scalar type and one static shape.
+
+The rules
+---------
+* Between arrays, the scalar type with the larger number in :class:`drjit.VarType` wins: masks, then integers by width
+  (of two integers of one width the unsigned one), then floating point by width.
+* Python numbers are weak: an ``int`` goes with anything but a mask (which becomes a 32-bit integer), a ``float`` turns
+  masks and integers of any width into single precision. Lists and NumPy scalars count as their elements do.
+* Static shapes broadcast from the right, as in NumPy, with the dynamic dimension apart: ``Array3f + Float``.
+
+This is the slow path of the operators; the fast ones are in :mod:`drjit._flat` and :mod:`drjit._nested`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from drjit_core import Node, cast, literal
+
+from ._array import ArrayBase
+from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from ._types import BOOL, FLOAT16, FLOAT32, INT32, reshape, retype
+
+__all__ = ["coerce", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
+
+_new = object.__new__
+_WEAK = {bool: 0, int: 1, float: 2}
+
+
+def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
+    """An array of a type from its component nodes, which become its own."""
+    array: Any = _new(cls)
+    if cls._depth:
+        array._c = nodes
+    else:
+        array._n = nodes[0]
+    array._o = None
+    return array
+
+
+def is_ndarray(value: object) -> bool:
+    """Whether a value is a NumPy array (without importing NumPy)."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def plain_scalar(value: Any) -> bool | int | float | None:
+    """The Python number that a value is, NumPy scalars included, or ``None``."""
+    if value.__class__ in _WEAK:
+        return value  # type: ignore[no-any-return]
+    numpy = sys.modules.get("numpy")
+    if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
+        value = value.item()
+    if isinstance(value, (bool, int, float)):
+        return value if value.__class__ in _WEAK else float(value) if isinstance(value, float) else int(value)
+    return None
+
+
+def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: str) -> Node:
+    """A literal of an array type's scalar type; raises if an integer does not fit."""
+    kind = cls._kind
+    if kind == "b":
+        return literal(BOOL, value != 0)
+    if kind == "f":
+        try:
+            return literal(cls._type, float(value))
+        except OverflowError:
+            pass
+    else:
+        if value.__class__ is float:
+            if value != value or value in (float("inf"), float("-inf")):
+                raise ArgumentError(f"{function}(): could not initialize an element of type {cls._leaf._name} with the "
+                                    f"value {value!r}.")
+            value = int(value)
+        leaf = cls._leaf
+        if leaf._low <= value <= leaf._high:
+            return literal(cls._type, int(value))
+    shown = str(value) if abs(value) < 1 << 100 else f"of {value.bit_length()} bits"  # type: ignore[union-attr]
+    raise ArgumentError(f"{function}(): could not initialize an element of type {cls._leaf._name} with the value "
+                        f"{shown} of type 'int': it is out of range.")
+
+
+def _weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
+    """Rank of a Python number or the elements of a sequence; collects the arrays that a sequence holds."""
+    rank = _WEAK.get(value.__class__)
+    if rank is not None:
+        return rank
+    if isinstance(value, ArrayBase):
+        arrays.append(value)
+        return -1
+    if value.__class__ in (list, tuple, range):
+        ranks = {item.__class__ for item in value}
+        if ranks <= _WEAK.keys():
+            return max((_WEAK[cls] for cls in ranks), default=-1)
+        return max(_weak_rank(item, function, arrays, position) for item in value)
+    scalar = plain_scalar(value)
+    if scalar is not None:
+        return _WEAK[scalar.__class__]
+    raise ArgumentError(f"{function}(): argument {position} has the unsupported type '{describe(value)}' (expected a "
+                        "Dr.Jit array or a type that can be converted into one).")
+
+
+def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
+    """Turn a NumPy array into an array of the corresponding type over the backend of ``like``."""
+    from ._interop import scalar_type_of
+
+    scalar = scalar_type_of(value)
+    if scalar is None:
+        raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
+                            "are not supported.")
+    return reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1))(value)
+
+
+def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], function: str) -> tuple[int, ...]:
+    """Common static shape (-1 where dynamic) of pairs of declared and actual shapes."""
+    depth = max(len(declared) for declared, _ in shapes)
+    result: list[int] = []
+    for axis in range(-depth, 0):
+        sizes = {(d[axis], a[axis]) for d, a in shapes if len(d) >= -axis}
+        actual = {a for _, a in sizes}
+        # A dynamic dimension of size one goes with any other; static ones must agree.
+        fixed = {a for d, a in sizes if d >= 0 or a != 1} or {1}
+        if len(fixed) > 1:
+            found = " and ".join(map(str, sorted(actual)))
+            raise ArgumentError(f"{function}(): incompatible arguments: the arrays have {found} components.")
+        result.append(-1 if any(d < 0 for d, _ in sizes) else fixed.pop())
+    return tuple(result)
+
+
+def operands(function: str, args: Sequence[Any], mask: ArrayBase | None = None,
+             ) -> tuple[type[ArrayBase], list[list[Node]]]:
+    """Promote the arguments of an elementwise operation (at least one of them, or ``mask``, an array).
+
+    Returns their common array type and the component nodes of each, lists of one length. A ``mask`` (the first argument
+    of ``select``) takes part in broadcasting only; its nodes come first.
+    """
+    arrays: list[ArrayBase] = []
+    values = list(args)
+    like = mask if mask is not None else next(a for a in args if isinstance(a, ArrayBase))
+    rank = -1
+    for position, value in enumerate(values):
+        if is_ndarray(value) and value.ndim:
+            values[position] = value = _foreign(value, type(like), function)
+        rank = max(rank, _weak_rank(value, function, arrays, position + 1))
+    scalar = max((a._type for a in arrays), default=BOOL)
+    if rank == 2 and scalar < FLOAT16:
+        scalar = FLOAT32
+    elif rank == 1 and scalar == BOOL:
+        scalar = INT32
+    top = [a for a in values if isinstance(a, ArrayBase)] + ([mask] if mask is not None else [])
+    shapes = [(a._record.shape, a._static_shape()) for a in top] or [(like._record.shape, like._static_shape())]
+    first = type(top[0] if top else like)
+    shape = shapes[0][0] if len(shapes) == 1 else _broadcast_shapes(shapes, function)
+    if any(a._record.backend is not like._record.backend for a in top):
+        raise ArgumentError(f"{function}(): the arrays belong to different backends.")
+    cls = reshape(retype(first, scalar), shape)
+    lists = [coerce(cls, value, function) for value in values]
+    if mask is not None:
+        lists.insert(0, coerce(cls._mask, mask, function))
+    count = max(map(len, lists))
+    return cls, [nodes if len(nodes) == count else _tile(nodes, count, function) for nodes in lists]
+
+
+def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
+    if not nodes or count % len(nodes):
+        raise SizeError(f"{function}(): the arrays have incompatible numbers of components ({len(nodes)} and {count}).")
+    return nodes * (count // len(nodes))
+
+
+def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
+    """The component nodes of a value converted to an array type."""
+    count = 1 if cls._count < 0 else cls._count
+    if isinstance(value, ArrayBase):
+        nodes, scalar = value._nodes(), cls._type
+        if value._type != scalar:
+            nodes = [cast(node, scalar) for node in nodes]
+        if len(nodes) == cls._count or cls._count < 0:
+            return nodes
+        if len(value._record.shape) > cls._depth:
+            raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
+        return _tile(nodes, cls._count, function)
+    scalar_value = plain_scalar(value)
+    if scalar_value is not None:
+        return [scalar_literal(cls, scalar_value, function)] * count
+    try:
+        return cls(value)._nodes()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to "
+                            f"{cls._name}: {error}") from error
+
+
+def elementwise(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
+    """Apply a trace function to promoted arguments, component by component; ``mask`` if it returns masks."""
+    cls, lists = operands(function, args)
+    try:
+        nodes = list(map(trace, *lists))
+    except CORE_ERRORS as error:
+        raise translate(error, function) from error
+    return wrap(cls._mask if mask else cls, nodes)

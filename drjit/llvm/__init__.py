@@ -1,0 +1,7 @@
+"""Array types of the LLVM backend: programs are compiled for the vector units of the CPU and run on all its cores."""
+
+from drjit_core import JitBackend
+
+from .._types import install
+
+install(globals(), JitBackend.LLVM)
