@@ -128,12 +128,12 @@ class ArrayBase:
         return 0
 
     @property
-    def T(self) -> NoReturn:  # noqa: N802 - the name that array libraries agree on
+    def T(self) -> NoReturn:
         """Transpose of matrices and tensors; other types raise a ``TypeError``."""
         raise TypeError(f"{self._name}.T: this is not a matrix or tensor type.")
 
     @property
-    def mT(self) -> NoReturn:  # noqa: N802
+    def mT(self) -> NoReturn:
         """Matrix transpose of matrices and tensors; other types raise a ``TypeError``."""
         raise TypeError(f"{self._name}.mT: this is not a matrix or tensor type.")
 

@@ -229,7 +229,7 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
             raise TypeError(f"{function}(): the {name} {value} is out of range for {cls._name}.")
     # Floating-point sequences are computed as integers, which is exact, and converted at the end.
     low, high = min(first, last, increment), max(first, last, increment)
-    wide = cls._type if cls._kind != "f" else INT32 if -(1 << 31) <= low and high < 1 << 31 else INT64
+    wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
     mask = (1 << TYPES[wide].bits) - 1
     node = _counter(count)
     if (first, increment) != (0, 1):

@@ -31,7 +31,7 @@ def schedule(*args: Any) -> bool:
     return core.schedule(_all_nodes(args, "drjit.schedule"))
 
 
-def eval(*args: Any) -> bool:  # noqa: A001 - the name of the reference
+def eval(*args: Any) -> bool:
     """Evaluate arrays and everything that was scheduled, in as few kernels as possible.
 
     Traverses PyTrees; literals and evaluated arrays are left alone. Does not wait for the kernels to finish. Returns

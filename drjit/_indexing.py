@@ -9,8 +9,22 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-from drjit_core import SHAPE, TYPES, Node, ReduceMode, ReduceOp, cast, counter, gather, literal, ops, \
-    read_element, scatter, schedule, write_element
+from drjit_core import (
+    SHAPE,
+    TYPES,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    cast,
+    counter,
+    gather,
+    literal,
+    ops,
+    read_element,
+    scatter,
+    schedule,
+    write_element,
+)
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate

@@ -10,7 +10,7 @@ import ctypes
 import struct
 from typing import Any
 
-from drjit_core import KIND, SHAPE, TYPES, Node, gather, host_view, literal
+from drjit_core import KIND, TYPES, Node, gather, host_view, literal
 
 from ._array import ArrayBase
 from ._types import BOOL, UINT32

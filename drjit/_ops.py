@@ -104,7 +104,7 @@ sqrt = _unary("sqrt", ops.sqrt, _float(_square_root), f"Square root, correctly r
 ceil = _unary("ceil", ops.ceil, _float(_fold("ceil")), f"Smallest integer that is not below. {_NUMBERS}")
 floor = _unary("floor", ops.floor, _float(_fold("floor")), f"Largest integer that is not above. {_NUMBERS}")
 trunc = _unary("trunc", ops.trunc, _float(_fold("trunc")), f"The integer part: rounds towards zero. {_NUMBERS}")
-round = _unary("round", ops.round, _float(_fold("round")),  # noqa: A001
+round = _unary("round", ops.round, _float(_fold("round")),
                f"Nearest integer; halves go to the even one. {_NUMBERS}")
 rcp = _unary("rcp", _expansion("rcp"), lambda a: _divide(1.0, a), f"Reciprocal ``1 / arg``. {_NUMBERS}")
 rsqrt = _unary("rsqrt", _expansion("rsqrt"), lambda a: _divide(1.0, _square_root(a)),
@@ -120,7 +120,7 @@ def _trace_abs(node: Node) -> Node:
     return node if TYPES[node.type].kind == "u" else ops.abs(node)
 
 
-abs = _unary("abs", _trace_abs, abs, "Absolute value of numbers of any kind.")  # noqa: A001
+abs = _unary("abs", _trace_abs, abs, "Absolute value of numbers of any kind.")
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------
@@ -185,7 +185,7 @@ def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     return _fold("fma")(*map(float, numbers), TYPES[FLOAT64])
 
 
-def clip(value: Any, min: Any, max: Any) -> Any:  # noqa: A002 - the names of the reference
+def clip(value: Any, min: Any, max: Any) -> Any:
     """``value`` brought into the range from ``min`` to ``max``, elementwise."""
     return minimum(maximum(value, min), max)
 

@@ -177,7 +177,7 @@ def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, k
     return _reduce(op, value, axis, mode, keepdims, "drjit.reduce")
 
 
-def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:  # noqa: A001
+def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Sum along one or several axes; 0 if there is nothing to add. See :func:`reduce`."""
     return _reduce(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
 
@@ -187,12 +187,12 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     return _reduce(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
 
 
-def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:  # noqa: A001
+def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Minimum along one or several axes, NaN ignored; the largest value of the type if empty. See :func:`reduce`."""
     return _reduce(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
-def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:  # noqa: A001
+def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Maximum along one or several axes, NaN ignored; the smallest value of the type if empty. See :func:`reduce`."""
     return _reduce(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
@@ -237,13 +237,13 @@ def _require_masks(value: Any, function: str) -> None:
                             "reduction: 'value' must be a mask, a bool, or a sequence of such.")
 
 
-def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:  # noqa: A001
+def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether all elements of a mask are set along one or several axes; true if empty. See :func:`reduce`."""
     _require_masks(value, "drjit.all")
     return _reduce(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
 
 
-def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:  # noqa: A001
+def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether any element of a mask is set along one or several axes; false if empty. See :func:`reduce`."""
     _require_masks(value, "drjit.any")
     return _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")

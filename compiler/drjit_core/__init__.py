@@ -19,13 +19,15 @@ from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, literal, undefined
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
+from .messages import log_level, set_log_level
+from .math import cos, exp, exp2, floordiv, log, log2, mod, power, rcp, rsqrt, sin, sincos, tan
 from .ops.table import ELEMENTWISE, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
                     VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backend import backend_report, has_backend, llvm_version
-from .runtime.cache import report as cache_report
+from .runtime.disk import report as cache_report
 from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
-from .runtime.pool import thread_count
+from .runtime.pool import set_thread_count, thread_count

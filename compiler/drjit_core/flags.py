@@ -65,7 +65,7 @@ class State(threading.local):
         self.mode = -1 - self.scope if slow else self.scope
 
 
-#: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.log`.
+#: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.messages`.
 log_variables: bool = False
 state = State()
 

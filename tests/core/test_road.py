@@ -6,8 +6,21 @@ import array
 
 import pytest
 
-from drjit_core import KIND, OPS, JitFlag, Node, VarState, VarType, evaluate, import_copy, kernel_history, ops, \
-    read_element, scoped_set_flag, state_of
+from drjit_core import (
+    KIND,
+    OPS,
+    JitFlag,
+    Node,
+    VarState,
+    VarType,
+    evaluate,
+    import_copy,
+    kernel_history,
+    ops,
+    read_element,
+    scoped_set_flag,
+    state_of,
+)
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import CompilationError
 
-__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "version"]
+__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "triple", "version"]
 
 _serial = itertools.count()
 _lock = threading.RLock()
@@ -52,6 +52,12 @@ def host_cpu() -> tuple[str, str]:
 def version() -> tuple[int, int, int]:
     """Version of LLVM."""
     return tuple(_binding().llvm_version_info)
+
+
+@cache
+def triple() -> str:
+    """The host's target triple."""
+    return str(_binding().get_default_triple())
 
 
 @cache

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from . import malloc
+from . import malloc, pool
 
 __all__ = ["Buffer", "allocate", "share"]
 
@@ -18,7 +18,8 @@ __all__ = ["Buffer", "allocate", "share"]
 class Buffer:
     """Memory of an array: allocated here, or borrowed from an owner that it keeps alive."""
 
-    __slots__ = ("__weakref__", "_block", "_owner", "address", "nbytes", "padded", "read_only")
+    __slots__ = ("__weakref__", "_block", "_owner", "address", "nbytes", "padded", "read_only",
+                 "ticket")
 
     def __init__(self, address: int, nbytes: int, block: malloc.Block | None, owner: Any) -> None:
         self.address = address
@@ -27,10 +28,13 @@ class Buffer:
         self.read_only = block is None
         self._block = block
         self._owner = owner
+        #: The last launch that uses the memory; the host waits for it before it touches the memory.
+        self.ticket = block.ticket if block is not None else 0
 
     def __del__(self, release: Any = malloc.release) -> None:
         block = self._block
         if block is not None:
+            block.ticket = self.ticket
             release(block)
 
 
@@ -48,5 +52,6 @@ def share(address: int, nbytes: int, owner: Any) -> Buffer:
 def copy(source: Buffer) -> Buffer:
     """A buffer of our own with the contents of another."""
     result = allocate(source.nbytes)
+    pool.wait(max(result.ticket, source.ticket))
     ctypes.memmove(result.address, source.address, source.nbytes)
     return result

@@ -1,4 +1,4 @@
-"""The kernel cache: from the key of a program to native code."""
+"""The kernel cache: from the key of a program to native code; :mod:`.disk` carries it across processes."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ from typing import Any
 
 from ..codegen.program import Program
 from ..llvm import emit, jit
+from ..ops.table import LOOP, OPS
+from . import disk
 from .pool import Functions
 
-__all__ = ["CompiledKernel", "flush", "lookup", "report"]
+__all__ = ["CompiledKernel", "flush", "lookup"]
 
 
 class CompiledKernel:
     """A kernel in executable memory, with what diagnostics want to know of it."""
 
-    __slots__ = ("_text", "build_time", "code_time", "functions", "hash", "native", "operations")
+    __slots__ = ("_text", "build_time", "code_time", "from_disk", "functions", "hash", "native", "operations", "work")
 
     def __init__(self, program: Program) -> None:
         start = time.perf_counter_ns()
@@ -25,11 +27,18 @@ class CompiledKernel:
         self._text = zlib.compress(text.encode(), 1)
         self.hash = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         self.operations = len(program.order)
+        self.work = work_of(program)
         middle = time.perf_counter_ns()
         exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
-        self.native = jit.link(jit.compile_text(text), exports)
+        key = disk.key_of(text, "kernel")
+        code = disk.load(key)
+        self.from_disk = code is not None
+        if code is None:
+            code = jit.compile_text(text)
+            disk.store(key, code)
+        self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE))
+        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work)
         self.code_time = (middle - start) * 1e-6
         self.build_time = (time.perf_counter_ns() - middle) * 1e-6
 
@@ -56,6 +65,10 @@ def flush() -> None:
     _kernels.clear()
 
 
-def report() -> tuple[str | None, int]:
-    """Location of the cache on disk (none: kernels are kept in memory) and its size in bytes."""
-    return None, sum(kernel.native.size for kernel in _kernels.values())
+def work_of(program: Program) -> int:
+    """Cost of one element, relative to an addition."""
+    return sum(_LOOP_WORK if node.kind == LOOP else OPS[node.kind].cost for node in program.order) + 1
+
+
+#: A guess at the cost of a loop, whose number of iterations is unknown.
+_LOOP_WORK = 1000

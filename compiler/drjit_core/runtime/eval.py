@@ -115,26 +115,35 @@ def _launch(kernel: Kernel) -> None:
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
     program = assemble(kernel)
     compiled, hit = cache.lookup(program)
-    outputs = _allocate_outputs(program)
+    outputs = _allocate_outputs(program, compiled.functions)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
-    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.operations, (program, outputs))
+    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
+                         bool(flags & KERNEL_HISTORY))
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
-    pool.submit(launch, bool(flags & KERNEL_HISTORY))
+    ticket = pool.submit(launch)
+    for node in program.inputs:
+        node.payload.ticket = ticket
     if flags & LAUNCH_BLOCKING:
         pool.wait()
     if flags & KERNEL_HISTORY:
         history.record(program, compiled, hit, launch, elapsed)
     for node, buffer in outputs:
+        buffer.ticket = ticket
         node.become_evaluated(buffer)
     for node in program.scatters:
         node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
 
 
-def _allocate_outputs(program: Program) -> list[tuple[Node, buffers.Buffer]]:
+def _foreign(program: Program) -> list[buffers.Buffer]:
+    """Inputs that do not come from the allocator, and so must not die before the launch has run."""
+    return [node.payload for node in program.inputs if node.payload.read_only]
+
+
+def _allocate_outputs(program: Program, functions: pool.Functions) -> list[tuple[Node, buffers.Buffer]]:
     """Allocate what a kernel stores, and enter the addresses among its parameters."""
     outputs = []
     parameters, slots = program.parameters, program.slots
@@ -144,7 +153,7 @@ def _allocate_outputs(program: Program) -> list[tuple[Node, buffers.Buffer]]:
         outputs.append((node, buffer))
     if program.reductions:
         stride = reduction.partial_stride(len(program.reductions))
-        partials = buffers.allocate(stride * pool.blocks_of(program.width))
+        partials = buffers.allocate(stride * pool.blocks_of(functions, program.width))
         parameters[1] = partials.address
         for node in program.reductions:
             buffer = buffers.allocate(TYPES[node.type].size)
@@ -168,7 +177,8 @@ def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, ela
     if hit:
         _log.info("     cache hit.")
     else:
-        _log.info("     cache miss, build: %.4g ms, %i bytes.", compiled.build_time, compiled.native.size)
+        _log.info("     cache %s, build: %.4g ms, %i bytes.", "hit on disk" if compiled.from_disk else "miss",
+                  compiled.build_time, compiled.native.size)
 
 
 # --- host access -----------------------------------------------------------------------------------------------------
@@ -180,12 +190,12 @@ def _require_concrete(node: Node, function: str) -> None:
                            "cannot be evaluated; its value exists only while the loop runs")
 
 
-def sync() -> None:
-    """Wait until everything that was launched has finished."""
+def sync(ticket: int | None = None) -> None:
+    """Wait until a launch, or everything that was launched, has finished."""
     if state.flags & FORBID_SYNCHRONIZATION:
         raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
                            "waits here for the device; evaluate later, or clear the flag")
-    pool.wait()
+    pool.wait(ticket)
 
 
 def in_memory(node: Node) -> Node:
@@ -217,7 +227,7 @@ def read_element(node: Node, index: int) -> Any:
     if node.kind == LITERAL:
         return node.payload
     node = in_memory(node)
-    sync()
+    sync(node.payload.ticket)
     info = TYPES[node.type]
     value = _C_TYPES[info.code].from_address(node.payload.address + index * info.size).value
     if info.code == "?":
@@ -255,9 +265,9 @@ def write_element(node: Node, index: int, value: Any) -> Node:
         held_once = held_once or node.kind == LITERAL  # a literal's opaque copy is nobody's
     else:
         evaluated = node
-    sync()
-    info = TYPES[node.type]
     data = evaluated.payload
+    sync(data.ticket)
+    info = TYPES[node.type]
     if not held_once or data.read_only:
         data = buffers.copy(data)
         evaluated = build.evaluated(node.type, node.size, data)
@@ -279,6 +289,7 @@ def import_copy(type_: int, data: Any) -> Node:
     if nbytes == 0:
         return build.invalid(type_)
     buffer = buffers.allocate(nbytes)
+    pool.wait(buffer.ticket)
     memoryview((ctypes.c_char * nbytes).from_address(buffer.address)).cast("B")[:] = view.cast("B")
     return build.evaluated(type_, nbytes // itemsize, buffer)
 
@@ -300,7 +311,7 @@ def host_view(node: Node) -> tuple[Node, int, buffers.Buffer]:
     Later writes to the array in place are visible through the address.
     """
     node = in_memory(node)
-    sync()
+    sync(node.payload.ticket)
     return node, node.payload.address, node.payload
 
 

@@ -20,7 +20,8 @@ def record(program: Program, kernel: CompiledKernel, hit: bool, launch: Launch, 
     """Append an entry for a launch."""
     entry = {
         "backend": JitBackend.LLVM, "type": KernelType.JIT, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
-        "uses_optix": 0, "cache_hit": int(hit), "cache_disk": 0, "recording_mode": KernelRecordingMode.Inactive,
+        "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
+        "recording_mode": KernelRecordingMode.Inactive,
         "size": program.width, "input_count": len(program.inputs),
         "output_count": len(program.stores) + len(program.reductions) + len(program.scatters),
         "operation_count": kernel.operations, "codegen_time": codegen_time,

@@ -14,6 +14,8 @@ import mmap
 import threading
 from collections import deque
 
+from . import pool
+
 __all__ = ["Block", "allocate", "flush", "release", "statistics"]
 
 #: Bytes beyond the end of an array that a kernel may touch: one packet of the widest type.
@@ -29,14 +31,19 @@ _free.restype, _free.argtypes = None, [ctypes.c_void_p]
 
 
 class Block:
-    """A piece of memory with its size class; ``base`` is what the system gave."""
+    """A piece of memory with its size class; ``base`` is what the system gave.
 
-    __slots__ = ("address", "base", "capacity")
+    A later launch may use a block again before the launches that were given it earlier have run, because they run in
+    order; the host and the system may not.
+    """
+
+    __slots__ = ("address", "base", "capacity", "ticket")
 
     def __init__(self, address: int, capacity: int, base: int | mmap.mmap) -> None:
         self.address = address
         self.capacity = capacity
         self.base = base
+        self.ticket = 0  # the last launch that uses the memory, when the block was given back
 
 
 _free_blocks: dict[int, list[Block]] = {}
@@ -116,6 +123,7 @@ def _request(capacity: int) -> Block:
 def _flush_locked() -> None:
     global _cached
     _collect()
+    pool.wait()
     for blocks in _free_blocks.values():
         for block in blocks:
             if isinstance(block.base, int):

@@ -1,0 +1,74 @@
+# Every target makes and updates the virtual environment that it needs: .venv, from Python >= 3.11 alone.
+#
+#   make demo        compute a picture: examples/photo.py
+#   make test        everything that CI checks: lint, types, layers, wheel, documentation, tests
+#
+#   make lint | wheel | doc-blocks | pytest    the parts of it
+#   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
+#   make docs        HTML in docs/_build/html      make clean   remove what was built
+
+VENV := .venv
+BIN := $(VENV)/bin
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11 python
+SUITABLE := import sys; sys.exit(sys.version_info < (3, 11))
+# The first of the candidates that is new enough; `make PYTHON=…` chooses another one.
+PYTHON ?= $(shell for p in $(CANDIDATES); do $$p -c '$(SUITABLE)' 2>/dev/null && { echo $$p; break; }; done)
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --progress-bar off --quiet
+WORKERS ?= 2
+BENCHMARKS := $(wildcard benchmarks/*.py)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs clean
+
+help:
+	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
+
+demo: $(VENV)/.installed-dev
+	$(BIN)/python examples/photo.py
+
+test: lint wheel doc-blocks pytest
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff check
+	$(BIN)/lint-imports
+	$(BIN)/mypy
+
+wheel: $(VENV)/.installed-dev
+	$(BIN)/python conformance/check_wheel.py
+
+doc-blocks: $(VENV)/.installed-dev
+	$(BIN)/python conformance/run_doc_blocks.py
+
+pytest: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS)
+
+exhaustive: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
+
+bench: $(VENV)/.installed-dev
+	@for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+docs: $(VENV)/.installed-docs
+	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# --- environments: one, whose stamps say which extras it has ---------------------------------------------------------
+
+$(BIN)/python:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer was not found; name one: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@echo "Making $(VENV) with $$($(PYTHON) --version)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The module venv of $(PYTHON) does not work; Debian and" \
+	  "Ubuntu have it in the package python3-venv." >&2; exit 1; }
+
+$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+	@echo "Installing drjit-python with what its tests and examples need (a minute or two)"
+	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+	@echo "Installing drjit-python with the tools of its documentation"
+	@$(PIP) --editable ".[docs]"
+	@touch $@

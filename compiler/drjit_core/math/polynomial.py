@@ -1,0 +1,70 @@
+"""What the expansions share: baked constants, polynomials, and the way of half precision.
+
+The coefficients of this package were fitted by ``conformance/fit_polynomials.py``; the comment beside each table gives
+interval and error of the polynomial, evaluated exactly.  The error of whole functions, rounding included, is in the
+docstring of each function, and is what ``conformance/accuracy.py`` prints.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+
+from ..errors import UnsupportedType
+from ..ir.build import literal
+from ..ir.node import BAKED, Node
+from ..ir.trace import cast, ops
+from ..types import FLOAT16, FLOAT32, TYPES, is_float
+
+__all__ = ["clamp", "constant", "elementary", "estrin", "horner"]
+
+
+def constant(type_: int, value: float) -> Node:
+    """A constant that is part of the program."""
+    return literal(type_, value, 1, BAKED)
+
+
+def horner(x: Node, coefficients: Sequence[float]) -> Node:
+    """Polynomial by Horner's rule, lowest coefficient first: fewest operations, one chain of them."""
+    result = constant(x.type, coefficients[-1])
+    for value in reversed(coefficients[:-1]):
+        result = ops.fma(result, x, constant(x.type, value))
+    return result
+
+
+def estrin(x: Node, coefficients: Sequence[float], square: Node | None = None) -> Node:
+    """Polynomial as two interleaved Horner chains in ``x**2``: half the latency, for one operation more.
+
+    (The first step of G. Estrin's scheme, *Organization of computer systems: the fixed plus variable structure
+    computer*, 1960.)
+    """
+    if square is None:
+        square = ops.mul(x, x)
+    return ops.fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
+
+
+def clamp(x: Node, low: float, high: float) -> Node:
+    """``x`` brought into an interval; NaN stays NaN.
+
+    As selections whose second operand is ``x``: that is the meaning of one x86 ``min`` or ``max`` instruction, where
+    the rows ``minimum`` and ``maximum`` take three.
+    """
+    bound = constant(x.type, high)
+    x = ops.select(ops.lt(bound, x), bound, x)
+    bound = constant(x.type, low)
+    return ops.select(ops.gt(bound, x), bound, x)  # type: ignore[no-any-return]
+
+
+def elementary(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
+    """Expansion of a function of one floating-point operand: half precision is computed in single precision."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def expand(a: Node) -> Node:
+        if a.type == FLOAT16:
+            return cast(function(cast(a, FLOAT32)), FLOAT16)
+        if not is_float(a.type):
+            raise UnsupportedType(name, TYPES[a.type].name)
+        return function(a)
+
+    return expand

@@ -1,0 +1,212 @@
+"""The kernel cache on disk: object code by the hash of everything that it depends on.
+
+The directory holds native code, so that it is the user's alone: created with mode 0700, and refused (with one warning)
+if it, or a file in it, belongs to somebody else or can be written by others.  Files are written atomically and carry a
+checksum, which is verified before LLVM sees a byte; whatever is wrong with a file, it is a miss, never an error.
+
+``DRJIT_CACHE_DIR`` sets the location (empty: no cache on disk), ``DRJIT_CACHE_SIZE`` the limit in bytes (default
+1 GiB); beyond it the files that were not used for longest are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import stat
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+
+from ..llvm import jit
+
+__all__ = ["directory", "key_of", "load", "load_or_compile", "report", "store"]
+
+_MAGIC = b"drjit\x00\x00\x01"  # the last byte is the version of the format
+_DIGEST = 32
+_SUFFIX = ".kernel"
+_DEFAULT_LIMIT = 1 << 30
+#: Between looks at the size of the directory, this many bytes are written.
+_BETWEEN_SCANS = 1 << 24
+_TOUCH_AFTER = 3600.0  # seconds after which a use is noted in the file's time
+
+_log = logging.getLogger("drjit")
+_lock = threading.Lock()
+_warned = False
+_written = 0
+_scanned = False
+
+
+def _warn(reason: str) -> None:
+    """Say once why the cache is not used."""
+    global _warned
+    if not _warned:
+        _warned = True
+        _log.warning("the kernel cache on disk is not used: %s; kernels are compiled anew in every process", reason)
+
+
+def _default_location() -> Path:
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA", tempfile.gettempdir())) / "drjit-python"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "drjit-python"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "drjit-python"
+
+
+@cache
+def directory() -> Path | None:
+    """The cache's directory, created if need be; ``None`` if there is none that may be used."""
+    location = os.environ.get("DRJIT_CACHE_DIR")
+    if location == "":
+        return None
+    try:
+        path = Path(location) if location else _default_location()
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        problem = _problem(os.stat(path), str(path))
+    except (OSError, RuntimeError) as error:  # RuntimeError: there is no home directory
+        _warn(str(error))
+        return None
+    if problem:
+        _warn(problem)
+        return None
+    return path
+
+
+def _problem(status: os.stat_result, name: str) -> str | None:
+    """What makes a directory or file unfit to hold code that is going to be run."""
+    if hasattr(os, "geteuid"):
+        if status.st_uid != os.geteuid():
+            return f"{name} belongs to another user"
+        if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return f"{name} can be written by others"
+    return None
+
+
+@cache
+def _environment() -> bytes:
+    """What code depends on besides its text."""
+    return "\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple())).encode()
+
+
+def key_of(text: str, options: str) -> bytes:
+    """Hash of a module's text, the options it is compiled with, the target, and LLVM's version."""
+    digest = hashlib.blake2b(_environment(), digest_size=_DIGEST)
+    digest.update(f"\n{options}\n{text}".encode())
+    return digest.digest()
+
+
+def _checksum(key: bytes, code: bytes) -> bytes:
+    return hashlib.blake2b(key + code, digest_size=_DIGEST).digest()
+
+
+def load(key: bytes) -> bytes | None:
+    """Object code by key, or ``None``."""
+    folder = directory()
+    if folder is None:
+        return None
+    path = folder / (key.hex() + _SUFFIX)
+    try:
+        with open(path, "rb") as file:
+            status = os.fstat(file.fileno())
+            problem = _problem(status, str(path))
+            if problem:
+                _warn(problem)
+                return None
+            data = file.read()
+    except OSError:
+        return None
+    start = len(_MAGIC) + 2 * _DIGEST
+    code = data[start:]
+    if data[:start] != _MAGIC + key + _checksum(key, code):
+        _log.info("damaged file in the kernel cache: %s is compiled anew", path.name)
+        return None
+    if time.time() - status.st_mtime > _TOUCH_AFTER:
+        with contextlib.suppress(OSError):  # somebody else removed it: the code is ours already
+            os.utime(path)
+    return code
+
+
+def store(key: bytes, code: bytes) -> None:
+    """Write object code under its key; failure leaves the cache as it was."""
+    folder = directory()
+    if folder is None:
+        return
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
+        with open(handle, "wb") as file:
+            file.write(_MAGIC + key + _checksum(key, code) + code)
+        os.replace(temporary, folder / (key.hex() + _SUFFIX))
+    except OSError as error:
+        _warn(str(error))
+        if temporary is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+        return
+    _limit_size(folder, len(code))
+
+
+def _limit_size(folder: Path, added: int) -> None:
+    """Remove the files not used for longest if the directory has outgrown its limit."""
+    global _written, _scanned
+    with _lock:
+        _written += added
+        if _scanned and _written < min(_BETWEEN_SCANS, _size_limit() // 8):
+            return
+        _written, _scanned = 0, True
+        files = []
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(folder):
+                if entry.name.endswith((_SUFFIX, ".part")):
+                    with contextlib.suppress(OSError):
+                        status = entry.stat()
+                        files.append((status.st_mtime, status.st_size, entry.path))
+        total = sum(size for _, size, _ in files)
+        limit = _size_limit()
+        if total <= limit:
+            return
+        for _, size, path in sorted(files):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+            total -= size
+            if total <= limit * 3 // 4:
+                break
+
+
+@cache
+def _size_limit() -> int:
+    value = os.environ.get("DRJIT_CACHE_SIZE")
+    if value:
+        try:
+            return max(0, int(value))
+        except ValueError:
+            _log.warning("DRJIT_CACHE_SIZE must be a number of bytes, found %r: using %i", value, _DEFAULT_LIMIT)
+    return _DEFAULT_LIMIT
+
+
+def load_or_compile(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode:
+    """Native code of a module of the runtime's own, from the cache if it is there."""
+    key = key_of(text, f"{name} level={level}")
+    code = load(key)
+    if code is None:
+        code = jit.compile_text(text, level)
+        store(key, code)
+    return jit.link(code, exports)
+
+
+def report() -> tuple[str | None, int]:
+    """Location of the cache and the bytes it takes."""
+    folder = directory()
+    if folder is None:
+        return None, 0
+    total = 0
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            with contextlib.suppress(OSError):
+                total += entry.stat().st_size
+    return str(folder), total

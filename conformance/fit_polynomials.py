@@ -1,0 +1,189 @@
+"""Fit the polynomials of ``drjit_core.math`` and print them with their errors.
+
+Each polynomial is the minimax approximation of the part of a function that its expansion does not give exactly, found by
+the Remez exchange algorithm (E. Remez, 1934; as in J.-M. Muller, *Elementary Functions*, 3rd ed., section 3.5) at 60
+digits.  The weight makes the error relative to the *whole* function.  Coefficients are rounded to the precision they are
+used in, and the error of the rounded polynomial, evaluated exactly, is what is printed: it leaves out the rounding errors
+of the kernel, which ``conformance/accuracy.py`` measures.
+
+    python conformance/fit_polynomials.py [name ...]
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import NamedTuple
+
+import mpmath as mp
+import numpy as np
+
+mp.mp.dps = 60
+Real = mp.mpf
+Function = Callable[[Real], Real]
+
+
+class Fit(NamedTuple):
+    """``target(x)`` is approximated on ``[low, high]`` such that ``weight(x) * error`` is smallest."""
+
+    target: Function
+    weight: Function
+    low: Real
+    high: Real
+    degree: int
+    dtype: type[np.floating]
+
+
+def _solve(fit: Fit, points: list[Real]) -> list[Real]:
+    """Coefficients of the polynomial whose weighted error alternates between the points."""
+    n = fit.degree + 2
+    matrix, right = mp.matrix(n, n), mp.matrix(n, 1)
+    for i, x in enumerate(points):
+        for j in range(n - 1):
+            matrix[i, j] = x ** j
+        matrix[i, n - 1] = (-1) ** i / abs(fit.weight(x))
+        right[i] = fit.target(x)
+    solution = mp.lu_solve(matrix, right)
+    return [solution[j] for j in range(n - 1)]
+
+
+def _error(fit: Fit, coefficients: list[Real], x: Real) -> Real:
+    return abs(fit.weight(x)) * (mp.polyval(coefficients[::-1], x) - fit.target(x))
+
+
+def _extrema(fit: Fit, coefficients: list[Real], grid: list[Real]) -> list[Real]:
+    """The largest error of each run of one sign, which is where the next polynomial's error shall alternate."""
+    best: list[tuple[Real, Real]] = []
+    for x in grid:
+        error = _error(fit, coefficients, x)
+        if best and (error > 0) == (best[-1][0] > 0):
+            if abs(error) > abs(best[-1][0]):
+                best[-1] = (error, x)
+        else:
+            best.append((error, x))
+    while len(best) > fit.degree + 2:  # drop the smaller end
+        best.pop(0 if abs(best[0][0]) < abs(best[-1][0]) else -1)
+    return [x for _, x in best]
+
+
+def remez(fit: Fit, samples: int = 600) -> list[Real]:
+    """Coefficients of the minimax polynomial, lowest first."""
+    middle, half = (fit.low + fit.high) / 2, (fit.high - fit.low) / 2
+    # points off the zero of the weight, where the weighted error is zero for every polynomial
+    grid = [middle - half * mp.cos(mp.pi * (i + mp.mpf(1) / 3) / samples) for i in range(samples)]
+    n = fit.degree + 2
+    points = [middle - half * mp.cos(mp.pi * (i + mp.mpf("0.47")) / n) for i in range(n)]
+    for _ in range(12):
+        coefficients = _solve(fit, points)
+        exchanged = _extrema(fit, coefficients, grid)
+        if len(exchanged) < n or exchanged == points:
+            break
+        points = exchanged
+    return coefficients
+
+
+def rounded_remez(fit: Fit) -> list[float]:
+    """Coefficients in the target precision, lowest first.
+
+    Each is rounded when its turn comes, and the ones above it are fitted again, so that they make up for the rounding.
+    (On an interval around zero that would not be a Chebyshev system, and all are rounded at once.)
+    """
+    coefficients = [float(fit.dtype(float(c))) for c in remez(fit)]
+    if fit.low < 0 or fit.degree == 0:
+        return coefficients
+    first = coefficients[0]
+    rest = fit._replace(target=lambda x: (fit.target(x) - first) / x, weight=lambda x: fit.weight(x) * x,
+                        degree=fit.degree - 1)
+    return [first, *rounded_remez(rest)]
+
+
+def largest_error(fit: Fit, coefficients: list[float], samples: int = 999) -> Real:
+    """Largest weighted error of a polynomial."""
+    exact = [mp.mpf(c) for c in coefficients]
+    step = (fit.high - fit.low) / samples
+    return max(abs(_error(fit, exact, fit.low + step * (i + mp.mpf(1) / 7))) for i in range(samples))
+
+
+def _log1p_tail(f: Real) -> Real:
+    return (mp.log1p(f) - f + f * f / 2) / f ** 3
+
+
+def _atanh_tail(z: Real) -> Real:
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) - 2 * s) / s ** 3
+
+
+def _atanh_tail2(z: Real) -> Real:
+    s = mp.sqrt(z)
+    return (2 * mp.atanh(s) - 2 * s - 2 * s ** 3 / 3) / s ** 5
+
+
+def _sin_tail(z: Real) -> Real:
+    r = mp.sqrt(z)
+    return (mp.sin(r) - r) / r ** 3
+
+
+def _cos_tail(z: Real) -> Real:
+    r = mp.sqrt(z)
+    return (mp.cos(r) - 1 + z / 2) / z ** 2
+
+
+_HALF_LOG2 = mp.log(2) / 2 * mp.mpf("1.0001")  # beyond ln(2)/2 by the error of the rounded quotient
+_MANTISSA = (mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(mp.mpf(2)) - 1)
+_ATANH = (mp.mpf("1e-12"), (3 - 2 * mp.sqrt(mp.mpf(2))) ** 2)  # s = f / (2 + f) reaches 3 - 2 sqrt(2)
+_OCTANT = (mp.mpf("1e-12"), (mp.pi / 4 * mp.mpf("1.0001")) ** 2)
+
+
+def _exp(degree: int, dtype: type[np.floating]) -> Fit:
+    return Fit(lambda r: (mp.exp(r) - 1 - r) / r ** 2, lambda r: r ** 2 / mp.exp(r), -_HALF_LOG2, _HALF_LOG2, degree, dtype)
+
+
+def _exp2(degree: int, dtype: type[np.floating]) -> Fit:
+    half = mp.mpf("0.50005")
+    return Fit(lambda r: (mp.mpf(2) ** r - 1) / r, lambda r: r / mp.mpf(2) ** r, -half, half, degree, dtype)
+
+
+def _log2(degree: int, dtype: type[np.floating]) -> Fit:
+    return Fit(lambda f: mp.log1p(f) / mp.log(2) / f, lambda f: f * mp.log(2) / mp.log1p(f), *_MANTISSA, degree, dtype)
+
+
+def _sin(degree: int, dtype: type[np.floating]) -> Fit:
+    return Fit(_sin_tail, lambda z: mp.sqrt(z) ** 3 / mp.sin(mp.sqrt(z)), *_OCTANT, degree, dtype)
+
+
+def _cos(degree: int, dtype: type[np.floating]) -> Fit:
+    return Fit(_cos_tail, lambda z: z ** 2 / mp.cos(mp.sqrt(z)), *_OCTANT, degree, dtype)
+
+
+FITS: dict[str, Fit] = {
+    "exp float32": _exp(4, np.float32),
+    "exp float64": _exp(9, np.float64),
+    "exp2 float32": _exp2(5, np.float32),
+    "exp2 float64": _exp2(10, np.float64),
+    "power exp2 float32": _exp2(6, np.float64),
+    "log float32": Fit(_log1p_tail, lambda f: f ** 3 / mp.log1p(f), *_MANTISSA, 7, np.float32),
+    "log float64": Fit(_atanh_tail, lambda z: mp.sqrt(z) ** 3 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
+    "power log2 float32": _log2(12, np.float64),
+    "power log float64": Fit(_atanh_tail2, lambda z: mp.sqrt(z) ** 5 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
+    "sin float32": _sin(2, np.float32),
+    "sin float64": _sin(5, np.float64),
+    "cos float32": _cos(2, np.float32),
+    "cos float64": _cos(5, np.float64),
+}
+
+
+def main(names: list[str]) -> None:
+    """Print the polynomials that are asked for, or all."""
+    for name, fit in FITS.items():
+        if names and name not in names:
+            continue
+        coefficients = rounded_remez(fit)
+        error = largest_error(fit, coefficients)
+        print(f"{name}: degree {fit.degree} on [{mp.nstr(fit.low, 6)}, {mp.nstr(fit.high, 6)}], "
+              f"relative error {mp.nstr(error, 3)} = 2^{mp.nstr(mp.log(error, 2), 4)}")
+        for c in coefficients:
+            print(f"    {c!r},")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
