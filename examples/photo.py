@@ -27,8 +27,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
-import drjit as dr
 import numpy as np
+
+import drjit as dr
 from drjit.llvm import Array3f, Float, Int32, UInt32
 
 if TYPE_CHECKING:
@@ -251,6 +252,7 @@ class Row:
     bytes: int
     cold: float = 0.0
     warm: float = 0.0
+    inside: float = 0.0
     numpy: float = 0.0
     kernels: int = 0
     operations: int = 0
@@ -297,9 +299,14 @@ def measure(row: Row, repeats: int, traced: Callable[[], Any], numpy: Callable[[
     row.operations = sum(kernel["operation_count"] for kernel in kernels)
     row.loaded = sum(1 for kernel in kernels if kernel["cache_disk"] and not kernel["cache_hit"])
     row.compiled = sum(1 for kernel in kernels if not kernel["cache_disk"] and not kernel["cache_hit"])
-    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
-        clock(traced)
-    row.recalled = sum(1 for kernel in dr.kernel_history([dr.KernelType.JIT]) if kernel["cache_hit"])
+    inside = []
+    for _ in range(max(3, repeats // 3)):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            clock(traced)
+        kernels = dr.kernel_history([dr.KernelType.JIT])
+        inside.append(sum(kernel["execution_time"] for kernel in kernels))
+    row.recalled = sum(1 for kernel in kernels if kernel["cache_hit"])
+    row.inside = statistics.median(inside)
     row.warm = statistics.median(clock(traced)[0] for _ in range(repeats))
     reference = numpy()
     row.numpy = statistics.median(clock(numpy)[0] for _ in range(max(3, repeats // 3)))
@@ -359,8 +366,8 @@ def as_image(panel: Any, settings: Settings) -> Any:
 
 def table(rows: list[Row], repeats: int) -> str:
     """The table as text."""
-    head = ("", "kernels", "first run", "then", "operations", "cold ms", "warm ms", "GB/s", "NumPy ms", "ratio",
-            "largest difference")
+    head = ("", "kernels", "first run", "then", "operations", "cold ms", "warm ms", "in kernels", "GB/s", "NumPy ms",
+            "ratio", "largest difference")
     lines = [head]
     for row in rows:
         first = [f"{count} {what}" for count, what in ((row.compiled, "compiled"), (row.loaded, "from disk"),
@@ -370,15 +377,17 @@ def table(rows: list[Row], repeats: int) -> str:
         worst = [f"{max(values):.1e}"] if values else []
         worst += [f"{max(moved):.0f} pixels in another bin"] if moved else []
         lines.append((row.title, str(row.kernels), ", ".join(first), f"{row.recalled} cached", str(row.operations),
-                      f"{row.cold:.1f}", f"{row.warm:.2f}", f"{row.bytes / row.warm * 1e-6:.1f}", f"{row.numpy:.2f}",
-                      f"{row.numpy / row.warm:.1f}x", ", ".join(worst)))
+                      f"{row.cold:.1f}", f"{row.warm:.2f}", f"{row.inside:.2f}",
+                      f"{row.bytes / row.warm * 1e-6:.1f}", f"{row.numpy:.2f}", f"{row.numpy / row.warm:.1f}x",
+                      ", ".join(worst)))
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    text = ["  ".join(cell.ljust(width) if column in (0, 2, 10) else cell.rjust(width)
+    text = ["  ".join(cell.ljust(width) if column in (0, 2, 11) else cell.rjust(width)
                       for column, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip()
             for line in lines]
     rule = "-" * max(map(len, text))
     return "\n".join([text[0], rule, *text[1:-1], rule, text[-1], "", (
-        f"warm: median of {repeats} runs, tracing and launches included.  GB/s: what a step must read and write.\n"
+        f"warm: median of {repeats} runs, tracing and launching included; in kernels: the time that these ran.\n"
+        "GB/s: what a step must read and write, over the time of a warm run.\n"
         "ratio: NumPy's time over ours.  The whole is evaluated at once, and so stores only what the picture shows.")])
 
 

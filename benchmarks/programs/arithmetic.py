@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from measure import case, main, median_seconds, scaled
+
 import drjit as dr
 from drjit.llvm import Float
-from measure import case, main, median_seconds, scaled
 
 SIZE, COUNT = scaled(1 << 22), 512
 x = dr.arange(Float, SIZE) * (0.5 / SIZE) + 0.25

@@ -11,9 +11,10 @@ import sys
 import time
 from collections.abc import Callable
 
+from measure import case, main
+
 import drjit as dr
 from drjit.llvm import Float, Int32
-from measure import case, main
 
 PREFIX = "load from disk" if "disk" in sys.argv[1:] else "cold compilation"
 x, y = dr.arange(Float, 1000) / 1000, dr.arange(Float, 1000) / 4000 + 0.5

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from measure import case, main, median_seconds, scaled
+
 import drjit as dr
 from drjit.llvm import Float, Float64
-from measure import case, main, median_seconds, scaled
 
 LARGE, SMALL, MIDDLE = scaled(1 << 25), scaled(1 << 18), scaled(1 << 23)
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from measure import case, main, median_seconds, scaled
+
 import drjit as dr
 from drjit.llvm import Float, UInt32
-from measure import case, main, median_seconds, scaled
 
 SIZE = scaled(1 << 24)
 

@@ -10,9 +10,10 @@ from __future__ import annotations
 import statistics
 import time
 
+from measure import case, main, scaled
+
 import drjit as dr
 from drjit.llvm import Float
-from measure import case, main, scaled
 
 x = dr.arange(Float, scaled(1 << 23)) / scaled(1 << 23)
 a = dr.arange(Float, 1000) / 1000

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from measure import case, main, median_seconds, scaled
+
 import drjit as dr
 from drjit.llvm import Float
-from measure import case, main, median_seconds, scaled
 
 SIZE = scaled(1 << 25)
 x = dr.arange(Float, SIZE) * (2 / SIZE) + 0.5

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import time
 
+from measure import case, main
+
 import drjit as dr
 from drjit.llvm import Float
-from measure import case, main
 
 COUNT = 5_000
 x = dr.arange(Float, 1000) / 1000

@@ -8,9 +8,10 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from measure import case, main
+
 import drjit as dr
 from drjit.llvm import Array3f, Float
-from measure import case, main
 
 COUNT = 10_000
 COUNT_3 = 3_000
