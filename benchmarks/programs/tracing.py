@@ -21,6 +21,18 @@ x, y = dr.arange(Float, 1000) / 1000, dr.arange(Float, 1000) / 4000 + 0.5
 v, w = Array3f(x, y, x + y), Array3f(y, x, x * y)
 dr.eval(x, y, v, w)
 
+
+
+def picks(count: int) -> list[tuple[int, int]]:
+    """Pairs of pseudo-random numbers below 64, from a linear congruential generator."""
+    state, result = 1, []
+    for _ in range(count):
+        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
+        result.append(((state >> 8) & 63, (state >> 16) & 63))
+    return result
+
+
+PICKS = picks(COUNT // 2)
 #: 97 different numbers, none of which is simplified away
 NUMBERS = [0.25 + 0.0071 * k for k in range(97)]
 
@@ -47,12 +59,10 @@ def chain_with_numbers(a: Any, count: int) -> Any:
 def dag(a: Any, b: Any, count: int) -> Any:
     """Operations whose operands are picked from the last 64 results."""
     pool = [a + float(k) for k in range(32)] + [b + float(k) for k in range(32)]
-    state = 1
     for k in range(count // 2):
-        state = (state * 1103515245 + 12345) & 0x7FFFFFFF
-        left, right = pool[(state >> 8) & 63], pool[(state >> 16) & 63]
-        product = left * right
-        pool[k & 63] = product - left
+        i, j = PICKS[k]
+        product = pool[i] * pool[j]
+        pool[k & 63] = product - pool[i]
     total = pool[0]
     for value in pool[1:]:
         total = dr.minimum(total, value)
