@@ -6,7 +6,7 @@ Array types live in backend packages such as :mod:`drjit.llvm`; the functions he
 from drjit_core import (JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, VarState,
                         VarType, flag, scoped_set_flag, set_flag)
 
-from . import llvm
+from . import _environment, llvm
 from ._array import ArrayBase
 from ._create import (arange, empty, empty_like, full, linspace, ones, ones_like, opaque, zeros, zeros_like)
 from ._eval import (eval, flush_kernel_cache, flush_malloc_cache, has_backend, kernel_history, kernel_history_clear,
@@ -32,3 +32,5 @@ __all__ = [
     "set_thread_count", "shape", "sin", "sincos", "sqrt", "sum", "sync_thread", "thread_count", "trunc", "tzcnt",
     "while_loop", "width", "zeros", "zeros_like",
 ]
+
+_environment.check()

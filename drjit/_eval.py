@@ -26,7 +26,8 @@ def _all_nodes(args: Sequence[Any], function: str) -> list[Node]:
 def schedule(*args: Any) -> bool:
     """Include arrays in the next evaluation.
 
-    Traverses PyTrees; literals, evaluated arrays and other objects are ignored. Returns whether any array was scheduled.
+    Traverses PyTrees; literals, evaluated arrays and other objects are ignored. Returns whether any array was
+    scheduled.
     """
     return core.schedule(_all_nodes(args, "drjit.schedule"))
 
@@ -63,8 +64,8 @@ def width(*args: Any) -> int:
     sizes = {node.size for node in nodes}
     wide = sizes - {1} if sizes != {1} else sizes
     if len(wide) > 1 or 0 in sizes and len(sizes) > 1:
-        raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the sizes "
-                        f"{', '.join(map(str, sorted(sizes)))}.")
+        raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the "
+                        f"sizes {', '.join(map(str, sorted(sizes)))}.")
     return wide.pop()
 
 

@@ -110,6 +110,7 @@ def to_memoryview(array: ArrayBase) -> memoryview:
         count *= size
     elements = (_C_TYPES[info.code] * count).from_address(memory.address)
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
-    flat = memoryview(elements).cast("B")
+    flat: Any = memoryview(elements).cast("B")
     code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
-    return flat.cast(code, memory.shape) if len(memory.shape) > 1 else flat.cast(code)
+    view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) > 1 else flat.cast(code)
+    return view

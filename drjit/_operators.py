@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, literal, ops
+from drjit_core import Node, cast, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
@@ -37,6 +37,10 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
+    if not self._depth and isinstance(other, ArrayBase) and not other._depth:  # two scalar types: the larger one
+        cls = retype(type(self), max(self._type, other._type))
+        left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
+        return wrap(cls._mask if mask else cls, [trace(left, right)])
     args = (other, self) if swap else (self, other)
     return elementwise(f"{self._name}.__{name}__", trace, args, mask)
 
@@ -45,8 +49,6 @@ def inplace(operator: Operator) -> Operator:
     """The in-place form of an operator."""
 
     def assign(self: Any, other: Any) -> Any:
-        if self._o is not None:
-            self._reload()
         result = operator(self, other)
         if result.__class__ is self.__class__:
             self._assign(result)
@@ -262,7 +264,7 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
     """``self ** other``: multiplications if the exponent is integral, else through logarithm and exponential."""
     function = f"{self._name}.__pow__"
     exponent = plain_scalar(other)
-    if exponent is not None and exponent == exponent and exponent in (int(exponent) if abs(exponent) < 1 << 31 else (),):
+    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
         cls, (nodes, _) = operands(function, (self, exponent))
         if exponent < 0 and cls._kind != "f":
             raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
@@ -308,7 +310,7 @@ def matmul(self: Any, other: Any) -> Any:
         if not left:
             return wrap(cls._leaf, [literal(cls._type, 0)])
         node = ops.mul(left[0], right[0])
-        for a, b in zip(left[1:], right[1:]):
+        for a, b in zip(left[1:], right[1:], strict=True):
             node = ops.fma(a, b, node)
     except CORE_ERRORS as error:
         raise translate(error, function) from error

@@ -12,6 +12,9 @@ inputs and of outputs, in the order in which they are met.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import glob
 import struct
 from typing import Any
 
@@ -39,13 +42,26 @@ FIRST_PARAMETER = 2
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END = -1, -2, -3, -4, -5, -6
 _WIDE = 1 << 31
+#: Kernels of fewer elements never write past the cache.
+STREAMING_WIDTH = 1 << 20
+
+
+@functools.cache
+def last_level_cache() -> int:
+    """Bytes of the processor's last-level cache, if the system tells, else 32 MiB."""
+    sizes = []
+    for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
+        with contextlib.suppress(OSError, ValueError), open(entry) as file:
+            text = file.read().strip()
+            sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
+    return max(sizes, default=32 << 20)
 
 
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("accesses", "inputs", "key", "order", "parameters", "pointers", "position", "reductions", "scatters",
-                 "slots", "stores", "wide", "width")
+                 "slots", "stores", "streaming", "wide", "width")
 
     def __init__(self, width: int) -> None:
         self.width = width
@@ -59,6 +75,7 @@ class Program:
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
+        self.streaming = False  # outputs exceed the last-level cache: they are written past it
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
 
@@ -212,5 +229,9 @@ def assemble(kernel: Kernel) -> Program:
     program = Program(kernel.width)
     for node in kernel.outputs:
         program.add_output(node)
+    if kernel.width > STREAMING_WIDTH:
+        written = sum(TYPES[node.type].size for node in program.stores)
+        program.streaming = kernel.width * written > last_level_cache()
+        program.key.append(program.streaming)
     program.key = tuple(program.key)
     return program

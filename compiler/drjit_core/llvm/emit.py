@@ -38,7 +38,7 @@ from ..ops.table import (
     llvm_by_class,
 )
 from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
-from . import control, memory, reduction
+from . import control, jit, memory, reduction
 
 __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
 
@@ -46,6 +46,12 @@ __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
 KERNEL, COMBINE = "kernel", "combine"
 #: Beyond this many packets of uniform values, they are broadcast where they are used: registers would not hold them.
 _MAX_HELD_BROADCASTS = 12
+#: Lines of a basic block before it is split.  Instruction selection takes time quadratic in the size of a block (1000
+#: multiplications and additions: 82 ms in one block, 33 ms in blocks of 100); the branch that splits is always taken.
+_LONGEST_BLOCK = 300
+#: Packets an iteration: several hide the latency of instructions, as long as all values stay in registers and the
+#: code stays small (see `packets_per_iteration`).
+_REGISTERS, _MANY_PACKETS, _FEW_PACKETS = 28, 48, 160
 
 #: LLVM text by kind and type of the last operand.
 _TEXTS: list[Any] = [None] * (len(OPS) << 4)
@@ -90,6 +96,9 @@ class Emitter:
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
         self.labels = 0
+        #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
+        self.hold_literals = sum(n.kind == LITERAL and n.attr != BAKED for n in program.order) <= _MAX_HELD_BROADCASTS
+        self.block_start = {id(self.entry): 0, id(self.body): 0}  # line at which the current block starts
 
     # --- names and operands ------------------------------------------------------------------------------------------
 
@@ -113,6 +122,8 @@ class Emitter:
         """Name of a node's value as a scalar, or as a packet (broadcasting a scalar)."""
         place = self.place(node)
         name = self.names[place]
+        if node.kind == LITERAL and not name:
+            return self.load_literal_here(node, uniform)
         if uniform or not self.uniform[place]:
             return name
         type_ = self.packets[node.type]
@@ -132,10 +143,38 @@ class Emitter:
         else:
             self.labels += 1
             packet, out = f"{name}_all{self.labels}", self.body
+        self.splat(packet, name, type_, out)
+        return packet
+
+    def splat(self, packet: str, name: str, type_: TypeText, out: list[str]) -> None:
+        """Text that puts a scalar into every lane of a packet."""
         scalar = self.scalars[type_.info.type]
         out.append(f"{packet}_0 = insertelement {type_} poison, {scalar} {name}, i32 0")
         out.append(f"{packet} = shufflevector {type_} {packet}_0, {type_} poison, <{self.lanes} x i32> zeroinitializer")
-        return packet
+
+    def load_literal_here(self, node: Node, uniform: bool) -> str:
+        """Load a literal where it is used (instructions can broadcast an operand from memory)."""
+        self.labels += 1
+        name, info, out = f"%l{self.labels}", TYPES[node.type], self.lines(uniform)
+        memory_type = "i8" if info.kind == "b" else info.llvm
+        out.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {self.program.slots[node.id]}")
+        out.append(f"{name} = load {memory_type}, ptr {name}_at, align 8")
+        if info.kind == "b":
+            out.append(f"{name}_b = icmp ne i8 {name}, 0")
+            name += "_b"
+        if uniform:
+            return name
+        self.splat(f"{name}_all", name, self.packets[node.type], out)
+        return f"{name}_all"
+
+    def split_block(self, uniform: bool) -> None:
+        """Start a new basic block if the current one has become long."""
+        out = self.lines(uniform)
+        if len(out) - self.block_start[id(out)] > _LONGEST_BLOCK:
+            self.labels += 1
+            self.loaded.add("%always")
+            out.append(f"br i1 %always, label %part{self.labels}, label %never")
+            self.open_block(f"part{self.labels}", uniform)
 
     def define(self, node: Node, name: str, uniform: bool) -> None:
         """Record the value of a node."""
@@ -194,6 +233,7 @@ class Emitter:
         """Start a block."""
         out = self.lines(uniform)
         out.append(f"{label}:")
+        self.block_start[id(out)] = len(out)
         if out is self.entry:
             self.entry_block = label
         else:
@@ -213,7 +253,7 @@ class Emitter:
             if node.attr == BAKED:
                 self.define(node, constant(node.type, node.payload), True)
             else:
-                self.define(node, self.load_literal(node), True)
+                self.define(node, self.load_literal(node) if self.hold_literals else "", True)
         elif kind == EVALUATED:
             memory.load(self, node)
         elif kind == COUNTER:
@@ -245,6 +285,7 @@ class Emitter:
         name = f"%v{place}"
         self.lines(uniform).append(_TEXTS[node.kind << 4 | last](name, *names, self.types(uniform)[last]))
         self.define(node, name, uniform)
+        self.split_block(uniform)
 
     def conversion(self, node: Node, place: int) -> None:
         """Emit a cast or a reinterpretation."""
@@ -297,7 +338,10 @@ class Emitter:
         accumulators = [reduction.accumulate(self, number, node) for number, node in enumerate(program.reductions)]
         lines = [f"define void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
                  "i64 %block, i32 %worker) #0 {", "entry:"]
-        lines += self.prologue + self.entry
+        lines += self.prologue
+        if "%always" in self.loaded:
+            lines.append("%always = icmp ne i64 %end, 0")
+        lines += self.entry
         if self.vectorized:
             lines += ["br label %packet", "packet:",
                       f"%index = phi i64 [ %begin, %{self.entry_block} ], [ %index_next, %{self.body_block} ]"]
@@ -307,16 +351,57 @@ class Emitter:
                       "br i1 %more, label %packet, label %done", "done:"]
         for accumulator in accumulators:
             lines += accumulator.finish(self)
-        lines += ["ret void", "}"]
+        if program.streaming and jit.is_x86():
+            lines.append("call void @llvm.x86.sse.sfence()")
+        lines.append("ret void")
+        if "%always" in self.loaded:
+            lines += ["never:", "ret void"]
+        lines.append("}")
         if accumulators:
             lines += reduction.combine(self, accumulators)
         lines += self.helpers.values()
+        if program.streaming:
+            lines.append("!0 = !{i32 1}")
         lines.append('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
                      '"min-legal-vector-width"="512" }')
         return "\n".join(lines) + "\n"
 
 
+def packets_per_iteration(program: Program) -> int:
+    """How many registers a packet of the text spans: 4, 2 or 1.
+
+    LLVM splits wide vectors into registers and interleaves them, which hides latencies.  The more values are live at
+    once, and the longer the program, the less it pays and the more it costs to compile.
+    """
+    operations = len(program.order)
+    if operations > _FEW_PACKETS or any(node.kind == LOOP for node in program.order):
+        return 1
+    last_use: dict[int, int] = {}
+    for place, node in enumerate(program.order):
+        for operand in (node.d0, node.d1, node.d2):
+            if operand is not None and operand.id in program.position:
+                last_use[program.position[operand.id]] = place
+    for node in program.stores:
+        last_use[program.position[node.id]] = max(last_use.get(program.position[node.id], 0), program.position[node.id])
+    ends = [0] * (operations + 1)
+    live = most = 0
+    size = 4
+    for place, node in enumerate(program.order):
+        if node.kind == LITERAL:
+            continue
+        size = max(size, TYPES[node.type].size)
+        live += 1
+        most = max(most, live)
+        ends[last_use.get(place, operations)] += 1
+        live -= ends[place]
+    packets = 4 if operations <= _MANY_PACKETS else 2
+    registers = size // 4 * most + len(program.reductions)
+    while packets > 1 and packets * registers > _REGISTERS:
+        packets //= 2
+    return packets
+
+
 def emit(program: Program, lanes: int) -> str:
-    """LLVM text of a kernel for packets of the given width."""
-    return Emitter(program, lanes).run()
+    """LLVM text of a kernel for a machine with registers of ``lanes`` elements."""
+    return Emitter(program, lanes * packets_per_iteration(program)).run()
 

@@ -61,6 +61,12 @@ def triple() -> str:
 
 
 @cache
+def is_x86() -> bool:
+    """Whether the host is an x86-64 processor."""
+    return triple().startswith("x86_64")
+
+
+@cache
 def lanes() -> int:
     """Elements of a packet: 16 with AVX-512, 8 with AVX, else 4."""
     features = set(host_cpu()[1].split(","))

@@ -70,7 +70,8 @@ def store(emitter: Emitter, node: Node) -> None:
     if not uniform:
         address = f"%o{place}_at"
         out.append(f"{address} = getelementptr inbounds {type_.info.llvm}, ptr {base}, i64 %index")
-    out.append(f"store {type_} {value}, ptr {address}, align {align}")
+    hint = ", !nontemporal !0" if emitter.program.streaming and not uniform else ""
+    out.append(f"store {type_} {value}, ptr {address}, align {align}{hint}")
 
 
 def _extended_index(emitter: Emitter, name: str, index: Node, uniform: bool, wide: bool) -> tuple[str, str]:

@@ -37,6 +37,15 @@ def _is_parameter(a: Node, b: Node) -> bool:
             and a.type == b.type and TYPES[b.type].kind in "iu")
 
 
+def _shift_parameter(type_: int, count: int, position: int) -> Node:
+    """A shift count as a parameter.
+
+    Equal literals are one node, and a program in which two operands coincide is another program.  Counts are taken
+    modulo the word size, so multiples of it keep the parameters apart (but for divisors of about that size).
+    """
+    return literal(type_, count + (position << (TYPES[type_].bits - 3)), 1, SHAPE)
+
+
 def _unsigned_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
     """Multiplier and two shifts of figure 4.1."""
     ceil_log2 = (d - 1).bit_length()
@@ -52,15 +61,18 @@ def _signed_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
 
 
 def _unsigned_quotient(a: Node, b: Node) -> Node:
-    multiplier, shift1, shift2 = (literal(a.type, p, 1, SHAPE) for p in _unsigned_parameters(b.payload, TYPES[a.type]))
-    high = ops.mul_hi(a, multiplier)
+    multiplier, count1, count2 = _unsigned_parameters(b.payload, TYPES[a.type])
+    shift1, shift2 = _shift_parameter(a.type, count1, 2), _shift_parameter(a.type, count2, 3)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE))
     return ops.shr(ops.add(high, ops.shr(ops.sub(a, high), shift1)), shift2)  # type: ignore[no-any-return]
 
 
 def _signed_quotient(a: Node, b: Node) -> Node:
     info = TYPES[a.type]
-    multiplier, shift, sign = (literal(a.type, p, 1, SHAPE) for p in _signed_parameters(b.payload, info))
-    quotient = ops.shr(ops.add(a, ops.mul_hi(a, multiplier)), shift)
+    multiplier, count, mask = _signed_parameters(b.payload, info)
+    sign = literal(a.type, mask, 1, SHAPE)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE))
+    quotient = ops.shr(ops.add(a, high), _shift_parameter(a.type, count, 3))
     negative = ops.shr(a, literal(a.type, info.bits - 1, 1, BAKED))  # -1 where the dividend is negative
     quotient = ops.sub(quotient, negative)
     return ops.sub(ops.xor(quotient, sign), sign)  # type: ignore[no-any-return]

@@ -40,7 +40,8 @@ def estrin(x: Node, coefficients: Sequence[float], square: Node | None = None) -
     """
     if square is None:
         square = ops.mul(x, x)
-    return ops.fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
+    odd, even = horner(square, coefficients[1::2]), horner(square, coefficients[::2])
+    return ops.fma(odd, x, even)  # type: ignore[no-any-return]
 
 
 def clamp(x: Node, low: float, high: float) -> Node:

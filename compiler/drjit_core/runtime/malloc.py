@@ -18,8 +18,8 @@ from . import pool
 
 __all__ = ["Block", "allocate", "flush", "release", "statistics"]
 
-#: Bytes beyond the end of an array that a kernel may touch: one packet of the widest type.
-PADDING = 128
+#: Bytes beyond the end of an array that a kernel may touch: the widest packet, 64 elements of 8 bytes.
+PADDING = 512
 _ALIGNMENT = 64
 _LARGE = 1 << 20
 _HUGE_PAGE = 1 << 21
@@ -54,7 +54,7 @@ _in_use = _peak = _cached = _allocations = 0
 
 def size_class(nbytes: int) -> int:
     """Capacity for a request: a power of two or one of three steps between two of them."""
-    nbytes = max(nbytes + PADDING, 256)
+    nbytes += PADDING
     step = 1 << max(nbytes.bit_length() - 3, 6)
     return (nbytes + step - 1) & -step
 

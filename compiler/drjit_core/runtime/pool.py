@@ -244,7 +244,7 @@ def _run(launch: Launch, hold_lock: bool) -> None:
     """Run a launch on the caller's thread."""
     times = launch.times
     if times is not None:
-        times[0] = _nanoseconds()
+        times[0] = time.monotonic_ns()
     functions, width = launch.functions, launch.width
     address = ctypes.addressof(launch.parameters)
     run = functions.holding_lock if hold_lock else functions.kernel
@@ -256,12 +256,8 @@ def _run(launch: Launch, hold_lock: bool) -> None:
             run(address, 0, 1, block * size, min(width, (block + 1) * size), block, 0)
         functions.combine(address, blocks)
     if times is not None:
-        times[1] = _nanoseconds()
+        times[1] = time.monotonic_ns()
     launch.keep = None
-
-
-def _nanoseconds() -> int:
-    return time.monotonic_ns()
 
 
 def wait(ticket: int | None = None) -> None:
