@@ -108,6 +108,19 @@ def test_folding_computes_the_same_bits_as_the_kernel(name: str, type_: int) -> 
     assert [fold(function, type_, float(v)) for v in x] == compute(function, x).tolist()
 
 
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"])
+def test_every_half(name: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        exact = REFERENCES[name](x.astype(np.float64))
+        expected = exact.astype(np.float16)
+        found = compute(getattr(math, name), x)
+        ordinary = np.isfinite(expected)
+        np.testing.assert_array_equal(found[~ordinary], expected[~ordinary])
+        # rcp and rsqrt compute in half precision, with one and two roundings
+        assert ulp_error(found, exact)[ordinary].max() <= (1.51 if name == "rsqrt" else 0.51)
+
+
 @pytest.mark.parametrize(("low", "high", "limit"), [(1e-3, 1e3, 12.0), (0.5, 2.0, 120.0), (1e-38, 1e38, 1.0)])
 def test_power_of_single_precision_is_correctly_rounded_almost_always(low: float, high: float, limit: float) -> None:
     a = _samples(low, high, True, DTYPES[FLOAT32], 100_000)

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import BAKED, UnsupportedType, literal, math
+from drjit_core import BAKED, JitFlag, UnsupportedType, evaluate, kernel_history, literal, math, scoped_set_flag
 from drjit_core.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, UINT32, UINT64
-from tests.math.kernels import DTYPES, FLOATS, compute, fold
+from tests.math.kernels import DTYPES, FLOATS, compute, fold, to_node
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, np.inf, -np.inf, np.nan]
 #: Denormal numbers, and arguments next to overflow, underflow and its last bit.
@@ -139,3 +139,13 @@ def test_power_refuses_what_has_no_result() -> None:
         math.power(literal(INT32, 3), literal(INT32, 2))
     with pytest.raises(UnsupportedType):
         math.power(literal(BOOL, True), 2)
+
+
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=lambda t: str(DTYPES[t]))
+def test_fractional_exponents_share_one_kernel(type_: int) -> None:
+    a = to_node(np.linspace(0.1, 2, 100).astype(DTYPES[type_]))
+    with scoped_set_flag(JitFlag.KernelHistory, True):
+        kernel_history()
+        for exponent in (0.3, 2.3, -7.25):
+            evaluate([math.power(a, literal(type_, exponent))])
+        assert len({entry["hash"] for entry in kernel_history()}) == 1

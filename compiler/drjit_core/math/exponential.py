@@ -251,7 +251,7 @@ def _integer_power(a: Node, n: int) -> Node:
     elif a.type == FLOAT16:
         return cast(_integer_power(cast(a, FLOAT32), n), FLOAT16)
     elif abs(n) > _LARGEST_MULTIPLIED:
-        return power(a, constant(a.type, n))
+        return power(a, literal(a.type, n))
     if n == 0:
         return literal(a.type, 1, a.size, BAKED)
     return _multiplied(a, n) if n > 0 else ops.div(constant(a.type, 1), _multiplied(a, -n))

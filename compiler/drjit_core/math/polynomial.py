@@ -19,8 +19,9 @@ from ..types import FLOAT16, FLOAT32, TYPES, is_float
 __all__ = ["clamp", "constant", "elementary", "estrin", "horner"]
 
 
+@functools.cache
 def constant(type_: int, value: float) -> Node:
-    """A constant that is part of the program."""
+    """A constant that is part of the program (but not ``-0.0``, which the cache would take for ``0.0``)."""
     return literal(type_, value, 1, BAKED)
 
 

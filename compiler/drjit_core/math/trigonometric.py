@@ -14,7 +14,7 @@ even.
 
 Range and errors
 ----------------
-Largest errors of sine and cosine in units of the last place of the exact result (of tangent: 2.6 where these have 1.6):
+Largest errors of sine and cosine in units of the last place of the exact result (of tangent 2.6 where these have 1.6):
 
 =====================================  ==========================  ==================================
 float32                                float32, FastMath off       float64

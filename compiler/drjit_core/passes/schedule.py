@@ -54,6 +54,11 @@ def width_of(node: Node) -> int:
 def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
     order = _post_order(roots)
+    width = roots[0].size
+    if all(node.kind not in _STRUCTURED for node in order) and all(root.size == width for root in roots):
+        kernel = Kernel(0, width)  # no barrier anywhere
+        kernel.outputs = sorted(roots, key=_id) if len(roots) > 1 else roots
+        return [kernel]
     if any(node.kind == SCATTER for node in order) and _separate_targets(order, roots):
         order = _post_order(roots)
     stages = _stages(order)
@@ -91,6 +96,10 @@ def _post_order(roots: Iterable[Node]) -> list[Node]:
                 if operand is not None and operand.kind > UNDEFINED and operand.kind != EVALUATED:
                     stack.append(operand)
     return order
+
+
+#: Kinds with memory or regions of their own, which need the whole procedure.
+_STRUCTURED = frozenset((GATHER, SCATTER, REDUCE, OPAQUE, LOOP, LOOP_RESULT))
 
 
 # --- copy-on-write ---------------------------------------------------------------------------------------------------
