@@ -157,6 +157,16 @@ def measure(sides: list[Side], chosen: list[Path], runs: int, scale: int) -> dic
     return results
 
 
+def warn_if_busy() -> None:
+    """Say when other programs keep this machine busy: ratios stand it better than times do, but not well."""
+    try:
+        load = os.getloadavg()[0]
+    except OSError:
+        return
+    if load > 0.5:
+        print(f"note: the load average is {load:.1f}, other programs are running; expect a wide spread", file=sys.stderr)
+
+
 def ceilings() -> list[dict[str, Any]]:
     """The ceilings of the machine; none where they cannot be measured."""
     command = [sys.executable, str(ROOT / "benchmarks" / "ceilings.py"), "--json"]
@@ -322,6 +332,7 @@ def main() -> None:
         parser.error("--runs and --scale must be at least 1")
 
     chosen = programs(options.only)
+    warn_if_busy()
     before = ceilings()
     results = measure(sides(options.peer), chosen, options.runs, options.scale)
     limits = higher(before, ceilings())
