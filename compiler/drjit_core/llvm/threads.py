@@ -85,7 +85,7 @@ attempt:
   %upper = and i64 %ticket, -4294967296
   %current = icmp eq i64 %upper, %generation
   %block = and i64 %ticket, 4294967295
-  %blocks = load atomic i64, ptr %blocks_at monotonic, align 8
+  %blocks = load atomic i64, ptr %blocks_at acquire, align 8
   %left = icmp ult i64 %block, %blocks
   %free = and i1 %current, %left
   br i1 %free, label %exchange, label %none
@@ -250,7 +250,8 @@ entry:
   {_field("%times_at", "%slot", 8)}
   %closed_0 = shl i64 %n, 32
   %closed = or i64 %closed_0, 4294967295
-  store atomic i64 %closed, ptr %slot seq_cst, align 8
+  store atomic i64 %closed, ptr %slot monotonic, align 8
+  fence release
   store ptr %kernel, ptr %kernel_at
   store ptr %combine, ptr %combine_at
   store ptr %parameters, ptr %parameters_at
