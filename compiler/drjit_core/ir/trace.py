@@ -230,8 +230,9 @@ def bitcast(a: Node, type_: int) -> Node:
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
         return literal(type_, semantics.bitcast(a.payload, source, target), a.size, fold.attribute(a))
     if a.kind == BITCAST:
-        assert a.d0 is not None
-        return bitcast(a.d0, type_)
+        operand = a.d0
+        if operand is not None:  # another thread may have evaluated the node meanwhile
+            return bitcast(operand, type_)
     return append(BITCAST, type_, a.size, a)
 
 
