@@ -30,7 +30,7 @@ from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, hos
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
-from .runtime.pool import set_thread_count, thread_count
+from .runtime.pool import set_thread_count, thread_count, thread_report
 
 __all__ = [
     "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "IncompatibleSizes", "JitBackend", "JitFlag", "KIND",
@@ -42,5 +42,5 @@ __all__ = [
     "kernel_history_clear", "label_of", "literal", "llvm_version", "log", "log2", "log_level", "malloc_statistics",
     "mod", "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter",
     "schedule", "scoped_set_flag", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin", "sincos",
-    "state", "state_of", "sync", "tan", "thread_count", "undefined", "while_loop", "write_element",
+    "state", "state_of", "sync", "tan", "thread_count", "thread_report", "undefined", "while_loop", "write_element",
 ]
