@@ -88,7 +88,7 @@ def test_exception_in_the_middle_of_an_evaluation(place: tuple[Any, str, BaseExc
 
 
 def test_memory_that_cannot_be_had_is_an_error_that_says_so() -> None:
-    with pytest.raises(MemoryError, match="cannot allocate .* bytes of host memory"):
+    with pytest.raises(MemoryError, match=r"cannot allocate .* bytes of host memory"):
         malloc.allocate(1 << 50)
     assert dr.sum(dr.arange(UInt32, 10))[0] == 45
 

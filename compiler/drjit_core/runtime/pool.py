@@ -377,6 +377,8 @@ def wait(ticket: int | None = None) -> None:
         target = pool.submitted if ticket is None else ticket
         if pool.completed < target:
             pool.wait(target)
+        else:
+            pool.let_go()
 
 
 def is_done(ticket: int) -> bool:
