@@ -8,6 +8,9 @@ each entry starts with a code that determines how many items follow.  Operands a
 
 Parameter 0 is the width, 1 the address of the reduction's partial results; then come values of literals, addresses of
 inputs and of outputs, in the order in which they are met.
+
+A *checked* program (debug mode) compares the indices of gathers and scatters with the size of the memory: a parameter
+for each access, and one for the address of the report (two words an access, see :mod:`drjit_core.llvm.checks`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import contextlib
 import functools
 import glob
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, Node
 from ..ops.table import (
@@ -34,7 +37,7 @@ from ..ops.table import (
 from ..passes.schedule import Kernel
 from ..types import FLOAT16, TYPES
 
-__all__ = ["ALIGNED", "FIRST_PARAMETER", "Program", "SCALAR", "UNALIGNED", "assemble"]
+__all__ = ["ALIGNED", "Check", "FIRST_PARAMETER", "Program", "SCALAR", "UNALIGNED", "assemble"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
 SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
@@ -57,14 +60,26 @@ def last_level_cache() -> int:
     return max(sizes, default=32 << 20)
 
 
+class Check(NamedTuple):
+    """An access whose indices are compared with the size of the memory."""
+
+    number: int  # of its two words in the report
+    slot: int  # parameter that holds the size
+    access: Node
+    size: int
+
+
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "inputs", "key", "order", "parameters", "pointers", "position", "reductions", "scatters",
-                 "slots", "stores", "streaming", "wide", "width")
+    __slots__ = ("accesses", "checked", "checks", "inputs", "key", "order", "parameters", "pointers", "position",
+                 "reductions", "report", "scatters", "slots", "stores", "streaming", "wide", "width")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, checked: bool = False) -> None:
         self.width = width
+        self.checked = checked
+        self.checks: dict[int, Check] = {}  # node id -> check of an access
+        self.report = 0  # parameter that holds the address of the report, if there are checks
         self.wide = width >= _WIDE  # lane indices need 64 bits
         self.key: Any = [1 if width == 1 else 2 if not self.wide else 3]
         self.order: list[Node] = []
@@ -90,6 +105,18 @@ class Program:
             else:
                 self.parameters.append(0)
         return slot
+
+    def access_class(self, access: Node, memory: Node) -> int:
+        """What the text of an access depends on: whether the memory needs wide indices, and whether they are checked."""
+        wide = memory.size >= _WIDE
+        if not self.checked:
+            return wide
+        if not self.checks:
+            self.report = len(self.parameters)
+            self.parameters.append(0)
+        self.checks[access.id] = Check(len(self.checks), len(self.parameters), access, memory.size)
+        self.parameters.append(memory.size)
+        return wide | 2
 
     def visit(self, root: Node) -> int:
         """Append what a node needs and the node itself; returns its position."""
@@ -147,7 +174,7 @@ class Program:
         elif kind == GATHER:
             source, index, mask = node.d0, node.d1, node.d2
             assert source is not None and index is not None and mask is not None
-            key += (kind << 4 | node.type, self.pointer(source), source.size >= _WIDE, position[index.id],
+            key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
                     position[mask.id])
         elif kind == LOOP:
             self.append_loop(node)
@@ -209,7 +236,7 @@ class Program:
                 self.pointers[node.id] = self.pointers[target.id]
             else:
                 self.pointers[node.id] = self.pointer(target)
-            key += (WRITE, node.attr, node.payload, self.pointers[node.id], target.size >= _WIDE, *places)
+            key += (WRITE, node.attr, node.payload, self.pointers[node.id], self.access_class(node, target), *places)
             self.scatters.append(node)
             return
         else:
@@ -224,9 +251,9 @@ def _float_bits(type_: int, value: float) -> int:
     return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
 
 
-def assemble(kernel: Kernel) -> Program:
+def assemble(kernel: Kernel, checked: bool = False) -> Program:
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width)
+    program = Program(kernel.width, checked)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:
