@@ -164,7 +164,8 @@ def warn_if_busy() -> None:
     except OSError:
         return
     if load > 0.5:
-        print(f"note: the load average is {load:.1f}, other programs are running; expect a wide spread", file=sys.stderr)
+        print(f"note: the load average is {load:.1f}, other programs are running; expect a wide spread",
+              file=sys.stderr)
 
 
 def ceilings() -> list[dict[str, Any]]:

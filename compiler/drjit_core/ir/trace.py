@@ -23,11 +23,13 @@ from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
-from .numbering import numbered
+from .numbering import numbered, sweep_if_large
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
            "scatter"]
 
+#: Every so many nodes (one less than a power of two), the value table is looked at.
+_SWEEP_INTERVAL = 4095
 _new = object.__new__
 _find = numbered.get
 
@@ -87,6 +89,8 @@ def _make_unary(op: Op) -> UnaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -134,6 +138,8 @@ def _make_binary(op: Op) -> BinaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -178,6 +184,8 @@ def _make_ternary(op: Op) -> TernaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
