@@ -238,9 +238,9 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     if (first, increment) != (0, 1):
         node = cast(node, wide)
         if increment != 1:
-            node = ops.mul(node, literal(wide, increment, 1, SHAPE))
+            node = ops.mul(node, literal(wide, increment, 1, SHAPE, tag=1))
         if first:
-            node = ops.add(node, literal(wide, first, 1, SHAPE))
+            node = ops.add(node, literal(wide, first, 1, SHAPE, tag=2))
     return wrap(cls, [cast(node, cls._type)])
 
 
@@ -266,7 +266,7 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
     node = cast(_counter(count), scalar)
     increment = (last - first) / intervals if intervals else 0.0
-    node = ops.fma(node, literal(scalar, increment, 1, SHAPE), literal(scalar, first, 1, SHAPE))
+    node = ops.fma(node, literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2))
     return wrap(cls, [cast(node, cls._type)])
 
 

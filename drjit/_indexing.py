@@ -63,9 +63,9 @@ def _slice_index(key: slice, size: int) -> Node:
     scalar = UINT32 if size <= 1 << 32 else UINT64
     node = counter(count, scalar)
     if count and step != 1:
-        node = ops.mul(node, literal(scalar, step, 1, SHAPE))
+        node = ops.mul(node, literal(scalar, step, 1, SHAPE, tag=4))
     if count and start:
-        node = ops.add(node, literal(scalar, start, 1, SHAPE))
+        node = ops.add(node, literal(scalar, start, 1, SHAPE, tag=5))
     return node
 
 

@@ -224,7 +224,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if not number:
         return total if not half else retype(type(total), FLOAT16)(total)
     # The number of elements stays a parameter of the kernel: another size is no other program.
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE)) for node in total._nodes()]
+    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) for node in total._nodes()]
     return wrap(retype(type(total), value._type), [cast(node, value._type) for node in nodes])
 
 

@@ -30,4 +30,19 @@ from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, hos
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
-from .runtime.pool import set_thread_count, thread_count
+from .runtime.pool import get_expand_threshold as expand_threshold
+from .runtime.pool import set_expand_threshold, set_thread_count, thread_count
+
+__all__ = [
+    "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "IncompatibleSizes", "JitBackend", "JitFlag", "KIND",
+    "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op", "PARAMETER", "ReduceMode", "ReduceOp",
+    "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType", "VarState", "VarType", "backend_report",
+    "bitcast", "broadcast_size", "cache_report", "cast", "cos", "counter", "evaluate", "exp", "exp2",
+    "expand_threshold", "flag", "floordiv", "flush_kernel_cache", "flush_malloc_cache", "gather", "has_backend",
+    "host_view", "import_copy", "import_shared", "index_of", "invalid", "is_float", "is_integral", "is_signed",
+    "kernel_history", "kernel_history_clear", "label_of", "literal", "llvm_version", "log", "log2", "log_level",
+    "malloc_statistics", "mod", "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity",
+    "rsqrt", "scatter", "schedule", "scoped_set_flag", "set_expand_threshold", "set_flag", "set_label",
+    "set_log_level", "set_thread_count", "sin", "sincos", "state", "state_of", "sync", "tan", "thread_count",
+    "undefined", "while_loop", "write_element",
+]

@@ -22,12 +22,14 @@ from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OP
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
-from .node import SHAPE, Node, new_id
-from .numbering import numbered
+from .node import BAKED, SHAPE, Node, new_id
+from .numbering import numbered, sweep_if_large
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
            "scatter"]
 
+#: Every so many nodes (one less than a power of two), the value table is looked at.
+_SWEEP_INTERVAL = 4095
 _new = object.__new__
 _find = numbered.get
 
@@ -87,6 +89,8 @@ def _make_unary(op: Op) -> UnaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -116,9 +120,10 @@ def _make_binary(op: Op) -> BinaryTrace:
             if state.flags & CONSTANT_PROPAGATION:
                 if a.kind == LITERAL == b.kind:
                     return fold.binary(op, a, b, type_, size)
-                simpler = simplify.binary(ops, kind, a, b, size)
-                if simpler is not None:
-                    return simpler
+                if a is b or a.attr == BAKED or b.attr == BAKED:  # no rule looks at parameters
+                    simpler = simplify.binary(ops, kind, a, b, size)
+                    if simpler is not None:
+                        return simpler
         node = _new(Node)
         node.kind = kind
         node.type = type_
@@ -133,6 +138,8 @@ def _make_binary(op: Op) -> BinaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -177,6 +184,8 @@ def _make_ternary(op: Op) -> TernaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -237,6 +246,8 @@ def bitcast(a: Node, type_: int) -> Node:
 def gather(source: Node, index: Node, mask: Node) -> Node:
     """``source[index]`` where the mask is set, else zero."""
     _require_memory("gather", source)
+    if index.kind == INVALID:
+        return invalid(source.type)
     size = broadcast_size("gather", index, mask)
     if not size:
         return invalid(source.type)
@@ -256,6 +267,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if state.scope:
         raise NotImplementedError("scatter(): writes inside a symbolic loop are not supported yet; "
                                   "run the loop with mode='evaluated'")
+    if index.kind == INVALID:
+        return target
     size = broadcast_size("scatter", value, index, mask)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target

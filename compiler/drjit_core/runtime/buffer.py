@@ -49,6 +49,15 @@ def share(address: int, nbytes: int, owner: Any) -> Buffer:
     return Buffer(address, nbytes, None, owner)
 
 
+def view(source: Buffer, offset: int, nbytes: int) -> Buffer:
+    """A buffer over a part of another one, which it keeps alive; whole packets may run over its end as well."""
+    result = Buffer(source.address + offset, nbytes, None, source)
+    result.padded = True
+    result.read_only = False
+    result.ticket = source.ticket
+    return result
+
+
 def copy(source: Buffer) -> Buffer:
     """A buffer of our own with the contents of another."""
     result = allocate(source.nbytes)

@@ -26,7 +26,7 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, TYPES, VarState
+from ..types import BOOL, TYPES, ReduceOp, VarState
 from . import bounds, cache, history, malloc, pool
 from . import buffer as buffers
 
@@ -115,13 +115,14 @@ def _launch(kernel: Kernel) -> None:
         if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
             target: Any = node.d0
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
-    program = assemble(kernel, flags & DEBUG != 0)
+    program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
     outputs = _allocate_outputs(program, compiled.functions)
+    tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
     report = bounds.Report(program) if program.checks else None
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
-                         bool(flags & KERNEL_HISTORY))
+                         bool(flags & KERNEL_HISTORY), program.single)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
@@ -139,8 +140,49 @@ def _launch(kernel: Kernel) -> None:
     for node, buffer in outputs:
         buffer.ticket = ticket
         node.become_evaluated(buffer)
+    for node, views in tables:
+        _merge_tables(node, views)
     for node in program.scatters:
-        node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+        if node.kind == SCATTER:
+            node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+
+
+def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
+    """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
+    info = TYPES[node.type]
+    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type), stride * program.host.threads)
+    whole = trace.opaque(neutral)
+    fill = Kernel(0, whole.size)
+    fill.outputs.append(whole)
+    _launch(fill)
+    buffer = whole.payload
+    slot = program.tables[node.id]
+    program.parameters[slot:slot + 2] = buffer.address, stride * info.size
+    program.inputs.append(whole)
+    return node, [build.evaluated(node.type, node.size, buffers.view(buffer, thread * stride * info.size,
+                                                                     node.size * info.size))
+                  for thread in range(program.host.threads)]
+
+
+#: Elements by which tables are aligned: a packet of the widest kind.
+_TABLE_STEP = 64
+
+
+def _merge_tables(node: Node, tables: list[Node]) -> None:
+    """Evaluate a scatter-reduction from its target and the tables of all threads."""
+    combine = getattr(trace.ops, _COMBINE[node.attr])
+    result: Any = node.d0
+    for table in tables:
+        result = combine(result, table)
+    merge = Kernel(0, node.size)
+    merge.outputs.append(result)
+    _launch(merge)
+    node.become_evaluated(result.payload)
+
+
+_COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.value: "minimum",
+            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
 
 
 def _foreign(program: Program) -> list[buffers.Buffer]:
