@@ -119,9 +119,12 @@ def _launch(kernel: Kernel) -> None:
     compiled, hit = cache.lookup(program)
     outputs = _allocate_outputs(program, compiled.functions)
     tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
+    keep: list[Any] = _foreign(program)
     report = bounds.Report(program) if program.checks else None
+    if report is not None:
+        keep.append(report)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
-    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
+    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
                          bool(flags & KERNEL_HISTORY), program.single)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
@@ -188,7 +191,7 @@ _COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.v
             ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
 
 
-def _foreign(program: Program) -> list[buffers.Buffer]:
+def _foreign(program: Program) -> list[Any]:
     """Inputs that do not come from the allocator, and so must not die before the launch has run."""
     return [node.payload for node in program.inputs if node.payload.read_only]
 
