@@ -94,6 +94,8 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None) -> N
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
+        if value != value:
+            value = math.copysign(math.nan, value)
         key: Any = (type_, size, attr, str(value), math.copysign(1.0, value))
     else:
         key = (type_, size, attr, value)
