@@ -96,6 +96,8 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     not: parameters with different meanings get different tags, which keeps them apart whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
+        if value != value:
+            value = math.copysign(math.nan, value)
         key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
     else:
         key = (type_, size, attr, tag, value)

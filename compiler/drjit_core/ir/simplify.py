@@ -40,10 +40,8 @@ def _is_negative_zero(value: Any) -> bool:
 
 
 def _all_ones(node: Node) -> bool:
-    if node.kind != LITERAL:
-        return False
     info = TYPES[node.type]
-    return bool(node.payload == (True if info.kind == "b" else -1 if info.kind == "i" else info.maximum))
+    return bool(_constant(node) == (True if info.kind == "b" else -1 if info.kind == "i" else info.maximum))
 
 
 # --- one operand -----------------------------------------------------------------------------------------------------

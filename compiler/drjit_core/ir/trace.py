@@ -236,7 +236,9 @@ def bitcast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
-        return literal(type_, semantics.bitcast(a.payload, source, target), a.size, fold.attribute(a))
+        value = semantics.bitcast(a.payload, source, target)
+        if value == value:  # Python's floats do not keep all bits of a NaN
+            return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
         assert a.d0 is not None
         return bitcast(a.d0, type_)

@@ -312,7 +312,8 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     info = TYPES[node.type]
     if not held_once or data.read_only:
         data = buffers.copy(data)
-        evaluated = build.evaluated(node.type, node.size, data)
+    # a node of its own even in place: value numbering knows the old one as the value of an expression
+    evaluated = build.evaluated(node.type, node.size, data)
     location = _C_TYPES[info.code].from_address(data.address + index * info.size)
     if info.code == "e":
         value = int.from_bytes(struct.pack("<e", value), "little")
