@@ -8,6 +8,9 @@ each entry starts with a code that determines how many items follow.  Operands a
 
 Parameter 0 is the width, 1 the address of the reduction's partial results; then come values of literals, addresses of
 inputs and of outputs, in the order in which they are met.
+
+A *checked* program (debug mode) compares the indices of gathers and scatters with the size of the memory: a parameter
+for each access, and one for the address of the report (two words an access, see :mod:`drjit_core.llvm.checks`).
 """
 
 from __future__ import annotations
@@ -34,8 +37,8 @@ from ..ops.table import (
 from ..passes.schedule import Kernel
 from ..types import FLOAT16, TYPES, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "FIRST_PARAMETER", "Host", "PLAIN", "PRIVATE", "Program", "SCALAR", "UNALIGNED",
-           "assemble"]
+__all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "Host", "PLAIN", "PRIVATE", "Program", "SCALAR",
+           "UNALIGNED", "assemble"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
 SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
@@ -63,6 +66,15 @@ def last_level_cache() -> int:
     return max(sizes, default=32 << 20)
 
 
+class Check(NamedTuple):
+    """An access whose indices are compared with the size of the memory."""
+
+    number: int  # of its two words in the report
+    slot: int  # parameter that holds the size
+    access: Node
+    size: int
+
+
 class Host(NamedTuple):
     """What a program needs to know of where it runs."""
 
@@ -73,12 +85,16 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "host", "inputs", "key", "order", "parameters", "pointers", "position", "reductions",
-                 "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "wide", "width")
+    __slots__ = ("accesses", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
+                 "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
+                 "tables", "wide", "width")
 
-    def __init__(self, width: int, host: Host) -> None:
+    def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
         self.host = host
+        self.checked = checked
+        self.checks: dict[int, Check] = {}  # node id -> check of an access
+        self.report = 0  # parameter that holds the address of the report, if there are checks
         self.wide = width >= _WIDE  # lane indices need 64 bits
         self.key: Any = [1 if width == 1 else 2 if not self.wide else 3]
         self.order: list[Node] = []
@@ -107,6 +123,18 @@ class Program:
             else:
                 self.parameters.append(0)
         return slot
+
+    def access_class(self, access: Node, memory: Node) -> int:
+        """What the text of an access depends on: whether the memory needs wide indices, and whether they are checked."""
+        wide = memory.size >= _WIDE
+        if not self.checked:
+            return wide
+        if not self.checks:
+            self.report = len(self.parameters)
+            self.parameters.append(0)
+        self.checks[access.id] = Check(len(self.checks), len(self.parameters), access, memory.size)
+        self.parameters.append(memory.size)
+        return wide | 2
 
     def visit(self, root: Node) -> int:
         """Append what a node needs and the node itself; returns its position."""
@@ -164,7 +192,7 @@ class Program:
         elif kind == GATHER:
             source, index, mask = node.d0, node.d1, node.d2
             assert source is not None and index is not None and mask is not None
-            key += (kind << 4 | node.type, self.pointer(source), source.size >= _WIDE, position[index.id],
+            key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
                     position[mask.id])
         elif kind == LOOP:
             self.append_loop(node)
@@ -227,7 +255,7 @@ class Program:
             else:
                 self.pointers[node.id] = self.pointer(target)
             strategy = self.choose_strategy(node, target)
-            key += (WRITE, node.attr, strategy, self.pointers[node.id], target.size >= _WIDE, *places)
+            key += (WRITE, node.attr, strategy, self.pointers[node.id], self.access_class(node, target), *places)
             self.scatters.append(node)
             if strategy == PRIVATE and target.kind != SCATTER:
                 self.tables[node.id] = len(self.parameters)
@@ -269,9 +297,9 @@ def _float_bits(type_: int, value: float) -> int:
     return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
 
 
-def assemble(kernel: Kernel, host: Host = Host(1, 0)) -> Program:  # noqa: B008 (immutable)
+def assemble(kernel: Kernel, host: Host = Host(1, 0), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width, host)
+    program = Program(kernel.width, host, checked)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:

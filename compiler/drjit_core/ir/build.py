@@ -20,7 +20,8 @@ from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "literal", "resize", "undefined"]
+__all__ = ["PACKAGES", "announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "literal", "resize",
+           "source_line", "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -54,7 +55,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
 def announce(node: Node) -> None:
     """The slow path of a new node: debug labels and the log's line per variable."""
     if state.flags & DEBUG:
-        label = _source_line()
+        label = source_line()
         if label:
             set_label(node, label)
     if flags.log_variables:
@@ -68,15 +69,16 @@ def announce(node: Node) -> None:
         _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)
 
 
-_PACKAGES = ("drjit_core", "drjit")
+#: Frames of these packages are not the user's.
+PACKAGES = ("drjit_core", "drjit")
 
 
-def _source_line() -> str | None:
+def source_line() -> str | None:
     """``file:line`` of the innermost frame that is the user's."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1)
     while frame is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _PACKAGES:
+        if package not in PACKAGES:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None

@@ -16,7 +16,7 @@ from typing import Any
 from weakref import ref
 
 from ..errors import UnsupportedType
-from ..flags import CONSTANT_PROPAGATION, VALUE_NUMBERING, state
+from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, ReduceOp
@@ -255,6 +255,9 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         return literal(source.type, 0, size)
+    if source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: a real access
+        source = opaque(source)
+        source.scope = 0
     if source.kind == LITERAL:
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]

@@ -8,6 +8,7 @@ from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
 from ..ir.node import Node
 from ..ops.llvm_text import TypeText
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
+from . import checks
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -115,14 +116,14 @@ def gather(emitter: Emitter, node: Node) -> None:
     zero = "zeroinitializer"
     if uniform:
         zero = "0.0" if node.type >= FLOAT16 else "0"
-        condition = _mask(emitter, name, mask, True)
+        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, True), True)
         # without a branch: a lane that is masked out reads the parameters instead of the array
         out.append(f"{name}_e = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     else:
-        condition = _mask(emitter, name, mask, False)
+        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
         pointers = type_.of("ptr")
         out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
         out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
@@ -147,7 +148,7 @@ def scatter(emitter: Emitter, node: Node) -> None:
     name = f"%s{emitter.program.scatters.index(node)}"
     type_ = stored_type(emitter, node.type, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
-    condition = _mask(emitter, name, mask, uniform)
+    condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, uniform), uniform)
     data = emitter.value(value, uniform)
     out = emitter.lines(uniform)
     if node.type == BOOL:

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
-from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
+from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
 from ..ir.verify import verify
@@ -27,8 +27,8 @@ from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import BOOL, TYPES, ReduceOp, VarState
+from . import bounds, cache, history, malloc, pool
 from . import buffer as buffers
-from . import cache, history, malloc, pool
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "write_element"]
@@ -86,6 +86,8 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
                 _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
             for kernel in kernels:
                 _launch(kernel)
+    if state.flags & LAUNCH_BLOCKING:
+        bounds.warn()
     return True
 
 
@@ -113,10 +115,11 @@ def _launch(kernel: Kernel) -> None:
         if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
             target: Any = node.d0
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
-    program = assemble(kernel, pool.host())
+    program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
     outputs = _allocate_outputs(program, compiled.functions)
     tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
+    report = bounds.Report(program) if program.checks else None
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
                          bool(flags & KERNEL_HISTORY), program.single)
@@ -128,6 +131,8 @@ def _launch(kernel: Kernel) -> None:
     ticket = pool.submit(launch)
     for node in program.inputs:
         node.payload.ticket = ticket
+    if report is not None:
+        bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         pool.wait()
     if flags & KERNEL_HISTORY:
@@ -238,6 +243,7 @@ def sync(ticket: int | None = None) -> None:
         raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
                            "waits here for the device; evaluate later, or clear the flag")
     pool.wait(ticket)
+    bounds.warn()
 
 
 def in_memory(node: Node) -> Node:

@@ -94,11 +94,11 @@ def blocks_of(functions: Functions, width: int) -> int:
 class _Pool:
     """The native queue with its workers."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, first: int) -> None:
         self.memory = (ctypes.c_int64 * (threads.WORDS + 16))()
         self.address = (ctypes.addressof(self.memory) + 127) & -128
         self.words = (ctypes.c_int64 * threads.WORDS).from_address(self.address)
-        self.submitted = 0
+        self.submitted = self.words[0] = self.words[_COMPLETED_WORD] = first  # tickets of an earlier pool are over
         self.kept: deque[tuple[int, Launch]] = deque()
         self.code = disk.load_or_compile("pool", threads.pool_text(platform.machine()), threads.EXPORTS)
         addresses = self.code.addresses
@@ -192,6 +192,7 @@ def _other_processors() -> Any:
 # --- the one pool of the process -------------------------------------------------------------------------------------
 
 _pool: _Pool | None = None
+_last_ticket = 0  # of the pools before this one: buffers may still carry tickets of theirs
 _count: int | None = None  # threads, the caller's included; None: as many as there are processors
 _start_lock = threading.Lock()
 
@@ -227,7 +228,7 @@ def _started() -> _Pool | None:
     if _pool is None and thread_count() > 1:
         with _start_lock:
             if _pool is None:
-                _pool = _Pool(thread_count() - 1)
+                _pool = _Pool(thread_count() - 1, _last_ticket)
     return _pool
 
 
@@ -303,15 +304,18 @@ def is_done(ticket: int) -> bool:
 
 def shut_down() -> None:
     """Finish what is queued and end the threads; they start again when needed."""
-    global _pool
+    global _pool, _last_ticket
     pool, _pool = _pool, None
     if pool is not None:
+        _last_ticket = pool.submitted
         pool.stop()
 
 
 def _forget() -> None:
     """In a child process: the threads are gone."""
-    global _pool, _start_lock
+    global _pool, _last_ticket, _start_lock
+    if _pool is not None:
+        _last_ticket = _pool.submitted
     _pool = None
     _start_lock = threading.Lock()
 
