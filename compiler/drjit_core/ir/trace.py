@@ -10,6 +10,7 @@ Operands must have one type (masks aside) and sizes that are equal or 1; promoti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -237,7 +238,9 @@ def bitcast(a: Node, type_: int) -> Node:
         return invalid(type_)
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
         value = semantics.bitcast(a.payload, source, target)
-        if value == value:  # Python's floats do not keep all bits of a NaN
+        # a literal keeps the sign of a NaN, but none of its other bits
+        if value == value or semantics.bits_of(math.copysign(math.nan, value), target) == \
+                semantics.bits_of(a.payload, source):
             return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
         assert a.d0 is not None
