@@ -160,9 +160,11 @@ def _make_ternary(op: Op) -> TernaryTrace:
         type_ = result_types[c.type]
         if type_ < 0:
             _fail(op, a, b, c)
-        size = broadcast_size(op.name, a, b, c)
-        if not size:
-            return invalid(type_)
+        size = a.size
+        if size != b.size or size != c.size or not size:
+            size = broadcast_size(op.name, a, b, c)
+            if not size:
+                return invalid(type_)
         if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
                 and state.flags & CONSTANT_PROPAGATION:
             if a.kind == b.kind == c.kind == LITERAL:
