@@ -87,6 +87,8 @@ RULES: list[tuple[str, list[int], Expression]] = [
     ("select(true, x, y)", ALL_TYPES, lambda c, x: ops.select(c(BOOL, True), x, array(values(x)[::-1]))),
     ("select(false, x, y)", ALL_TYPES, lambda c, x: ops.select(c(BOOL, False), x, array(values(x)[::-1]))),
     ("select(m, true, false)", MASKS, lambda c, x: ops.select(x, c(BOOL, True), c(BOOL, False))),
+    ("select(m, true, true)", MASKS, lambda c, x: ops.select(x, c(BOOL, True), literal(BOOL, True, x.size))),
+    ("select(m, false, false)", MASKS, lambda c, x: ops.select(x, literal(BOOL, False, x.size), c(BOOL, False))),
     ("select(m, false, true)", MASKS, lambda c, x: ops.select(x, c(BOOL, False), c(BOOL, True))),
 ]
 

@@ -228,6 +228,8 @@ def _select(ops: Any, mask: Node, a: Node, b: Node, size: int) -> Node | None:
     if a is b:
         return resize(a, size)
     if a.type == BOOL and a.kind == LITERAL and b.kind == LITERAL:
+        if a.payload == b.payload:
+            return literal(BOOL, a.payload, size)
         return _full_size(mask if a.payload else ops.inv(mask), size)
     return None
 
