@@ -125,7 +125,7 @@ class Program:
         return slot
 
     def access_class(self, access: Node, memory: Node) -> int:
-        """What the text of an access depends on: whether the memory needs wide indices, and whether they are checked."""
+        """What the text of an access depends on: whether its memory needs wide indices, and whether it is checked."""
         wide = memory.size >= _WIDE
         if not self.checked:
             return wide

@@ -25,7 +25,7 @@ _REPORT_ONE, _REPORT_PACKET = "out_of_bounds", "out_of_bounds_packet"
 def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: str, uniform: bool) -> str:
     """The mask of an access without the lanes that are out of bounds, which are reported; without checks, the mask.
 
-    Indices are compared as unsigned 64-bit numbers, to which signed ones are sign-extended: negative ones are too large.
+    Indices are compared as unsigned 64-bit numbers, signed ones sign-extended: negative ones are too large.
     """
     check = emitter.program.checks.get(access.id)
     if check is None:
@@ -55,7 +55,7 @@ def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: 
 
 
 def _count_of_uniform(emitter: Emitter, name: str, out: list[str]) -> str:
-    """The number of bad lanes of a scalar access: those active in a loop over packets, else one for the whole kernel."""
+    """The number of bad lanes of a scalar access: in a loop over packets the active ones, else one for the whole kernel."""
     bad = f"{name}_bad"
     if emitter.vectorized and emitter.region:
         packet = emitter.packets[BOOL]

@@ -2,8 +2,8 @@
 
 A checked kernel writes a report into memory that is allocated here (:mod:`drjit_core.llvm.checks` tells its format).
 When the launch has ended, its violations are noted, one entry for each line of the user's program; the next time that
-the program waits for anything, each entry becomes a ``RuntimeWarning``.  An entry is dropped only when it is turned into
-a warning: if warnings are errors, the remaining ones are raised at the waits that follow.
+the program waits for anything, each entry becomes a ``RuntimeWarning``.  An entry is dropped only when it becomes a
+warning: if warnings are errors, the remaining ones are raised at the waits that follow.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from . import malloc, pool
+from . import malloc, pool, shortage
 
 __all__ = ["Buffer", "allocate", "share"]
 
@@ -40,7 +40,10 @@ class Buffer:
 
 def allocate(nbytes: int) -> Buffer:
     """A buffer of our own with undefined contents."""
-    block = malloc.allocate(nbytes)
+    try:
+        block = malloc.allocate(nbytes)
+    except MemoryError:
+        block = shortage.allocate(nbytes)
     return Buffer(block.address, nbytes, block, None)
 
 

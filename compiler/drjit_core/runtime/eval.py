@@ -27,7 +27,7 @@ from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import BOOL, TYPES, ReduceOp, VarState
-from . import bounds, cache, history, malloc, pool
+from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
@@ -128,6 +128,9 @@ def _launch(kernel: Kernel) -> None:
         sys.stdout.write(compiled.text)
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
+    if not hit:
+        explain.remember(program, compiled.hash)
+        dump.write(program, compiled)
     ticket = pool.submit(launch)
     for node in program.inputs:
         node.payload.ticket = ticket
@@ -385,6 +388,7 @@ def flush_kernel_cache() -> None:
     with _lock:
         pool.wait()
         cache.flush()
+        explain.forget()
 
 
 flush_malloc_cache = malloc.flush
