@@ -26,7 +26,7 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, TYPES, ReduceOp, VarState
+from ..types import BOOL, FLOAT16, TYPES, ReduceOp, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
@@ -174,10 +174,17 @@ _TABLE_STEP = 64
 
 def _merge_tables(node: Node, tables: list[Node]) -> None:
     """Evaluate a scatter-reduction from its target and the tables of all threads."""
-    combine = getattr(trace.ops, _COMBINE[node.attr])
+    ops, combine = trace.ops, getattr(trace.ops, _COMBINE[node.attr])
     result: Any = node.d0
     for table in tables:
-        result = combine(result, table)
+        if node.attr in (ReduceOp.Min.value, ReduceOp.Max.value) and node.type >= FLOAT16:
+            # these ignore NaN, in the target as well if there was any update
+            neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
+            better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
+            updated = getattr(ops, "and")(ops.neq(result, result), ops.neq(table, neutral))
+            result = ops.select(getattr(ops, "or")(better, updated), table, result)
+        else:
+            result = combine(result, table)
     merge = Kernel(0, node.size)
     merge.outputs.append(result)
     _launch(merge)
