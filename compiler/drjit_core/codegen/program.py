@@ -278,7 +278,7 @@ class Program:
             return 0
         mode, size = node.payload, node.size
         if target.kind == SCATTER:
-            strategy = self.strategies[target.id]
+            strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
         elif mode == ReduceMode.NoConflicts.value or self.host.threads == 1:
             strategy = PLAIN
         elif self.width <= _SINGLE_WIDTH:

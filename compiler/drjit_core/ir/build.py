@@ -20,8 +20,8 @@ from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 
-__all__ = ["PACKAGES", "announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "literal", "resize",
-           "source_line", "undefined"]
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "known_literal", "literal",
+           "resize", "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -87,6 +87,9 @@ def source_line() -> str | None:
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
 _literals: dict[Any, Node] = {}
+#: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
+#: Only literals of one element without a class or tag of their own have such a short key.
+known_literal = _literals.get
 _invalid: dict[int, Node] = {}
 
 
@@ -98,7 +101,11 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     not: parameters with different meanings get different tags, which keeps them apart whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
+        if value != value:
+            value = math.copysign(math.nan, value)
         key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
+    elif size == 1 and attr is None and not tag:
+        key = (type_, value)
     else:
         key = (type_, size, attr, tag, value)
     node = _literals.get(key)

@@ -10,6 +10,7 @@ Operands must have one type (masks aside) and sizes that are equal or 1; promoti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -159,9 +160,11 @@ def _make_ternary(op: Op) -> TernaryTrace:
         type_ = result_types[c.type]
         if type_ < 0:
             _fail(op, a, b, c)
-        size = broadcast_size(op.name, a, b, c)
-        if not size:
-            return invalid(type_)
+        size = a.size
+        if size != b.size or size != c.size or not size:
+            size = broadcast_size(op.name, a, b, c)
+            if not size:
+                return invalid(type_)
         if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
                 and state.flags & CONSTANT_PROPAGATION:
             if a.kind == b.kind == c.kind == LITERAL:
@@ -236,7 +239,11 @@ def bitcast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
-        return literal(type_, semantics.bitcast(a.payload, source, target), a.size, fold.attribute(a))
+        value = semantics.bitcast(a.payload, source, target)
+        # a literal keeps the sign of a NaN, but none of its other bits
+        if value == value or semantics.bits_of(math.copysign(math.nan, value), target) == \
+                semantics.bits_of(a.payload, source):
+            return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
         assert a.d0 is not None
         return bitcast(a.d0, type_)

@@ -228,9 +228,10 @@ def _plain_update(op: int, type_: TypeText, lane: int, value: str, block: str) -
     old, new = f"%old{lane}", f"%new{lane}"
     lines = [f"{old} = load {element}, ptr %at{lane}, align {align}"]
     if name in ("Min", "Max"):
-        compare = {"f": "fcmp o", "i": "icmp s", "u": "icmp u"}[kind] + ("lt" if name == "Min" else "gt")
-        lines += [f"%less{lane} = {compare} {element} {value}, {old}",
-                  f"{new} = select i1 %less{lane}, {element} {value}, {element} {old}"]
+        prefix = "num" if kind == "f" else "s" if kind == "i" else "u"  # fminnum ignores NaN, as the atomic update does
+        function = f"{name.lower()}{prefix}" if kind == "f" else f"{prefix}{name.lower()}"
+        suffix = f"f{type_.info.bits}" if kind == "f" else element
+        lines.append(f"{new} = call {element} @llvm.{function}.{suffix}({element} {old}, {element} {value})")
     else:
         prefix = "f" if kind == "f" else ""
         lines.append(f"{new} = {prefix}{name.lower()} {element} {old}, {value}")

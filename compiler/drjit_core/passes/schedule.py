@@ -65,6 +65,8 @@ def width_of(node: Node) -> int:
 
 def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
+    if not roots:
+        return []
     order = _post_order(roots)
     kernel = _single_kernel(order, roots)
     if kernel is not None:

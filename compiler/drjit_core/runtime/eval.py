@@ -26,7 +26,7 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, TYPES, ReduceOp, VarState
+from ..types import BOOL, FLOAT16, TYPES, ReduceOp, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
@@ -177,10 +177,17 @@ _TABLE_STEP = 64
 
 def _merge_tables(node: Node, tables: list[Node]) -> None:
     """Evaluate a scatter-reduction from its target and the tables of all threads."""
-    combine = getattr(trace.ops, _COMBINE[node.attr])
+    ops, combine = trace.ops, getattr(trace.ops, _COMBINE[node.attr])
     result: Any = node.d0
     for table in tables:
-        result = combine(result, table)
+        if node.attr in (ReduceOp.Min.value, ReduceOp.Max.value) and node.type >= FLOAT16:
+            # these ignore NaN, in the target as well if there was any update
+            neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
+            better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
+            updated = getattr(ops, "and")(ops.neq(result, result), ops.neq(table, neutral))
+            result = ops.select(getattr(ops, "or")(better, updated), table, result)
+        else:
+            result = combine(result, table)
     merge = Kernel(0, node.size)
     merge.outputs.append(result)
     _launch(merge)
@@ -324,7 +331,8 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     info = TYPES[node.type]
     if not held_once or data.read_only:
         data = buffers.copy(data)
-        evaluated = build.evaluated(node.type, node.size, data)
+    # a node of its own even in place: value numbering knows the old one as the value of an expression
+    evaluated = build.evaluated(node.type, node.size, data)
     location = _C_TYPES[info.code].from_address(data.address + index * info.size)
     if info.code == "e":
         value = int.from_bytes(struct.pack("<e", value), "little")
