@@ -117,6 +117,8 @@ def _launch(kernel: Kernel) -> None:
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
     program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
+    if compiled.prepare(program.width) and _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", compiled.hash[:16], compiled.build_time)
     outputs = _allocate_outputs(program, compiled.functions)
     tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
     keep: list[Any] = _foreign(program)

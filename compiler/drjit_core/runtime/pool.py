@@ -29,10 +29,12 @@ from . import disk
 
 __all__ = ["Functions", "Launch", "blocks_of", "set_thread_count", "submit", "thread_count", "wait"]
 
-#: Elements times operations of a block: 10 to 30 us of work.  Blocks depend on the program and its width alone, never
-#: on the number of threads: the partial results of reductions, and so their bits, are the same in every run.
-_BLOCK_WORK = 1 << 20
-_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 16, 1 << 6
+#: A launch is cut into about 16 blocks, of at least 2 and at most 50 us of work (elements times operations), so that
+#: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
+#: width alone, never on the number of threads: the partial results of reductions, and so their bits, are the same in
+#: every run.
+_BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 17, 1 << 22
+_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
 #: Below this many elements times operations a launch runs on the caller's thread if the queue is empty.
 _INLINE_WORK = 1 << 17
 #: Seconds that a wait holds signals up.
@@ -54,15 +56,22 @@ _COMPLETED_WORD = 8
 class Functions:
     """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "size")
+    __slots__ = ("_work", "addresses", "combine", "holding_lock", "kernel", "owner")
 
-    def __init__(self, kernel: int, combine: int | None, operations: int) -> None:
+    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
+        self.owner = owner  # keeps the code loaded
         self.addresses = (kernel, combine or 0)
         self.kernel = _KERNEL(kernel)
         self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
         self.combine = _COMBINE(combine) if combine else None
-        size = 1 << max(0, (_BLOCK_WORK // max(operations, 1)).bit_length() - 1)
-        self.size = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, size))  # elements of a block
+        self._work = max(operations, 1)
+
+    def size(self, width: int) -> int:
+        """Elements of a block in a launch of some width."""
+        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // self._work)
+        largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // self._work))
+        size = max(smallest, min(largest, width // _BLOCKS))
+        return 1 << size.bit_length() - 1
 
 
 class Launch:
@@ -88,7 +97,8 @@ class Launch:
 
 def blocks_of(functions: Functions, width: int) -> int:
     """Number of blocks that a launch is cut into."""
-    return (width + functions.size - 1) // functions.size
+    size = functions.size(width)
+    return (width + size - 1) // size
 
 
 class _Pool:
@@ -152,7 +162,7 @@ class _Pool:
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
-        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size)
+        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size(width))
         self.submit_native(self.address, ticket, kernel, combine, ctypes.addressof(launch.parameters), width, blocks,
                            size, times)
         return ticket
@@ -258,7 +268,7 @@ def submit(launch: Launch) -> int:
     """Enqueue a launch, or run it at once if it is short and nothing is queued; returns its ticket."""
     pool = _pool
     functions, width = launch.functions, launch.width
-    short = width * launch.operations < _INLINE_WORK or width <= functions.size or launch.single
+    short = width * launch.operations < _INLINE_WORK or width <= functions.size(width) or launch.single
     if pool is None and not short:
         pool = _started()
     if pool is not None and not (short and pool.completed == pool.submitted):
@@ -278,7 +288,7 @@ def _run(launch: Launch, hold_lock: bool) -> None:
     if functions.combine is None:
         run(address, 0, 1, 0, width, 0, 0)
     else:
-        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size)
+        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size(width))
         for block in range(blocks):
             run(address, 0, 1, block * size, min(width, (block + 1) * size), block, 0)
         functions.combine(address, blocks)
