@@ -44,12 +44,14 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
 
-    __slots__ = ("outputs", "stage", "width")
+    __slots__ = ("order", "outputs", "stage", "width")
 
     def __init__(self, stage: int, width: int) -> None:
         self.stage = stage
         self.width = width
         self.outputs: list[Node] = []
+        #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
+        self.order: list[Node] | None = None
 
 
 def width_of(node: Node) -> int:
@@ -67,6 +69,8 @@ def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
     if not roots:
         return []
+    if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
+        roots.sort(key=_id)
     order = _post_order(roots)
     kernel = _single_kernel(order, roots)
     if kernel is not None:
@@ -144,7 +148,8 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
     if reductions:  # some reduction is none of the roots, but is used by one of them
         return None
     kernel = Kernel(0, width)
-    kernel.outputs = sorted(roots, key=_id) if len(roots) > 1 else roots
+    kernel.outputs = roots
+    kernel.order = order
     return kernel
 
 

@@ -23,7 +23,7 @@ __all__ = ["CompiledKernel", "flush", "lookup"]
 class CompiledKernel:
     """A kernel in executable memory, with what diagnostics want to know of it.
 
-    There are two tiers.  A kernel whose first launch is short is compiled quickly (LLVM's level 0, three times as fast);
+    There are two tiers.  A kernel whose first launch is short is compiled quickly (LLVM's level 0, thrice as fast);
     when it has done as much work as optimised compilation costs, it is compiled again.  Both tiers have the same text,
     so that their results have the same bits.
     """
