@@ -49,7 +49,7 @@ EXPRESSIONS: dict[str, Callable[[Node, Node], Node]] = {
     "comparison": lambda a, b: ops.lt(a, b),
     "cast": lambda a, b: cast(a, FLOAT32),
     "bitcast": lambda a, b: bitcast(a, FLOAT32),
-    "gather": lambda a, b: gather(a, b, TRUE),
+    "gather": lambda a, b: gather(b, a, TRUE),
     "reduction": lambda a, b: reduce(a, ReduceOp.Add.value),
     "counter": lambda a, b: counter(a.size),
     "literal": lambda a, b: literal(FLOAT32, 2.5, 20),
