@@ -38,7 +38,7 @@ from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, U
 
 
 def operands() -> tuple[Node, Node]:
-    return array(np.arange(20), UINT32), array(np.arange(20) * 2, UINT32)
+    return array(np.arange(20), UINT32), array(np.arange(20)[::-1], UINT32)
 
 
 EXPRESSIONS: dict[str, Callable[[Node, Node], Node]] = {
@@ -49,7 +49,7 @@ EXPRESSIONS: dict[str, Callable[[Node, Node], Node]] = {
     "comparison": lambda a, b: ops.lt(a, b),
     "cast": lambda a, b: cast(a, FLOAT32),
     "bitcast": lambda a, b: bitcast(a, FLOAT32),
-    "gather": lambda a, b: gather(b, a, TRUE),
+    "gather": lambda a, b: gather(a, b, TRUE),
     "reduction": lambda a, b: reduce(a, ReduceOp.Add.value),
     "counter": lambda a, b: counter(a.size),
     "literal": lambda a, b: literal(FLOAT32, 2.5, 20),
