@@ -255,3 +255,12 @@ def test_kernels_without_accesses_are_the_same_with_the_flag():
     kernel.outputs.append((UInt(1, 2, 3) + 5)._nodes()[0])
     assert kernel.outputs[0].kind == KIND["add"]
     assert assemble(kernel, checked=True).key == assemble(kernel).key
+
+
+def test_constant_source_inside_of_a_loop():
+    def body(i, total):
+        return i + 1, total + dr.gather(Float, dr.full(Float, 2, 10), i + 8)
+
+    line = f"({__file__}:{body.__code__.co_firstlineno + 1})"
+    _, total = dr.while_loop((dr.opaque(UInt, 0, 3), dr.zeros(Float, 3)), lambda i, total: i < 3, body)
+    assert values(total) == ([4, 4, 4], [read(10, 10, line, more=2)])
