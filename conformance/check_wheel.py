@@ -112,7 +112,11 @@ def main() -> int:
         if found:
             return 1
         if not options.inside_only:
-            use(wheel, folder / "environment")
+            try:
+                use(wheel, folder / "environment")
+            except subprocess.CalledProcessError:  # the program has said why
+                print(f"{wheel.name}: does not work in an environment of its own", file=sys.stderr)
+                return 1
         print(f"{wheel.name}: {wheel.stat().st_size // 1024} KiB, as it should be "
               f"({time.perf_counter() - start:.0f} s)")
     return 0

@@ -1,10 +1,10 @@
 """Fit the polynomials of ``drjit_core.math`` and print them with their errors.
 
-Each polynomial is the minimax approximation of the part of a function that its expansion does not give exactly, found by
-the Remez exchange algorithm (E. Remez, 1934; as in J.-M. Muller, *Elementary Functions*, 3rd ed., section 3.5) at 60
-digits.  The weight makes the error relative to the *whole* function.  Coefficients are rounded to the precision they are
-used in, and the error of the rounded polynomial, evaluated exactly, is what is printed: it leaves out the rounding errors
-of the kernel, which ``conformance/accuracy.py`` measures.
+Each polynomial is the minimax approximation of the part of a function that its expansion does not give exactly, found
+by the Remez exchange algorithm (E. Remez, 1934; as in J.-M. Muller, *Elementary Functions*, 3rd ed., section 3.5) at 60
+digits.  The weight makes the error relative to the *whole* function.  Coefficients are rounded to the precision they
+are used in, and the error of the rounded polynomial, evaluated exactly, is what is printed: it leaves out the rounding
+errors of the kernel, which ``conformance/accuracy.py`` measures.
 
     python conformance/fit_polynomials.py [name ...]
 """
@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 60
-Real = mp.mpf
+Real = Any
 Function = Callable[[Real], Real]
 
 
@@ -31,7 +31,7 @@ class Fit(NamedTuple):
     low: Real
     high: Real
     degree: int
-    dtype: type[np.floating]
+    dtype: type[np.floating[Any]]
 
 
 def _solve(fit: Fit, points: list[Real]) -> list[Real]:
@@ -128,31 +128,45 @@ def _cos_tail(z: Real) -> Real:
     return (mp.cos(r) - 1 + z / 2) / z ** 2
 
 
+def _tan_tail(z: Real) -> Real:
+    r = mp.sqrt(z)
+    return (mp.tan(r) - r) / r ** 3
+
+
 _HALF_LOG2 = mp.log(2) / 2 * mp.mpf("1.0001")  # beyond ln(2)/2 by the error of the rounded quotient
 _MANTISSA = (mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(mp.mpf(2)) - 1)
 _ATANH = (mp.mpf("1e-12"), (3 - 2 * mp.sqrt(mp.mpf(2))) ** 2)  # s = f / (2 + f) reaches 3 - 2 sqrt(2)
 _OCTANT = (mp.mpf("1e-12"), (mp.pi / 4 * mp.mpf("1.0001")) ** 2)
 
 
-def _exp(degree: int, dtype: type[np.floating]) -> Fit:
-    return Fit(lambda r: (mp.exp(r) - 1 - r) / r ** 2, lambda r: r ** 2 / mp.exp(r), -_HALF_LOG2, _HALF_LOG2, degree, dtype)
+def _exp(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(lambda r: (mp.exp(r) - 1 - r) / r ** 2, lambda r: r ** 2 / mp.exp(r), -_HALF_LOG2, _HALF_LOG2, degree,
+               dtype)
 
 
-def _exp2(degree: int, dtype: type[np.floating]) -> Fit:
+def _exp2(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     half = mp.mpf("0.50005")
     return Fit(lambda r: (mp.mpf(2) ** r - 1) / r, lambda r: r / mp.mpf(2) ** r, -half, half, degree, dtype)
 
 
-def _log2(degree: int, dtype: type[np.floating]) -> Fit:
+def _log2(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(lambda f: mp.log1p(f) / mp.log(2) / f, lambda f: f * mp.log(2) / mp.log1p(f), *_MANTISSA, degree, dtype)
 
 
-def _sin(degree: int, dtype: type[np.floating]) -> Fit:
+def _atanh(tail: Function, power: int, degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(tail, lambda z: mp.sqrt(z) ** power / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, degree, dtype)
+
+
+def _sin(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_sin_tail, lambda z: mp.sqrt(z) ** 3 / mp.sin(mp.sqrt(z)), *_OCTANT, degree, dtype)
 
 
-def _cos(degree: int, dtype: type[np.floating]) -> Fit:
+def _cos(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_cos_tail, lambda z: z ** 2 / mp.cos(mp.sqrt(z)), *_OCTANT, degree, dtype)
+
+
+def _tan(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_tan_tail, lambda z: mp.sqrt(z) ** 3 / mp.tan(mp.sqrt(z)), *_OCTANT, degree, dtype)
 
 
 FITS: dict[str, Fit] = {
@@ -162,13 +176,15 @@ FITS: dict[str, Fit] = {
     "exp2 float64": _exp2(10, np.float64),
     "power exp2 float32": _exp2(6, np.float64),
     "log float32": Fit(_log1p_tail, lambda f: f ** 3 / mp.log1p(f), *_MANTISSA, 7, np.float32),
-    "log float64": Fit(_atanh_tail, lambda z: mp.sqrt(z) ** 3 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
+    "log float64": _atanh(_atanh_tail, 3, 6, np.float64),
     "power log2 float32": _log2(12, np.float64),
-    "power log float64": Fit(_atanh_tail2, lambda z: mp.sqrt(z) ** 5 / (2 * mp.atanh(mp.sqrt(z))), *_ATANH, 6, np.float64),
+    "power log float64": _atanh(_atanh_tail2, 5, 6, np.float64),
     "sin float32": _sin(2, np.float32),
     "sin float64": _sin(5, np.float64),
     "cos float32": _cos(2, np.float32),
     "cos float64": _cos(5, np.float64),
+    "tan float32": _tan(5, np.float32),
+    "tan float64": _tan(13, np.float64),
 }
 
 

@@ -54,8 +54,8 @@ class ArrayBase:
     _o: Any
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a backend "
-                        "such as drjit.llvm.Float.")
+        raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "
+                        "backend such as drjit.llvm.Float.")
 
     # --- how nodes are held: implemented by the two subclasses -------------------------------------------------------
 
@@ -74,10 +74,6 @@ class ArrayBase:
     def _assign(self, other: Any) -> None:
         """Take over the contents of another array of this type."""
         self._replace(other._nodes())
-
-    def _reload(self) -> None:
-        """Fetch what the array that this is a component of holds now."""
-        raise NotImplementedError
 
     # --- properties --------------------------------------------------------------------------------------------------
 
@@ -147,7 +143,7 @@ class ArrayBase:
                             f"scalar (this one has the shape {self.shape}).")
         from drjit_core import read_element
 
-        return read_element(nodes[0], 0)
+        return read_element(nodes[0], 0)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
         if self._kind != "b":

@@ -71,13 +71,13 @@ def _configuration(cls: type[ArrayBase], value: Any, found: str) -> ArgumentErro
 def _from_sequence(cls: type[ArrayBase], values: Sequence[Any], function: str) -> Node:
     accepted = _ACCEPTED[cls._kind]
     if not accepted.issuperset({value.__class__ for value in values}):
-        values = [plain_scalar(value) if not isinstance(value, ArrayBase) else value for value in originals] \
-            if (originals := values) else values
+        originals, values = values, [plain_scalar(value) for value in values]
         for position, value in enumerate(values):
             if value.__class__ not in accepted:
                 found = originals[position]
+                expected = " or ".join(sorted(kind.__name__ for kind in accepted))
                 raise ArgumentError(f"{function}(): could not initialize element {position} with a value of type "
-                                    f"'{describe(found)}' (expected {' or '.join(sorted(t.__name__ for t in accepted))}).")
+                                    f"'{describe(found)}' (expected {expected}).")
     if len(values) == 1:
         return scalar_literal(cls, values[0], function)
     if not values:
@@ -189,7 +189,7 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
 
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:
     declared = cls._record.shape
-    if len(shape) != len(declared) + 1 or any(d not in (-1, s) for d, s in zip(declared, shape)):
+    if len(shape) != len(declared) + 1 or any(d not in (-1, s) for d, s in zip(declared, shape, strict=False)):
         raise _configuration(cls, value, f"found the shape {shape}")
     return nodes
 

@@ -11,12 +11,12 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import SHAPE, TYPES, Node, cast, counter, invalid, literal, ops
+from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap
-from ._pytree import field_types, transform
+from ._pytree import field_types, is_pytree, transform
 from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
@@ -39,7 +39,8 @@ def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
             return operator.index(shape)
     except TypeError:
         pass
-    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found {shape!r}.")
+    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found "
+                    f"{shape!r}.")
 
 
 def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
@@ -47,7 +48,7 @@ def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: st
     if isinstance(shape, int):
         return (1 if cls._count < 0 else cls._count), shape
     declared = (*cls._record.shape, -1)
-    if len(shape) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, shape)):
+    if len(shape) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, shape, strict=True)):
         expected = ", ".join("*" if d < 0 else str(d) for d in declared)
         raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
                             f"'dtype' are incompatible (expected ({expected})).")
@@ -70,7 +71,8 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
         return dtype() if isinstance(dtype, type) else None
     result = dtype()
     for name, kind in fields.items():
-        if isinstance(kind, type):
+        # Fields of other types, such as a name, are none of our business.
+        if isinstance(kind, type) and (issubclass(kind, ArrayBase) or kind in (bool, int, float) or is_pytree(kind)):
             setattr(result, name, _create(kind, shape, fill, scalar, function))
     return result
 
@@ -175,7 +177,7 @@ def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[Ar
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
-    return dtype
+    return dtype  # type: ignore[no-any-return]
 
 
 def _integer(value: Any, name: str, function: str) -> int:
@@ -191,7 +193,9 @@ def _counter(size: int) -> Node:
 
 def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = None, stop: int | None = None,
            step: int | None = None) -> Any:
-    """The integers ``start, start + step …`` below ``stop``: ``arange(dtype, size)``, ``arange(dtype, start, stop, step=1)``.
+    """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1).
+
+    Called as ``arange(dtype, size)`` or as ``arange(dtype, start, stop, step=1)``.
 
     ``dtype`` is a flat array type of numbers. Evaluates nothing.
     """
@@ -207,8 +211,8 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
         if size is not None or any(v is not None for v in (start, stop, step)[:len(given)]) or \
                 len(given) == 1 and stop is None:
             raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
-        merged = dict(zip(names, given))
-        start, stop, step = (merged.get(name, old) for name, old in zip(names, (start, stop, step)))
+        merged = dict(zip(names, given, strict=False))
+        start, stop, step = (merged.get(name, old) for name, old in zip(names, (start, stop, step), strict=True))
     if size is not None and (start is not None or stop is not None):
         raise TypeError(f"{function}(): 'size' cannot be combined with 'start' and 'stop'.")
     if size is None and stop is None:
@@ -230,14 +234,13 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     # Floating-point sequences are computed as integers, which is exact, and converted at the end.
     low, high = min(first, last, increment), max(first, last, increment)
     wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
-    mask = (1 << TYPES[wide].bits) - 1
     node = _counter(count)
     if (first, increment) != (0, 1):
         node = cast(node, wide)
         if increment != 1:
-            node = ops.mul(node, literal(wide, increment & mask, 1, SHAPE))
+            node = ops.mul(node, literal(wide, increment, 1, SHAPE, tag=1))
         if first:
-            node = ops.add(node, literal(wide, first & mask, 1, SHAPE))
+            node = ops.add(node, literal(wide, first, 1, SHAPE, tag=2))
     return wrap(cls, [cast(node, cls._type)])
 
 
@@ -253,17 +256,17 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
     if count < 0:
         raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
     bounds = [plain_scalar(value) for value in (start, stop)]
-    for name, bound, value in zip(("start", "stop"), bounds, (start, stop)):
+    for name, bound, value in zip(("start", "stop"), bounds, (start, stop), strict=True):
         if bound is None:
             raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
     if not count:
         return wrap(cls, [invalid(cls._type)])
-    first, last = (float(bound) for bound in bounds)  # type: ignore[arg-type]
+    first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
     node = cast(_counter(count), scalar)
     increment = (last - first) / intervals if intervals else 0.0
-    node = ops.fma(node, literal(scalar, increment, 1, SHAPE), literal(scalar, first, 1, SHAPE))
+    node = ops.fma(node, literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2))
     return wrap(cls, [cast(node, cls._type)])
 
 

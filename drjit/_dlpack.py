@@ -25,7 +25,8 @@ _CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 
 class _DLTensor(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
-                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8),
+                ("lanes", ctypes.c_uint16),
                 ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
                 ("byte_offset", ctypes.c_uint64)]
 
@@ -50,13 +51,13 @@ _exported: dict[int, Any] = {}
 _numbers = itertools.count(1)
 
 
-@_Deleter
+@_Deleter  # type: ignore[untyped-decorator]
 def _release(address: int) -> None:
     """Called by the consumer, from any thread, when it no longer needs the memory."""
     _exported.pop(_DLManagedTensor.from_address(address).context, None)
 
 
-@_CapsuleDestructor
+@_CapsuleDestructor  # type: ignore[untyped-decorator]
 def _destroy(capsule: int) -> None:
     """Called when a capsule dies: nobody took it if it still has its first name."""
     if _capsule_is_valid(capsule, _NAME):
@@ -133,7 +134,7 @@ class _Owner:
 
 
 def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
-    """Import an object that speaks DLPack as rows of a type's elements, sharing its memory where the type is the same."""
+    """Import an object that speaks DLPack as rows of a type's elements, sharing memory where the type is the same."""
     function = f"{cls._name}.__init__"
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _CPU
     if int(device) != _CPU:
@@ -150,8 +151,9 @@ def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
     found = next((info for info in TYPES if info is not None and info.name != "pointer"
                   and (_CODES[info.kind], info.size * 8) == (tensor.code, tensor.bits)), None)
     if found is None or tensor.lanes != 1 or not shape:
-        raise ArgumentError(f"{function}(): the elements of the argument of type '{describe(value)}' have an unsupported type "
-                            f"(DLPack code {tensor.code}, {tensor.bits} bits, {tensor.ndim} dimensions).")
+        raise ArgumentError(f"{function}(): the elements of the argument of type '{describe(value)}' have an "
+                            f"unsupported type (DLPack code {tensor.code}, {tensor.bits} bits, {tensor.ndim} "
+                            "dimensions).")
     strides = [tensor.strides[k] for k in range(tensor.ndim)] if tensor.strides else _contiguous_strides(shape)
     if shape[-1] > 1 and strides[-1] != 1:
         raise ArgumentError(f"{function}(): the trailing dimension of the argument of type '{describe(value)}' must be "
@@ -159,7 +161,7 @@ def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
     start = (tensor.data or 0) + tensor.byte_offset
     nodes = []
     for position in itertools.product(*map(range, shape[:-1])):
-        offset = sum(index * stride for index, stride in zip(position, strides)) * found.size
+        offset = sum(index * stride for index, stride in zip(position, strides, strict=False)) * found.size
         node = import_shared(found.type, start + offset, shape[-1], owner) if shape[-1] else invalid(found.type)
         nodes.append(cast(node, cls._type))
     return Imported(shape, nodes)

@@ -32,7 +32,9 @@ def describe(value: Any) -> str:
 
 def translate(error: IncompatibleSizes | UnsupportedType, function: str) -> Exception:
     """The exception for the user, given the compiler's; raise it ``from`` the original."""
+    if not function.endswith(")"):
+        function += "()"
     if isinstance(error, IncompatibleSizes):
         sizes = ", ".join(map(str, error.sizes))
-        return SizeError(f"{function}(): operands have incompatible sizes! (sizes: {sizes})")
-    return ArgumentError(f"{function}(): operation not supported for this type (elements of type {error.type_name}).")
+        return SizeError(f"{function}: operands have incompatible sizes! (sizes: {sizes})")
+    return ArgumentError(f"{function}: operation not supported for this type (elements of type {error.type_name}).")

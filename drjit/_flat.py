@@ -69,10 +69,6 @@ class FlatArray(ArrayBase):
             owner, position = self._o
             owner._store(position, nodes)
 
-    def _reload(self) -> None:
-        owner, position = self._o
-        self._n = owner._load(position, 1)[0]
-
     @property
     def index(self) -> int:
         """Index of the variable in the computation graph; zero for an empty array."""
@@ -96,8 +92,8 @@ class FlatArray(ArrayBase):
     __sub__, __rsub__, __isub__ = make.flat_operators("sub", ops.sub)
     __mul__, __rmul__, __imul__ = make.flat_operators("mul", ops.mul)
     __truediv__, __rtruediv__, __itruediv__ = make.flat_operators("truediv", ops.div)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators("floordiv", getattr(core, "floordiv", ops.floordiv))
-    __mod__, __rmod__, __imod__ = make.flat_operators("mod", getattr(core, "mod", ops.mod))
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = make.flat_operators("mod", core.mod)
     __lshift__, __rlshift__, __ilshift__ = make.flat_operators("lshift", ops.shl)
     __rshift__, __rrshift__, __irshift__ = make.flat_operators("rshift", ops.shr)
     __or__, __ror__, __ior__ = make.flat_operators("or", getattr(ops, "or"))

@@ -53,8 +53,8 @@ def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], 
     depth = len(prefix)
     if depth == len(sizes):
         position = 0
-        for size, index in zip(shape, prefix[1:]):
-            position = position * size + index
+        for size, inner in zip(shape, prefix[1:], strict=True):
+            position = position * size + inner
         node = nodes[position]
         return _element(read_element(node, prefix[0] if node.size > 1 else 0))
     entries, skipped = [], sizes[depth] - 2 * _EDGE

@@ -11,13 +11,13 @@ from typing import Any
 
 from drjit_core import (
     SHAPE,
-    TYPES,
     Node,
     ReduceMode,
     ReduceOp,
     cast,
     counter,
     gather,
+    invalid,
     literal,
     ops,
     read_element,
@@ -63,10 +63,14 @@ def _slice_index(key: slice, size: int) -> Node:
     scalar = UINT32 if size <= 1 << 32 else UINT64
     node = counter(count, scalar)
     if count and step != 1:
-        node = ops.mul(node, literal(scalar, step & TYPES[scalar].maximum, 1, SHAPE))
+        node = ops.mul(node, literal(scalar, step, 1, SHAPE, tag=4))
     if count and start:
-        node = ops.add(node, literal(scalar, start, 1, SHAPE))
+        node = ops.add(node, literal(scalar, start, 1, SHAPE, tag=5))
     return node
+
+
+def _read(source: Node, index: Node) -> Node:
+    return gather(source, index, _TRUE) if index.size else invalid(source.type)
 
 
 def index_node(node: Node, size: int) -> Node:
@@ -96,9 +100,9 @@ def flat_get(array: Any, key: Any) -> Any:
     if key.__class__ is slice:
         if key == slice(None):
             return type(array)(array)
-        return wrap(type(array), [gather(node, _slice_index(key, node.size), _TRUE)])
+        return wrap(type(array), [_read(node, _slice_index(key, node.size))])
     if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
-        return wrap(type(array), [gather(node, index_node(key._nodes()[0], node.size), _TRUE)])
+        return wrap(type(array), [_read(node, index_node(key._nodes()[0], node.size))])
     if key.__class__ is tuple and len(key) <= 1:
         return flat_get(array, key[0]) if key else type(array)(array)
     if key.__class__ is tuple:
@@ -111,8 +115,6 @@ def flat_get(array: Any, key: Any) -> Any:
 def flat_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a flat array."""
     function = f"{array._name}.__setitem__"
-    if array._o is not None:
-        array._reload()
     position = key if key.__class__ is int else _integer(key)
     if position is not None:
         position = _position(array, position, array._n.size, "__setitem__")
@@ -137,6 +139,8 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         index = index_node(key._n, node.size) if is_array else _slice_index(key, node.size)
         if new.size not in (1, index.size):
             raise SizeError(f"{function}(): cannot assign {new.size} values to {index.size} elements.")
+        if not index.size:
+            return
         store(array, [scatter(node, new, index, _TRUE, _IDENTITY, _AUTO)])
     except CORE_ERRORS as error:
         raise translate(error, function) from error
@@ -153,7 +157,7 @@ def _element(array: Any, value: Any, function: str) -> Any:
         shown = f"the value {value!r} of type '{describe(value)}'" if scalar is not None else \
             f"a value of type '{describe(value)}'"
         raise TypeError(f"{function}(): could not initialize element with {shown}.")
-    return float(scalar) if kind == "f" else scalar  # type: ignore[arg-type]
+    return float(scalar) if kind == "f" else scalar
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
@@ -171,6 +175,12 @@ def nested_get(array: Any, key: Any) -> Any:
         if not rest:
             return nested_get(array, first)
         if first.__class__ is slice:
+            element = _integer(rest[0]) if len(rest) == 1 and array._depth == 1 else None
+            if element is not None:  # components of size 1 go with any other
+                width = array._width(f"{array._name}.__getitem__")
+                at = _position(array, element, width, "__getitem__")
+                return array._leaf([read_element(node, at if node.size > 1 else 0)
+                                    for node in array._c[first]])
             parts = [array._component(k)[rest if len(rest) > 1 else rest[0]] for k in range(*first.indices(len(array)))]
             return _stack(array, parts)
         return nested_get(array, first)[rest if len(rest) > 1 else rest[0]]
@@ -195,8 +205,6 @@ def _stack(array: Any, parts: list[Any]) -> Any:
 def nested_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a nested array."""
     function = f"{array._name}.__setitem__"
-    if array._o is not None:
-        array._reload()
     position = _integer(key)
     if position is not None:
         array._set_component(_position(array, position, len(array), "__setitem__"), value, function)
@@ -220,7 +228,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         if len(parts) != len(positions):
             raise SizeError(f"{function}(): cannot assign {len(parts)} values to {len(positions)} components.")
         work = type(array)(array)
-        for position, part in zip(positions, parts):
+        for position, part in zip(positions, parts, strict=True):
             work._set_component(position, part, function)
         array._assign(work)
         return

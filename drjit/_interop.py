@@ -81,7 +81,8 @@ def host_memory(array: ArrayBase) -> HostMemory:
         node, address, buffer = host_view(nodes[0])
         if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
             array._replace([node])
-        return HostMemory(address, shape, info, (node, buffer))
+        # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
+        return HostMemory(address, shape, info, buffer)
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
     for position, (_, address, _keep) in enumerate([host_view(broadcast(node, width)) for node in nodes]):
@@ -110,6 +111,7 @@ def to_memoryview(array: ArrayBase) -> memoryview:
         count *= size
     elements = (_C_TYPES[info.code] * count).from_address(memory.address)
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
-    flat = memoryview(elements).cast("B")
+    flat: Any = memoryview(elements).cast("B")
     code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
-    return flat.cast(code, memory.shape) if len(memory.shape) > 1 else flat.cast(code)
+    view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) > 1 else flat.cast(code)
+    return view

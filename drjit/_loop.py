@@ -15,6 +15,7 @@ from drjit_core import JitFlag, Node, VarType, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
+from ._memop import masked_access
 from ._promote import wrap
 from ._pytree import children, leaves, transform
 
@@ -32,8 +33,8 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
     ``state`` is a tuple of arrays, PyTrees of arrays, and other objects (which are passed on, but not tracked in
     symbolic mode). ``cond`` returns a mask, or a ``bool`` for a plain Python loop; it must be free of side effects.
     ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
-    ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of the
-    state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
+    ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
+    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
     ``max_iterations`` are hints that do not change the result. Symbolic loops evaluate nothing.
     """
     if state.__class__ is not tuple:
@@ -46,7 +47,11 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
     if labels and len(labels) != len(state):
         raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
     if mode is None:
-        first = cond(*_copy(state))
+        try:
+            first = cond(*_copy(state))
+        except RuntimeError:
+            _require_initialized(state, list(labels) or [f"state[{k}]" for k in range(len(state))])
+            raise
         if first.__class__ is bool:
             mode = "scalar"
         else:
@@ -81,7 +86,7 @@ def _checked(before: tuple[Any, ...], after: Any, names: list[str]) -> tuple[Any
                             f"{describe(after)}.")
     if len(after) != len(before):
         raise ArgumentError(f"{_FUNCTION}(): 'body' must return {len(before)} state variables, found {len(after)}.")
-    for name, old, new in zip(names, before, after):
+    for name, old, new in zip(names, before, after, strict=True):
         _compare(name, old, new)
     return after  # type: ignore[no-any-return]
 
@@ -110,7 +115,8 @@ def _condition(value: Any) -> Node:
         return value._nodes()[0]
     if value.__class__ is bool:
         return core.literal(_BOOL, value)
-    raise TypeError(f"{_FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found {describe(value)}.")
+    raise TypeError(f"{_FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
+                    f"{describe(value)}.")
 
 
 def _arrays(state: Any) -> list[ArrayBase]:
@@ -137,11 +143,11 @@ def _with_nodes(state: Any, nodes: list[Node]) -> Any:
 
 
 def _require_initialized(state: tuple[Any, ...], names: list[str]) -> None:
-    for name, value in zip(names, state):
+    for name, value in zip(names, state, strict=True):
         for array in _arrays(value):
             if not array._width(_FUNCTION):
-                raise ArgumentError(f"{_FUNCTION}(): the state variable '{name}' of type {array._name} is empty; it must be "
-                                    "initialized before the loop.")
+                raise ArgumentError(f"{_FUNCTION}(): the state variable '{name}' of type {array._name} is empty; it "
+                                    "must be initialized before the loop.")
 
 
 def _symbolic(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], names: list[str],
@@ -155,20 +161,21 @@ def _symbolic(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[.
         before = _with_nodes(state, nodes)
         after = _checked(before, body(*before), names)
         if strict:
-            for name, old, new in zip(names, state, after):
+            for name, old, new in zip(names, state, after, strict=True):
                 _require_unchanged(name, old, new)
         return _nodes(after)
 
-    return _with_nodes(state, core.while_loop(_nodes(state), run_condition, run_body, label))  # type: ignore[no-any-return]
+    final: tuple[Any, ...] = _with_nodes(state, core.while_loop(_nodes(state), run_condition, run_body, label))
+    return final
 
 
 def _require_unchanged(name: str, old: Any, new: Any) -> None:
-    for before, after in zip(leaves(old, _FUNCTION), leaves(new, _FUNCTION)):
+    for before, after in zip(leaves(old, _FUNCTION), leaves(new, _FUNCTION), strict=True):
         if before.__class__ in (bool, int, float, str) and before != after:
             raise ArgumentError(
-                f"{_FUNCTION}(): the body of this loop changed the state variable '{name}' of type {describe(before)} from "
-                f"{before!r} to {after!r}. Symbolic loops do not track Python objects: use a Dr.Jit array instead, or "
-                "pass strict=False.")
+                f"{_FUNCTION}(): the body of this loop changed the state variable '{name}' of type "
+                f"{describe(before)} from {before!r} to {after!r}. Symbolic loops do not track Python objects: use a "
+                "Dr.Jit array instead, or pass strict=False.")
 
 
 def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any],
@@ -187,8 +194,10 @@ def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         def blend(old: Any, new: Any, mask: Node = mask) -> Any:
             if not isinstance(old, ArrayBase):
                 return new
-            pairs = zip(new._nodes(), old._nodes())
+            pairs = zip(new._nodes(), old._nodes(), strict=True)
             return wrap(type(old), [a if a is b else ops.select(mask, a, b) for a, b in pairs])
 
         before = _copy(state)
-        state = transform(_FUNCTION, blend, state, _checked(state, body(*before), names))
+        with masked_access(mask):
+            after = _checked(state, body(*before), names)
+        state = transform(_FUNCTION, blend, state, after)

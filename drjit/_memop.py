@@ -6,10 +6,13 @@ Other arrays that shared the old version keep it.
 
 from __future__ import annotations
 
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, broadcast_size, cast, literal, ops
+from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -19,7 +22,7 @@ from ._promote import coerce, wrap
 from ._pytree import children, is_pytree, transform
 from ._types import BOOL, UINT32, reshape, retype
 
-__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
 
@@ -46,15 +49,38 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
-            raise TypeError(f"{function}(): '{name}' has an unsupported type ({describe(value)}); it must be convertible "
-                            f"to {cls._name}: {error}") from error
+            raise TypeError(f"{function}(): '{name}' has an unsupported type ({describe(value)}); it must be "
+                            f"convertible to {cls._name}: {error}") from error
     raise TypeError(f"{function}(): '{name}' has an unsupported type ({describe(value)}); it must be convertible to "
                     f"{cls._name}.")
 
 
 def _prepare(leaf: type[ArrayBase], index: Any, active: Any, function: str) -> tuple[Node, Node]:
-    return (_flat_argument(index, leaf, UINT32, "index", function),
-            _flat_argument(active, leaf, BOOL, "active", function))
+    """The index and the mask of an access."""
+    mask = _flat_argument(active, leaf, BOOL, "active", function)
+    for node in _scopes.masks:
+        mask = getattr(ops, "and")(mask, node)
+    return _flat_argument(index, leaf, UINT32, "index", function), mask
+
+
+class _Scopes(threading.local):
+    """The masks of the evaluated loops that run in this thread."""
+
+    def __init__(self) -> None:
+        self.masks: list[Node] = []
+
+
+_scopes = _Scopes()
+
+
+@contextmanager
+def masked_access(mask: Node) -> Iterator[None]:
+    """Indirect reads and writes happen only where a mask is set, too: elements that have left a loop do neither."""
+    _scopes.masks.append(mask)
+    try:
+        yield
+    finally:
+        _scopes.masks.pop()
 
 
 def _check_mode(mode: Any, function: str) -> None:
@@ -74,8 +100,10 @@ def _interleaved(index: Node, count: int, size: int) -> list[Node]:
 
 def _gather_node(source: Node, index: Node, mask: Node, width: int, function: str) -> Node:
     """Read from one array, whose only element stands for all if the arrays beside it have ``width`` ones."""
-    if not source.size and broadcast_size(function, index, mask) and not (mask.kind == _LITERAL and not mask.payload):
+    if not source.size and index.size and mask.size and not (mask.kind == _LITERAL and not mask.payload):
         raise SizeError(f"{function}(): attempted to read from an empty array.")
+    if not index.size and mask.size <= 1:
+        return core.invalid(source.type)
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
     return core.gather(source, index_node(index, source.size), mask)
@@ -85,8 +113,8 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
            shape: tuple[int, ...] | None = None) -> Any:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``.
 
-    ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype`` is
-    a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
+    ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype``
+    is a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
     ``ArrayX*`` types need ``shape``. ``index`` and ``active`` are converted to unsigned integers and masks. Indices are
     not checked. ``mode`` is a hint for the derivative. Evaluates nothing.
     """
@@ -98,8 +126,8 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
     if leaf is None:
         raise TypeError(f"{function}(): 'source' must be a Dr.Jit array or a PyTree of such, found {describe(source)}.")
     if not isinstance(source, ArrayBase) and (type(source) is not dtype or not is_pytree(dtype)):
-        raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), found "
-                        f"{describe(source)}.")
+        raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), "
+                        f"found {describe(source)}.")
     index_, mask = _prepare(leaf, index, active, function)
     try:
         if isinstance(source, ArrayBase):
@@ -117,8 +145,8 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape:
         width = source._width(function)
         return wrap(dtype, [_gather_node(node, index, mask, width, function) for node in nodes])
     if not issubclass(dtype, ArrayBase) or source._depth or dtype._leaf is not source._leaf:
-        raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} for a source of type {source._name} (expected "
-                        f"{source._name}, or a nested type over the elements of a flat source).")
+        raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} for a source of type {source._name} "
+                        f"(expected {source._name}, or a nested type over the elements of a flat source).")
     count = dtype._count
     if count < 0:
         if shape is None:
@@ -145,9 +173,9 @@ def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: Reduc
     """Write ``target[index] = value`` where ``active`` is set, in place.
 
     ``target`` and ``value`` are arrays or PyTrees of one type, whose entries are written likewise; a nested ``value``
-    may also be written to consecutive elements of a flat ``target``, from ``index * n`` on. ``index`` and ``active`` are
-    converted to unsigned integers and masks. Indices are not checked; if some coincide, one of the writes wins. The
-    write happens with the next evaluation.
+    may also be written to consecutive elements of a flat ``target``, from ``index * n`` on. ``index`` and ``active``
+    are converted to unsigned integers and masks. Indices are not checked; if some coincide, one of the writes wins.
+    The write happens with the next evaluation.
     """
     _scatter(ReduceOp.Identity, target, value, index, active, mode, "drjit.scatter")
 
@@ -197,18 +225,16 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if target._kind not in _KINDS[op]:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")
-    if target._o is not None:
-        target._reload()
     if isinstance(value, ArrayBase) and value._type != target._type:
-        raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type {target._name}; "
-                        "convert it first.")
+        raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type "
+                        f"{target._name}; convert it first.")
     nodes = target._nodes()
-    if broadcast_size(function, index, mask) and not target._width(function):
+    if index.size and mask.size and not target._width(function):
         raise SizeError(f"{function}(): attempted to write to an empty array.")
     if isinstance(value, ArrayBase) and value._depth > target._depth == 0:
         node = nodes[0]
         indices = _interleaved(index, len(value._nodes()), node.size)
-        for source, position in zip(value._nodes(), indices):
+        for source, position in zip(value._nodes(), indices, strict=True):
             node = _scatter_node(op, node, source, position, mask, mode, function)
         return [node]
     sources = coerce(type(target), value, function)
@@ -217,9 +243,11 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     width = target._width(function)
     index = index_node(index, width)
     return [_scatter_node(op, broadcast(node, width), source, index, mask, mode, function)
-            for node, source in zip(nodes, sources)]
+            for node, source in zip(nodes, sources, strict=True)]
 
 
 def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: Node, mode: ReduceMode,
                   function: str) -> Node:
+    if not index.size and mask.size <= 1 and value.size <= 1:
+        return target
     return core.scatter(target, cast(value, target.type), index, mask, op.value, mode.value)

@@ -1,12 +1,14 @@
 """Nested arrays: static (or, in ``ArrayX*``, dynamic) leading dimensions of flat arrays.
 
-The components of an array of any depth are one row-major list of nodes. ``v.x`` and ``v[0]`` make an array that refers
-back to ``v``: changing it in place changes ``v``.
+The components of an array of any depth are one row-major list of nodes. ``v.x`` and ``v[0]`` are live: changing such a
+component in place changes ``v``, and it shows what is assigned to ``v`` later. For that it refers back to ``v``, which
+knows, weakly, the components that somebody holds.
 """
 
 from __future__ import annotations
 
 import itertools
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
@@ -28,9 +30,11 @@ _new = object.__new__
 class NestedArray(ArrayBase):
     """Behaviour of ``Array3f``, ``ArrayXi``, ``Array22f`` …"""
 
-    __slots__ = ("__weakref__", "_c", "_o")
+    __slots__ = ("__weakref__", "_c", "_o", "_v")
 
     _c: list[Node]
+    #: Components that somebody may hold, by position; not set as long as none has been asked for.
+    _v: dict[int, weakref.ref[Any]]
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if kwargs:
@@ -50,6 +54,7 @@ class NestedArray(ArrayBase):
 
     def _replace(self, nodes: list[Node]) -> None:
         self._c = nodes
+        self._update_components()
         if self._o is not None:
             owner, position = self._o
             owner._store(position, nodes)
@@ -57,22 +62,30 @@ class NestedArray(ArrayBase):
     def _assign(self, other: Any) -> None:
         self._replace(list(other._c))
 
-    def _reload(self) -> None:
-        owner, position = self._o
-        self._c = owner._load(position, len(self._c))
-
     def _store(self, position: int, nodes: list[Node]) -> None:
         """Replace some components in place."""
         self._c[position:position + len(nodes)] = nodes
+        self._update_components()
         if self._o is not None:
             owner, offset = self._o
             owner._store(offset + position, nodes)
 
-    def _load(self, position: int, count: int) -> list[Node]:
-        """What some components are now."""
-        if self._o is not None:
-            self._reload()
-        return self._c[position:position + count]
+    def _update_components(self) -> None:
+        """Tell the components that somebody holds what they are now."""
+        try:
+            views = self._v
+        except AttributeError:
+            return
+        for position, reference in views.items():
+            view = reference()
+            if view is None:
+                continue
+            if view._depth:
+                count = len(view._c)
+                view._c = self._c[position * count:(position + 1) * count]
+                view._update_components()
+            else:
+                view._n = self._c[position]
 
     # --- components --------------------------------------------------------------------------------------------------
 
@@ -81,6 +94,15 @@ class NestedArray(ArrayBase):
 
     def _component(self, position: int) -> Any:
         """The component at a position that exists, referring back to this array."""
+        try:
+            views = self._v
+        except AttributeError:
+            views = self._v = {}
+        else:
+            reference = views.get(position)
+            result = reference() if reference is not None else None
+            if result is not None:
+                return result
         value: Any = self._value
         result = _new(value)
         if value._depth:
@@ -90,6 +112,7 @@ class NestedArray(ArrayBase):
         else:
             result._n = self._c[position]
             result._o = (self, position)
+        views[position] = weakref.ref(result)
         return result
 
     def _set_component(self, position: int, value: Any, function: str) -> None:
@@ -121,8 +144,8 @@ class NestedArray(ArrayBase):
     __sub__, __rsub__, __isub__ = make.nested_operators("sub", ops.sub)
     __mul__, __rmul__, __imul__ = make.nested_operators("mul", ops.mul)
     __truediv__, __rtruediv__, __itruediv__ = make.nested_operators("truediv", ops.div)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators("floordiv", getattr(core, "floordiv", ops.floordiv))
-    __mod__, __rmod__, __imod__ = make.nested_operators("mod", getattr(core, "mod", ops.mod))
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = make.nested_operators("mod", core.mod)
     __lshift__, __rlshift__, __ilshift__ = make.nested_operators("lshift", ops.shl)
     __rshift__, __rrshift__, __irshift__ = make.nested_operators("rshift", ops.shr)
     __or__, __ror__, __ior__ = make.nested_operators("or", getattr(ops, "or"))
@@ -172,7 +195,7 @@ def _component_property(name: str) -> property:
             raise RuntimeError(f"{self._name} does not have a '{name}' component.")
         self._set_component(position, value, f"{self._name}.{name}")
 
-    return property(get, set_, doc=f"Component {position} of arrays of a static size above {position}; a live reference.")
+    return property(get, set_, doc=f"Component {position} of arrays with a static size above that; a live reference.")
 
 
 def _swizzle_property(name: str) -> property:

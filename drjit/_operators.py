@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, literal, ops
+from drjit_core import Node, cast, known_literal, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
@@ -37,6 +37,10 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
+    if not self._depth and isinstance(other, ArrayBase) and not other._depth:  # two scalar types: the larger one
+        cls = retype(type(self), max(self._type, other._type))
+        left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
+        return wrap(cls._mask if mask else cls, [trace(left, right)])
     args = (other, self) if swap else (self, other)
     return elementwise(f"{self._name}.__{name}__", trace, args, mask)
 
@@ -45,8 +49,6 @@ def inplace(operator: Operator) -> Operator:
     """The in-place form of an operator."""
 
     def assign(self: Any, other: Any) -> Any:
-        if self._o is not None:
-            self._reload()
         result = operator(self, other)
         if result.__class__ is self.__class__:
             self._assign(result)
@@ -69,7 +71,7 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
             if kind is cls:
                 node = trace(self._n, other._n)
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, literal(cls._type, other))
+                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
                 return _slow(self, other, name, trace)
         except CORE_ERRORS as error:
@@ -84,7 +86,7 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
         kind = other.__class__
         try:
             if (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(literal(cls._type, other), self._n)
+                node = trace(known_literal((cls._type, other)) or literal(cls._type, other), self._n)
             else:
                 return _slow(self, other, "r" + name, trace, swap=True)
         except CORE_ERRORS as error:
@@ -107,7 +109,7 @@ def comparison(name: str, trace: Trace2) -> Operator:
             if kind is cls:
                 node = trace(self._n, other._n)
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, literal(cls._type, other))
+                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
                 return _slow(self, other, name, trace, mask=True)
         except CORE_ERRORS as error:
@@ -153,7 +155,7 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
                 right = other._n
                 nodes = [trace(node, right) for node in left]
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = literal(cls._type, other)
+                right = known_literal((cls._type, other)) or literal(cls._type, other)
                 nodes = [trace(node, right) for node in left]
             else:
                 return _slow(self, other, name, trace)
@@ -171,7 +173,7 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
             if kind is cls._leaf:
                 left = other._n
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                left = literal(cls._type, other)
+                left = known_literal((cls._type, other)) or literal(cls._type, other)
             else:
                 return _slow(self, other, "r" + name, trace, swap=True)
             nodes = [trace(left, node) for node in self._c]
@@ -262,7 +264,7 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
     """``self ** other``: multiplications if the exponent is integral, else through logarithm and exponential."""
     function = f"{self._name}.__pow__"
     exponent = plain_scalar(other)
-    if exponent is not None and exponent == exponent and exponent in (int(exponent) if abs(exponent) < 1 << 31 else (),):
+    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
         cls, (nodes, _) = operands(function, (self, exponent))
         if exponent < 0 and cls._kind != "f":
             raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
@@ -308,7 +310,7 @@ def matmul(self: Any, other: Any) -> Any:
         if not left:
             return wrap(cls._leaf, [literal(cls._type, 0)])
         node = ops.mul(left[0], right[0])
-        for a, b in zip(left[1:], right[1:]):
+        for a, b in zip(left[1:], right[1:], strict=True):
             node = ops.fma(a, b, node)
     except CORE_ERRORS as error:
         raise translate(error, function) from error

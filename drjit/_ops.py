@@ -17,7 +17,7 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._operators import power as _array_power
 from ._operators import reverse_power as _array_reverse_power
-from ._promote import elementwise, operands, plain_scalar, wrap
+from ._promote import alike, elementwise, operands, plain_scalar, wrap
 from ._pytree import is_pytree, transform
 from ._types import BOOL, FLOAT64, INT32, UINT32
 
@@ -25,6 +25,7 @@ __all__ = ["abs", "brev", "ceil", "clip", "cos", "exp", "floor", "fma", "isfinit
            "log2i", "lzcnt", "maximum", "minimum", "mul_hi", "popcnt", "power", "rcp", "reinterpret_array", "round",
            "rsqrt", "select", "sin", "sincos", "sqrt", "trunc", "tzcnt"]
 
+_new = object.__new__
 Unary = Callable[[Any], Any]
 
 
@@ -33,11 +34,6 @@ def _fold(name: str) -> Callable[..., Any]:
     function = OPS[KIND[name]].fold
     assert function is not None
     return function
-
-
-def _expansion(name: str) -> Callable[..., Any]:
-    """A traced expansion of the compiler by name."""
-    return lambda *nodes: getattr(core, name)(*nodes)
 
 
 def _number(value: Any, function: str, argument: str = "arg") -> Any:
@@ -54,8 +50,14 @@ def _unary(name: str, trace: Callable[[Node], Node], scalar: Callable[[Any], Any
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
+            result: Any = _new(arg.__class__)
             try:
-                return wrap(type(arg), list(map(trace, arg._nodes())))
+                if arg._depth:
+                    result._c = list(map(trace, arg._nodes()))
+                else:
+                    result._n = trace(arg._n)  # type: ignore[attr-defined]
+                result._o = None
+                return result
             except CORE_ERRORS as error:
                 raise translate(error, f"{function_name}(<{arg._name}>)") from error
         return scalar(_number(arg, function_name))
@@ -72,6 +74,15 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], scalar: Callable[[An
     function_name = f"drjit.{name}"
 
     def function(arg0: Any, arg1: Any, /) -> Any:
+        cls = arg0.__class__
+        if cls is arg1.__class__ and isinstance(arg0, ArrayBase) and not cls._depth:
+            result: Any = _new(cls)
+            try:
+                result._n = trace(arg0._n, arg1._n)  # type: ignore[attr-defined]
+            except CORE_ERRORS as error:
+                raise translate(error, f"{function_name}(<{cls._name}>)") from error
+            result._o = None
+            return result
         array = arg0 if isinstance(arg0, ArrayBase) else arg1
         if isinstance(array, ArrayBase):
             return elementwise(f"{function_name}(<{array._name}>)", trace, (arg0, arg1))
@@ -106,14 +117,14 @@ floor = _unary("floor", ops.floor, _float(_fold("floor")), f"Largest integer tha
 trunc = _unary("trunc", ops.trunc, _float(_fold("trunc")), f"The integer part: rounds towards zero. {_NUMBERS}")
 round = _unary("round", ops.round, _float(_fold("round")),
                f"Nearest integer; halves go to the even one. {_NUMBERS}")
-rcp = _unary("rcp", _expansion("rcp"), lambda a: _divide(1.0, a), f"Reciprocal ``1 / arg``. {_NUMBERS}")
-rsqrt = _unary("rsqrt", _expansion("rsqrt"), lambda a: _divide(1.0, _square_root(a)),
+rcp = _unary("rcp", core.rcp, lambda a: _divide(1.0, a), f"Reciprocal ``1 / arg``. {_NUMBERS}")
+rsqrt = _unary("rsqrt", core.rsqrt, lambda a: _divide(1.0, _square_root(a)),
                f"Reciprocal square root ``1 / sqrt(arg)``. {_NUMBERS}")
-exp = _unary("exp", _expansion("exp"), _float(math.exp), f"Natural exponential. {_NUMBERS}")
-log = _unary("log", _expansion("log"), lambda a: -math.inf if a == 0 else _float(math.log)(a),
+exp = _unary("exp", core.exp, _float(math.exp), f"Natural exponential. {_NUMBERS}")
+log = _unary("log", core.log, lambda a: -math.inf if a == 0 else _float(math.log)(a),
              f"Natural logarithm; NaN below zero. {_NUMBERS}")
-sin = _unary("sin", _expansion("sin"), _float(math.sin), f"Sine of an angle in radians. {_NUMBERS}")
-cos = _unary("cos", _expansion("cos"), _float(math.cos), f"Cosine of an angle in radians. {_NUMBERS}")
+sin = _unary("sin", core.sin, _float(math.sin), f"Sine of an angle in radians. {_NUMBERS}")
+cos = _unary("cos", core.cos, _float(math.cos), f"Cosine of an angle in radians. {_NUMBERS}")
 
 
 def _trace_abs(node: Node) -> Node:
@@ -176,7 +187,7 @@ maximum = _binary("maximum", ops.maximum, _fold("maximum"), "Larger of two value
 def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     """``arg0 * arg1 + arg2`` with a single rounding, elementwise over arrays and numbers of promoted type."""
     args = (arg0, arg1, arg2)
-    array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
+    array = arg0 if isinstance(arg0, ArrayBase) else next((arg for arg in args if isinstance(arg, ArrayBase)), None)
     if array is not None:
         return elementwise(f"drjit.fma(<{array._name}>)", ops.fma, args)
     numbers = [_number(arg, "drjit.fma", f"arg{k}") for k, arg in enumerate(args)]
@@ -233,6 +244,15 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     arrays, numbers, or PyTrees of one structure, whose entries are selected likewise.
     """
     function = "drjit.select"
+    if isinstance(arg0, ArrayBase) and arg0._kind == "b" and isinstance(arg1, ArrayBase) \
+            and arg0.__class__ is arg1._mask:
+        found = alike((arg1, arg2))
+        if found is not None:
+            cls, (first, second) = found
+            try:
+                return wrap(cls, list(map(ops.select, arg0._nodes(), first, second)))
+            except CORE_ERRORS as error:
+                raise translate(error, f"{function}(<{cls._name}>)") from error
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             cls, (first, second) = operands(function, (arg1, arg2))
@@ -243,8 +263,8 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
         return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):
-        raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, found "
-                            f"{describe(arg1)} and {describe(arg2)}.")
+        raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
+                            f"found {describe(arg1)} and {describe(arg2)}.")
     cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
     try:
         return wrap(cls, list(map(ops.select, masks, first, second)))

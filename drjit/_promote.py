@@ -23,7 +23,7 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, reshape, retype
 
-__all__ = ["coerce", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
+__all__ = ["alike", "coerce", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
 
 _new = object.__new__
 _WEAK = {bool: 0, int: 1, float: 2}
@@ -46,10 +46,10 @@ def is_ndarray(value: object) -> bool:
     return numpy is not None and isinstance(value, numpy.ndarray)
 
 
-def plain_scalar(value: Any) -> bool | int | float | None:
-    """The Python number that a value is, NumPy scalars included, or ``None``."""
+def plain_scalar(value: Any) -> Any:
+    """The Python number that a value is (a ``bool``, ``int`` or ``float``), NumPy scalars included, or ``None``."""
     if value.__class__ in _WEAK:
-        return value  # type: ignore[no-any-return]
+        return value
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
         value = value.item()
@@ -191,9 +191,33 @@ def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
                             f"{cls._name}: {error}") from error
 
 
+def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
+    """What :func:`operands` returns, in the frequent case of arrays of one type and Python numbers that it can hold."""
+    cls: Any = None
+    for value in args:
+        kind = value.__class__
+        if kind is not cls and kind is not float and kind is not int:
+            if cls is not None or not issubclass(kind, ArrayBase):
+                return None
+            cls = kind
+    count = cls._count
+    if count < 0:
+        return None
+    lists: list[list[Node]] = []
+    for value in args:
+        kind = value.__class__
+        if kind is cls:
+            lists.append(value._nodes())
+        elif (kind is float and cls._floating) or (kind is int and cls._low <= value <= cls._high):
+            lists.append([literal(cls._type, value)] * count)
+        else:
+            return None
+    return cls, lists
+
+
 def elementwise(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
-    """Apply a trace function to promoted arguments, component by component; ``mask`` if it returns masks."""
-    cls, lists = operands(function, args)
+    """Apply a trace function to promoted arguments, one of them an array; ``mask`` if it returns masks."""
+    cls, lists = alike(args) or operands(function, args)
     try:
         nodes = list(map(trace, *lists))
     except CORE_ERRORS as error:

@@ -22,7 +22,7 @@ def field_types(cls: type) -> dict[str, Any] | None:
     """Names and types of the fields of a data class or of a class with a ``DRJIT_STRUCT``; ``None`` for others."""
     struct = getattr(cls, "DRJIT_STRUCT", None)
     if struct.__class__ is dict:
-        return struct  # type: ignore[no-any-return]
+        return struct
     if dataclasses.is_dataclass(cls):
         hints = typing.get_type_hints(cls)
         return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
@@ -48,7 +48,7 @@ def children(value: Any) -> list[tuple[Any, Any]] | None:
 
 
 def _cycle(function: str, value: Any) -> RecursionError:
-    return RecursionError(f"{function}(): the PyTree contains itself: a {describe(value)} is one of its own descendants.")
+    return RecursionError(f"{function}(): the PyTree contains itself: a {describe(value)} is its own descendant.")
 
 
 def leaves(value: Any, function: str) -> Iterator[Any]:
@@ -86,8 +86,8 @@ def _transform(function: str, visit: Callable[..., Any], value: Any, others: tup
         raise _cycle(function, value)
     path.add(id(value))
     parallel = [_matching(function, value, items, other, where) for other in others]
-    result = {key: _transform(function, visit, child, tuple(other[key] for other in parallel), path, f"{where}[{key!r}]")
-              for key, child in items}
+    result = {key: _transform(function, visit, child, tuple(other[key] for other in parallel), path,
+                              f"{where}[{key!r}]") for key, child in items}
     path.discard(id(value))
     return rebuild(value, result)
 

@@ -146,7 +146,9 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
         if boolean and number.__class__ is float:
             raise ArgumentError(f"{where}: a float is not compatible with the requested reduction.")
         return number
-    if isinstance(value, (str, bytes, dict)) or is_ndarray(value) or not isinstance(value, Iterable):
+    if is_ndarray(value):
+        value = value.tolist()
+    if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise ArgumentError(f"{where}: 'value' must be a Dr.Jit array, a sequence of such or of numbers, or a number.")
     if axis not in (..., 0, None, (0,)):
         raise ArgumentError(f"{where}: sequences are reduced along axis 0 only, found axis={axis!r}.")
@@ -166,10 +168,10 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
 def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     """Combine the elements of an array or sequence along one or several axes.
 
-    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or ``...``,
-    the default (the outermost axis). The trailing dimension of an array is never removed: it is left with size 1, and
-    its reduction becomes part of the kernel that computes the input. ``mode='evaluated'`` evaluates the input first.
-    Minimum and maximum ignore NaN. Evaluates nothing by default.
+    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or
+    ``...``, the default (the outermost axis). The trailing dimension of an array is never removed: it is
+    left with size 1, and its reduction becomes part of the kernel that computes the input. ``mode='evaluated'``
+    evaluates the input first. Minimum and maximum ignore NaN. Evaluates nothing by default.
     """
     if not isinstance(op, ReduceOp) or op is ReduceOp.Identity:
         raise ArgumentError(f"drjit.reduce(): unsupported reduction {op!r}: 'op' must be a drjit.ReduceOp other than "
@@ -222,7 +224,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     if not number:
         return total if not half else retype(type(total), FLOAT16)(total)
     # The number of elements stays a parameter of the kernel: another size is no other program.
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE)) for node in total._nodes()]
+    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) for node in total._nodes()]
     return wrap(retype(type(total), value._type), [cast(node, value._type) for node in nodes])
 
 
@@ -252,8 +254,11 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
     _require_masks(value, "drjit.none")
-    result = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
-    return ~result if isinstance(result, ArrayBase) else not result
+    result: Any = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
+    if isinstance(result, ArrayBase):
+        inverted: Any = result
+        return ~inverted
+    return not result
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:

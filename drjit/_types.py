@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from drjit_core import TYPES, JitBackend, VarType
@@ -67,18 +68,20 @@ def lookup(record: Record) -> type[ArrayBase] | None:
     return _classes.get(record)
 
 
-@functools.cache
-def retype(cls: type[ArrayBase], scalar: int) -> type[ArrayBase]:
-    """The type of the same kind and shape over another scalar type."""
+def _retype(cls: type[ArrayBase], scalar: int) -> type[ArrayBase]:
     return _classes[cls._record._replace(type=scalar)]
 
 
-@functools.cache
-def reshape(cls: type[ArrayBase], shape: tuple[int, ...]) -> type[ArrayBase]:
-    """The array type over the same scalar type with another static shape; a dynamically sized one where none exists."""
+def _reshape(cls: type[ArrayBase], shape: tuple[int, ...]) -> type[ArrayBase]:
     record = cls._record._replace(kind="array", shape=shape)
     found = _classes.get(record)
     return found if found is not None else _classes[record._replace(shape=(-1,) * len(shape))]
+
+
+#: The type of the same kind and shape over another scalar type.
+retype: Callable[[type[ArrayBase], int], type[ArrayBase]] = functools.cache(_retype)  # type: ignore[assignment]
+#: The array type over the same scalar type with another static shape; a dynamically sized one where none exists.
+reshape: Callable[[type[ArrayBase], tuple[int, ...]], type[ArrayBase]] = functools.cache(_reshape)  # type: ignore[assignment]
 
 
 def _namespace(record: Record, module: str, name: str) -> dict[str, Any]:
@@ -108,7 +111,7 @@ def install(namespace: dict[str, Any], backend: JitBackend) -> None:
     names: list[str] = []
 
     def make(record: Record, name: str, base: type, aliases: tuple[str, ...] = ()) -> None:
-        cls = type(name, (base,), _namespace(record, module, name))
+        cls: Any = type(name, (base,), _namespace(record, module, name))
         _classes[record] = cls
         for alias in (name, *aliases):
             namespace[alias] = cls

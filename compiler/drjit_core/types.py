@@ -71,7 +71,14 @@ def is_signed(type_: int) -> bool:
     return type_ >= FLOAT16 or TYPES[type_].kind == "i"
 
 
-class VarType(enum.Enum):
+class _Enum(enum.Enum):
+    """An enumeration whose members print as ``VarState.Literal``."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class VarType(_Enum):
     """Scalar types of array elements."""
 
     Void = 0
@@ -90,7 +97,7 @@ class VarType(enum.Enum):
     Float64 = 15
 
 
-class VarState(enum.Enum):
+class VarState(_Enum):
     """Evaluation state of an array, see ``ArrayBase.state``."""
 
     Invalid = 0
@@ -103,7 +110,7 @@ class VarState(enum.Enum):
     Mixed = 7
 
 
-class JitBackend(enum.Enum):
+class JitBackend(_Enum):
     """Backends that compile and run traced programs."""
 
     Invalid = 0
@@ -111,7 +118,7 @@ class JitBackend(enum.Enum):
     LLVM = 2
 
 
-class ReduceOp(enum.Enum):
+class ReduceOp(_Enum):
     """Operations of reductions and of atomic read-modify-write scatters."""
 
     Identity = 0
@@ -123,7 +130,7 @@ class ReduceOp(enum.Enum):
     Or = 6
 
 
-class ReduceMode(enum.Enum):
+class ReduceMode(_Enum):
     """Compilation strategies of scatter-reductions."""
 
     Auto = 0
@@ -134,7 +141,7 @@ class ReduceMode(enum.Enum):
     Permute = 5
 
 
-class KernelType(enum.Enum):
+class KernelType(_Enum):
     """Kinds of entries in the kernel history."""
 
     JIT = 0
@@ -151,7 +158,7 @@ class KernelType(enum.Enum):
     LLVMHostFunc = 11
 
 
-class KernelRecordingMode(enum.Enum):
+class KernelRecordingMode(_Enum):
     """Whether a kernel ran inside a frozen function, and how."""
 
     Inactive = 0
@@ -159,7 +166,7 @@ class KernelRecordingMode(enum.Enum):
     Replaying = 2
 
 
-class LogLevel(enum.Enum):
+class LogLevel(_Enum):
     """Verbosity of the compiler's messages."""
 
     Disable = 0

@@ -9,8 +9,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import BAKED, SHAPE, Node, ReduceOp, bitcast, cast, counter, gather, literal, ops, reduce, scatter, while_loop
-from drjit_core.codegen.program import Program, assemble
+from drjit_core import (
+    BAKED,
+    SHAPE,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    bitcast,
+    cast,
+    counter,
+    gather,
+    literal,
+    ops,
+    reduce,
+    scatter,
+    while_loop,
+)
+from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Host, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
 from tests.core.harness import (
@@ -106,7 +121,6 @@ DIFFERENT: dict[str, Callable[[], list[list[Node]]]] = {
                                _on(lambda x: [reduce(x, 1)])],
     "type of a reduction": lambda: of_one(lambda t: reduce(integers(40, t), 1), UINT32, INT32, FLOAT32, UINT64),
     "scatter": lambda: of_one(written, *ReduceOp),
-    "mode of a scatter": lambda: of_one(lambda mode: written(ReduceOp.Add, mode), 0, 1, 2, 3),
     "mask of a scatter": lambda: of_one(lambda m: written(mask=m), TRUE, array(np.ones(30, bool)), number(BOOL, True)),
     "index of a scatter": lambda: of_one(lambda t: written(index=integers(30, t)), UINT32, INT32, UINT64),
     "value of a scatter": lambda: of_one(lambda n: written(value=integers(n)), 30, 1),
@@ -136,8 +150,17 @@ SAME_TEXT = {
     "type of a reduction": 3,
     "index of a scatter": 2,  # so are accesses by indices below 2^31
     "gather": 3,
-    "mode of a scatter": 1,  # emission does not look at it yet
 }
+
+
+def test_how_a_scatter_copes_with_conflicts_is_part_of_the_key() -> None:
+    programs = []
+    for mode in (ReduceMode.Auto, ReduceMode.Direct, ReduceMode.NoConflicts):
+        (kernel,) = plan([written(ReduceOp.Add, mode.value, value=integers(100_000), index=integers(100_000))])
+        programs.append(assemble(kernel, Host(threads=2, expand_threshold=1000)))
+    assert [list(program.strategies.values()) for program in programs] == [[PRIVATE], [ATOMIC], [PLAIN]]
+    assert len({program.key for program in programs}) == 3
+    assert len({emit.emit(program, 16) for program in programs}) == 3
 
 
 @pytest.mark.parametrize("name", DIFFERENT)

@@ -31,7 +31,8 @@ def interpret(program: str) -> subprocess.CompletedProcess[str]:
 
 def run(program: str) -> subprocess.CompletedProcess[str]:
     """The same, with the module imported."""
-    return interpret("import logging\nfrom drjit_core.messages import *\nfrom drjit_core.types import LogLevel\n" + program)
+    return interpret("import logging\nfrom drjit_core.messages import *\n"
+                     "from drjit_core.types import LogLevel\n" + program)
 
 
 def test_default_is_warn():

@@ -22,7 +22,7 @@ from drjit_core import (
     state_of,
 )
 from drjit_core.codegen.program import Program, assemble
-from drjit_core.llvm import emit, jit
+from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
 from drjit_core.runtime import cache
 

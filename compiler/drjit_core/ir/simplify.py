@@ -203,7 +203,12 @@ def binary(ops: Any, kind: int, a: Node, b: Node, size: int) -> Node | None:
 # --- three operands --------------------------------------------------------------------------------------------------
 
 
+_SPECIAL = (0, 1)
+
+
 def _fma(ops: Any, a: Node, b: Node, c: Node, size: int) -> Node | None:
+    if a.payload not in _SPECIAL and b.payload not in _SPECIAL and c.payload not in _SPECIAL:
+        return None  # by far the most frequent case: a coefficient of a polynomial
     for x, other in ((a, b), (b, a)):
         value = _constant(other)
         if value == 1:

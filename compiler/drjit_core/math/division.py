@@ -52,15 +52,18 @@ def _signed_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
 
 
 def _unsigned_quotient(a: Node, b: Node) -> Node:
-    multiplier, shift1, shift2 = (literal(a.type, p, 1, SHAPE) for p in _unsigned_parameters(b.payload, TYPES[a.type]))
-    high = ops.mul_hi(a, multiplier)
+    multiplier, count1, count2 = _unsigned_parameters(b.payload, TYPES[a.type])
+    shift1, shift2 = literal(a.type, count1, 1, SHAPE, tag=2), literal(a.type, count2, 1, SHAPE, tag=3)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
     return ops.shr(ops.add(high, ops.shr(ops.sub(a, high), shift1)), shift2)  # type: ignore[no-any-return]
 
 
 def _signed_quotient(a: Node, b: Node) -> Node:
     info = TYPES[a.type]
-    multiplier, shift, sign = (literal(a.type, p, 1, SHAPE) for p in _signed_parameters(b.payload, info))
-    quotient = ops.shr(ops.add(a, ops.mul_hi(a, multiplier)), shift)
+    multiplier, count, mask = _signed_parameters(b.payload, info)
+    sign = literal(a.type, mask, 1, SHAPE, tag=3)
+    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
+    quotient = ops.shr(ops.add(a, high), literal(a.type, count, 1, SHAPE, tag=2))
     negative = ops.shr(a, literal(a.type, info.bits - 1, 1, BAKED))  # -1 where the dividend is negative
     quotient = ops.sub(quotient, negative)
     return ops.sub(ops.xor(quotient, sign), sign)  # type: ignore[no-any-return]

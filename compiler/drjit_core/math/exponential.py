@@ -6,7 +6,8 @@ import math
 from typing import NamedTuple
 
 from ..errors import UnsupportedType
-from ..ir.node import Node
+from ..ir.build import literal
+from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, estrin
@@ -117,24 +118,28 @@ def exp2(a: Node) -> Node:
 # --- logarithms ------------------------------------------------------------------------------------------------------
 
 
-def _split(x: Node, f: _Format, scaled: Node | None = None, scale: int = 0) -> tuple[Node, Node]:
+def _split(x: Node, f: _Format, offset: Node | None = None) -> tuple[Node, Node]:
     """Exponent e and mantissa m of a positive normal number, ``x = m * 2**e`` with ``sqrt(1/2) <= m < sqrt(2)``.
 
-    Where the mask ``scaled`` is set, ``scale`` is subtracted from the exponent.  Only unsigned shifts and no conversion
-    from integers: neither exists for 64-bit words before AVX-512.
+    Only unsigned shifts, and no conversion from integers: 64-bit words have neither before AVX-512.  Put into the low
+    bits of ``2**mantissa``, the exponent is that number of units more; ``offset`` is what is subtracted again.
     """
-    one = f.bias << f.mantissa
     root = _bits_of_root(f)
-    bits = ops.add(bitcast(x, f.word), constant(f.word, one - root))
-    magic = 2.0 ** f.mantissa
-    magic_bits = (f.bias + f.mantissa) << f.mantissa
-    # the exponent put into the low bits of 2**mantissa is that number of units more
-    exponent = bitcast(_or(ops.shr(bits, constant(f.word, f.mantissa)), constant(f.word, magic_bits)), x.type)
-    offset = constant(x.type, magic + f.bias)
-    if scaled is not None:
-        offset = ops.select(scaled, constant(x.type, magic + f.bias + scale), offset)
+    bits = ops.add(bitcast(x, f.word), constant(f.word, (f.bias << f.mantissa) - root))
+    magic = constant(f.word, (f.bias + f.mantissa) << f.mantissa)
+    exponent = bitcast(_or(ops.shr(bits, constant(f.word, f.mantissa)), magic), x.type)
+    if offset is None:
+        offset = constant(x.type, 2.0 ** f.mantissa + f.bias)
     mantissa = ops.add(_and(bits, constant(f.word, (1 << f.mantissa) - 1)), constant(f.word, root))
     return ops.sub(exponent, offset), bitcast(mantissa, x.type)
+
+
+def _split_any(a: Node, f: _Format) -> tuple[Node, Node]:
+    """:func:`_split` of any positive number: denormal ones are scaled into the normal range first."""
+    scale, offset = f.mantissa + 2, 2.0 ** f.mantissa + f.bias
+    small = ops.lt(a, constant(a.type, 2.0 ** (1 - f.bias)))
+    scaled = ops.select(small, ops.mul(a, constant(a.type, 2.0 ** scale)), a)
+    return _split(scaled, f, ops.select(small, constant(a.type, offset + scale), constant(a.type, offset)))
 
 
 def _bits_of_root(f: _Format) -> int:
@@ -142,19 +147,12 @@ def _bits_of_root(f: _Format) -> int:
     return ((f.bias - 1) << f.mantissa) + int((math.sqrt(2.0) - 1.0) * 2.0 ** f.mantissa)
 
 
-def _normalise(a: Node, f: _Format) -> tuple[Node, Node, int]:
-    """Denormal numbers scaled into the normal range, the mask of those, and the exponent of the scale."""
-    scale = f.mantissa + 2
-    small = ops.lt(a, constant(a.type, 2.0 ** (1 - f.bias)))
-    return ops.select(small, ops.mul(a, constant(a.type, 2.0 ** scale)), a), small, scale
-
-
 def _log_of_mantissa(m: Node, f: _Format, carry: Node | None) -> Node:
     """``log(m) + carry`` where the carry is tiny.
 
-    Single precision: ``f - f**2/2 + f**3 P(f)`` with ``f = m - 1``.  Double precision, where P would have 20 terms: with
-    ``s = f / (2 + f)`` it is ``2 atanh(s) = 2 s + s R(s**2)``, and with ``2 s = f - s f`` that is
-    ``f - (f**2/2 - s (f**2/2 + R))``, in which only ``f``, which is exact, is large (the formula of FDLIBM's e_log.c).
+    Single precision: ``f - f**2/2 + f**3 P(f)`` with ``f = m - 1``.  Double precision, where P would have 20 terms:
+    with ``s = f / (2 + f)`` it is ``2 atanh(s) = 2 s + s R(s**2)``, and with ``2 s = f - s f`` that is ``f - (f**2/2 -
+    s (f**2/2 + R))``, in which only ``f``, which is exact, is large (the formula of FDLIBM's e_log.c).
     """
     x = ops.sub(m, constant(m.type, 1))
     z = ops.mul(x, x)
@@ -183,21 +181,16 @@ def _log_special(a: Node, value: Node) -> Node:
 def log(a: Node) -> Node:
     """Natural logarithm, ``e * log(2) + log(m)`` with ``a = m * 2**e`` and m next to 1."""
     f = _FORMATS[a.type]
-    e, m = _split(*_arguments(a, f))
+    e, m = _split_any(a, f)
     value = _log_of_mantissa(m, f, ops.mul(e, constant(a.type, f.log_2[1])))
     return _log_special(a, ops.fma(e, constant(a.type, f.log_2[0]), value))
-
-
-def _arguments(a: Node, f: _Format) -> tuple[Node, _Format, Node, int]:
-    x, small, scale = _normalise(a, f)
-    return x, f, small, scale
 
 
 @elementary
 def log2(a: Node) -> Node:
     """Logarithm to the base 2, ``e + log(m) / log(2)``; exact for powers of two."""
     f = _FORMATS[a.type]
-    e, m = _split(*_arguments(a, f))
+    e, m = _split_any(a, f)
     value = _log_of_mantissa(m, f, None)
     low = ops.fma(value, constant(a.type, f.log2_e[1]), e)
     return _log_special(a, ops.fma(value, constant(a.type, f.log2_e[0]), low))
@@ -258,10 +251,9 @@ def _integer_power(a: Node, n: int) -> Node:
     elif a.type == FLOAT16:
         return cast(_integer_power(cast(a, FLOAT32), n), FLOAT16)
     elif abs(n) > _LARGEST_MULTIPLIED:
-        return power(a, constant(a.type, n))
+        return power(a, literal(a.type, n))
     if n == 0:
-        one = constant(a.type, 1)
-        return ops.select(ops.eq(a, a), one, one) if a.size != 1 else one
+        return literal(a.type, 1, a.size, BAKED)
     return _multiplied(a, n) if n > 0 else ops.div(constant(a.type, 1), _multiplied(a, -n))
 
 
@@ -284,7 +276,8 @@ def _infinite_ends(magnitude: Node, logarithm: Node, type_: int) -> Node:
     """The logarithm with its values at zero and infinity."""
     infinity = constant(magnitude.type, math.inf)
     value = ops.select(ops.lt(magnitude, infinity), logarithm, cast(magnitude, type_))
-    return ops.select(ops.eq(magnitude, constant(magnitude.type, 0)), constant(type_, -math.inf), value)  # type: ignore
+    is_zero = ops.eq(magnitude, constant(magnitude.type, 0))
+    return ops.select(is_zero, constant(type_, -math.inf), value)  # type: ignore[no-any-return]
 
 
 def _power32(magnitude: Node, b: Node) -> Node:
@@ -321,7 +314,7 @@ def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
     everything but P is computed with the rounding errors of the larger terms.
     """
     f, type_ = _FORMATS[FLOAT64], FLOAT64
-    e, m = _split(*_arguments(magnitude, f))
+    e, m = _split_any(magnitude, f)
     one = constant(type_, 1)
     x, (t, t_low) = ops.sub(m, one), _sum_with_one(m)
     reciprocal = ops.div(one, t)

@@ -19,8 +19,9 @@ from ..types import FLOAT16, FLOAT32, TYPES, is_float
 __all__ = ["clamp", "constant", "elementary", "estrin", "horner"]
 
 
+@functools.cache
 def constant(type_: int, value: float) -> Node:
-    """A constant that is part of the program."""
+    """A constant that is part of the program (but not ``-0.0``, which the cache would take for ``0.0``)."""
     return literal(type_, value, 1, BAKED)
 
 
@@ -40,7 +41,8 @@ def estrin(x: Node, coefficients: Sequence[float], square: Node | None = None) -
     """
     if square is None:
         square = ops.mul(x, x)
-    return ops.fma(horner(square, coefficients[1::2]), x, horner(square, coefficients[::2]))
+    odd, even = horner(square, coefficients[1::2]), horner(square, coefficients[::2])
+    return ops.fma(odd, x, even)  # type: ignore[no-any-return]
 
 
 def clamp(x: Node, low: float, high: float) -> Node:

@@ -1,4 +1,4 @@
-"""Reciprocals, correctly rounded up to the last operation: no approximate instructions, hence the same everywhere."""
+"""Reciprocals, of correctly rounded operations: no approximate instructions, hence the same everywhere."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def rcp(a: Node) -> Node:
 
 
 def rsqrt(a: Node) -> Node:
-    """``1 / sqrt(a)``, within 1 ulp: the error of the root is halved by the reciprocal."""
+    """``1 / sqrt(a)``, with two roundings: within 1.5 units of the last place."""
     return rcp(ops.sqrt(a))

@@ -56,11 +56,9 @@ def _flagged(name: str) -> LlvmText:
 
 
 def _compare(name: str, symbol: Callable[[Any, Any], Any], signed: str, unsigned: str, floating: str, doc: str,
-             masks: bool = False, commutative: bool = False) -> Op:
-    llvm = {"i": _infix(f"icmp {signed}"), "u": _infix(f"icmp {unsigned}"), "f": _infix(f"fcmp {floating}")}
-    if masks:
-        llvm["b"] = _infix(f"icmp {unsigned}")
-    return Op(name, 2, "biuf" if masks else "iuf", symbol, llvm, doc, result="mask", commutative=commutative)
+             commutative: bool = False) -> Op:
+    llvm = {"i": _infix(f"icmp {signed}"), "bu": _infix(f"icmp {unsigned}"), "f": _infix(f"fcmp {floating}")}
+    return Op(name, 2, "biuf", symbol, llvm, doc, result="mask", commutative=commutative)
 
 
 def _structural(name: str, doc: str, arity: int = 0, cost: int = 0) -> Op:
@@ -112,9 +110,9 @@ _ROWS: list[Op] = [
     Op("trunc", 1, "f", meaning.trunc, {"f": _call1("trunc")}, "Integer part."),
     Op("round", 1, "f", meaning.round_to_even, {"f": _call1("rint")}, "Nearest integer; halves to the even one."),
     # --- comparisons and selection -----------------------------------------------------------------------------------
-    _compare("eq", operator.eq, "eq", "eq", "oeq", "Equality.", masks=True, commutative=True),
-    _compare("neq", operator.ne, "ne", "ne", "une", "Inequality.", masks=True, commutative=True),
-    _compare("lt", operator.lt, "slt", "ult", "olt", "Less than."),
+    _compare("eq", operator.eq, "eq", "eq", "oeq", "Equality.", commutative=True),
+    _compare("neq", operator.ne, "ne", "ne", "une", "Inequality.", commutative=True),
+    _compare("lt", operator.lt, "slt", "ult", "olt", "Less than; a mask that is not set is less than one that is."),
     _compare("le", operator.le, "sle", "ule", "ole", "Less or equal."),
     _compare("gt", operator.gt, "sgt", "ugt", "ogt", "Greater than."),
     _compare("ge", operator.ge, "sge", "uge", "oge", "Greater or equal."),

@@ -19,7 +19,19 @@ from collections.abc import Iterable
 from ..ir.build import append
 from ..ir.node import Node
 from ..ir.region import operands
-from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPAQUE, OPS, REDUCE, SCATTER, UNDEFINED
+from ..ops.table import (
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    OPAQUE,
+    OPS,
+    REDUCE,
+    SCATTER,
+    UNDEFINED,
+)
 from ..types import ReduceOp
 
 __all__ = ["Kernel", "plan", "width_of"]
@@ -53,7 +65,12 @@ def width_of(node: Node) -> int:
 
 def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
+    if not roots:
+        return []
     order = _post_order(roots)
+    kernel = _single_kernel(order, roots)
+    if kernel is not None:
+        return [kernel]
     if any(node.kind == SCATTER for node in order) and _separate_targets(order, roots):
         order = _post_order(roots)
     stages = _stages(order)
@@ -91,6 +108,44 @@ def _post_order(roots: Iterable[Node]) -> list[Node]:
                 if operand is not None and operand.kind > UNDEFINED and operand.kind != EVALUATED:
                     stack.append(operand)
     return order
+
+
+#: Kinds that need the whole procedure wherever they occur.
+_STRUCTURED = frozenset((SCATTER, OPAQUE, LOOP, LOOP_RESULT))
+
+
+def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
+    """The one kernel that produces the roots, if there is no barrier: the usual case, found in one pass."""
+    width = width_of(roots[0])
+    reductions = 0
+    for node in order:
+        kind = node.kind
+        if kind >= FIRST_ELEMENTWISE:
+            for operand in (node.d0, node.d1, node.d2):
+                if operand is None:
+                    break
+                if operand.kind == REDUCE:
+                    return None
+        elif kind == REDUCE:
+            reductions += 1
+            if node.d0.kind == REDUCE:  # type: ignore[union-attr]
+                return None
+        elif kind in _STRUCTURED:
+            return None
+        else:  # counter, gather, cast, bitcast
+            for operand in (node.d0, node.d1, node.d2):
+                if operand is not None and (operand.kind == REDUCE or kind == GATHER and operand is node.d0
+                                            and operand.kind != EVALUATED):
+                    return None
+    for root in roots:
+        reductions -= root.kind == REDUCE
+        if width_of(root) != width:
+            return None
+    if reductions:  # some reduction is none of the roots, but is used by one of them
+        return None
+    kernel = Kernel(0, width)
+    kernel.outputs = sorted(roots, key=_id) if len(roots) > 1 else roots
+    return kernel
 
 
 # --- copy-on-write ---------------------------------------------------------------------------------------------------

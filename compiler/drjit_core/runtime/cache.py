@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
+import marshal
+import struct
 import time
 import zlib
 from typing import Any
@@ -22,25 +23,28 @@ class CompiledKernel:
     __slots__ = ("_text", "build_time", "code_time", "from_disk", "functions", "hash", "native", "operations", "work")
 
     def __init__(self, program: Program) -> None:
-        start = time.perf_counter_ns()
-        text = emit.emit(program, jit.lanes())
-        self._text = zlib.compress(text.encode(), 1)
-        self.hash = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
         self.operations = len(program.order)
         self.work = work_of(program)
-        middle = time.perf_counter_ns()
-        exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
-        key = disk.key_of(text, "kernel")
-        code = disk.load(key)
-        self.from_disk = code is not None
-        if code is None:
+        start = time.perf_counter_ns()
+        key = disk.key_of(marshal.dumps(program.key, 2), "kernel")  # version 2: equal keys are equal bytes
+        self.hash = key.hex()[:32]
+        found = disk.load(key)
+        self.from_disk = found is not None
+        if found is None:
+            text = emit.emit(program, jit.lanes())
+            self._text = zlib.compress(text.encode(), 1)
+        self.code_time = (time.perf_counter_ns() - start) * 1e-6
+        if found is None:
             code = jit.compile_text(text)
-            disk.store(key, code)
+            disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
+        else:
+            (length,) = _LENGTH.unpack_from(found)
+            self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
+        exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
         self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work)
-        self.code_time = (middle - start) * 1e-6
-        self.build_time = (time.perf_counter_ns() - middle) * 1e-6
+        self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
     @property
     def text(self) -> str:
@@ -48,6 +52,8 @@ class CompiledKernel:
         return zlib.decompress(self._text).decode()
 
 
+#: A cached kernel is the length of its compressed text, the text, and the object code.
+_LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}
 
 

@@ -87,16 +87,25 @@ def _problem(status: os.stat_result, name: str) -> str | None:
     return None
 
 
+#: What turns a program into text: a change of any of these modules makes all kernels new ones.
+_EMITTING = ("codegen", "llvm", "ops")
+
+
 @cache
 def _environment() -> bytes:
-    """What code depends on besides its text."""
-    return "\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple())).encode()
+    """What code depends on besides its program: the target, the version of LLVM, and the emitter."""
+    digest = hashlib.blake2b("\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple())).encode())
+    root = Path(__file__).parent.parent
+    for folder in _EMITTING:
+        for path in sorted((root / folder).glob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.digest()
 
 
-def key_of(text: str, options: str) -> bytes:
-    """Hash of a module's text, the options it is compiled with, the target, and LLVM's version."""
+def key_of(program: bytes, options: str) -> bytes:
+    """Hash of what determines a module's code: a program's key or text, options, target, LLVM, and emitter."""
     digest = hashlib.blake2b(_environment(), digest_size=_DIGEST)
-    digest.update(f"\n{options}\n{text}".encode())
+    digest.update(options.encode() + b"\0" + program)
     return digest.digest()
 
 
@@ -191,7 +200,7 @@ def _size_limit() -> int:
 
 def load_or_compile(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode:
     """Native code of a module of the runtime's own, from the cache if it is there."""
-    key = key_of(text, f"{name} level={level}")
+    key = key_of(text.encode(), f"{name} level={level}")
     code = load(key)
     if code is None:
         code = jit.compile_text(text, level)

@@ -19,16 +19,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
-from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
+from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
 from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, TYPES, VarState
+from ..types import BOOL, FLOAT16, TYPES, ReduceOp, VarState
+from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
-from . import cache, history, malloc, pool
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "write_element"]
@@ -86,6 +86,8 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
                 _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
             for kernel in kernels:
                 _launch(kernel)
+    if state.flags & LAUNCH_BLOCKING:
+        bounds.warn()
     return True
 
 
@@ -113,20 +115,27 @@ def _launch(kernel: Kernel) -> None:
         if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
             target: Any = node.d0
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
-    program = assemble(kernel)
+    program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
     outputs = _allocate_outputs(program, compiled.functions)
+    tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
+    report = bounds.Report(program) if program.checks else None
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
-                         bool(flags & KERNEL_HISTORY))
+                         bool(flags & KERNEL_HISTORY), program.single)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
+    if not hit:
+        explain.remember(program, compiled.hash)
+        dump.write(program, compiled)
     ticket = pool.submit(launch)
     for node in program.inputs:
         node.payload.ticket = ticket
+    if report is not None:
+        bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         pool.wait()
     if flags & KERNEL_HISTORY:
@@ -134,8 +143,56 @@ def _launch(kernel: Kernel) -> None:
     for node, buffer in outputs:
         buffer.ticket = ticket
         node.become_evaluated(buffer)
+    for node, views in tables:
+        _merge_tables(node, views)
     for node in program.scatters:
-        node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+        if node.kind == SCATTER:
+            node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+
+
+def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
+    """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
+    info = TYPES[node.type]
+    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type), stride * program.host.threads)
+    whole = trace.opaque(neutral)
+    fill = Kernel(0, whole.size)
+    fill.outputs.append(whole)
+    _launch(fill)
+    buffer = whole.payload
+    slot = program.tables[node.id]
+    program.parameters[slot:slot + 2] = buffer.address, stride * info.size
+    program.inputs.append(whole)
+    return node, [build.evaluated(node.type, node.size, buffers.view(buffer, thread * stride * info.size,
+                                                                     node.size * info.size))
+                  for thread in range(program.host.threads)]
+
+
+#: Elements by which tables are aligned: a packet of the widest kind.
+_TABLE_STEP = 64
+
+
+def _merge_tables(node: Node, tables: list[Node]) -> None:
+    """Evaluate a scatter-reduction from its target and the tables of all threads."""
+    ops, combine = trace.ops, getattr(trace.ops, _COMBINE[node.attr])
+    result: Any = node.d0
+    for table in tables:
+        if node.attr in (ReduceOp.Min.value, ReduceOp.Max.value) and node.type >= FLOAT16:
+            # these ignore NaN, in the target as well if there was any update
+            neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
+            better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
+            updated = getattr(ops, "and")(ops.neq(result, result), ops.neq(table, neutral))
+            result = ops.select(getattr(ops, "or")(better, updated), table, result)
+        else:
+            result = combine(result, table)
+    merge = Kernel(0, node.size)
+    merge.outputs.append(result)
+    _launch(merge)
+    node.become_evaluated(result.payload)
+
+
+_COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.value: "minimum",
+            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
 
 
 def _foreign(program: Program) -> list[buffers.Buffer]:
@@ -196,6 +253,7 @@ def sync(ticket: int | None = None) -> None:
         raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
                            "waits here for the device; evaluate later, or clear the flag")
     pool.wait(ticket)
+    bounds.warn()
 
 
 def in_memory(node: Node) -> Node:
@@ -337,6 +395,7 @@ def flush_kernel_cache() -> None:
     with _lock:
         pool.wait()
         cache.flush()
+        explain.forget()
 
 
 flush_malloc_cache = malloc.flush

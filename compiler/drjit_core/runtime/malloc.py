@@ -101,8 +101,7 @@ def _from_system(capacity: int) -> Block:
     try:
         return _request(capacity)
     except MemoryError:
-        raise MemoryError(f"cannot allocate {capacity} bytes of host memory ({_in_use} bytes are in use by arrays; the "
-                          "cache of free blocks has been flushed)") from None
+        raise MemoryError(f"cannot allocate {capacity} bytes of host memory") from None
 
 
 def _request(capacity: int) -> Block:

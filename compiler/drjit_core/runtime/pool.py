@@ -23,6 +23,7 @@ import time
 from collections import deque
 from typing import Any
 
+from ..codegen.program import Host
 from ..llvm import threads
 from . import disk
 
@@ -67,16 +68,17 @@ class Functions:
 class Launch:
     """One execution of a kernel: what it needs to run, and what must live until it has."""
 
-    __slots__ = ("functions", "keep", "operations", "parameters", "times", "width")
+    __slots__ = ("functions", "keep", "operations", "parameters", "single", "times", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False) -> None:
+                 timed: bool = False, single: bool = False) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
         self.operations = operations
         self.keep = keep
         self.times = (ctypes.c_int64 * 2)() if timed else None
+        self.single = single  # the whole width is one block, for kernels that threads may not share
 
     @property
     def milliseconds(self) -> float:
@@ -92,11 +94,11 @@ def blocks_of(functions: Functions, width: int) -> int:
 class _Pool:
     """The native queue with its workers."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, first: int) -> None:
         self.memory = (ctypes.c_int64 * (threads.WORDS + 16))()
         self.address = (ctypes.addressof(self.memory) + 127) & -128
         self.words = (ctypes.c_int64 * threads.WORDS).from_address(self.address)
-        self.submitted = 0
+        self.submitted = self.words[0] = self.words[_COMPLETED_WORD] = first  # tickets of an earlier pool are over
         self.kept: deque[tuple[int, Launch]] = deque()
         self.code = disk.load_or_compile("pool", threads.pool_text(platform.machine()), threads.EXPORTS)
         addresses = self.code.addresses
@@ -149,8 +151,10 @@ class _Pool:
         functions = launch.functions
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
-        self.submit_native(self.address, ticket, kernel, combine, ctypes.addressof(launch.parameters), launch.width,
-                           blocks_of(functions, launch.width), functions.size, times)
+        width = launch.width
+        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size)
+        self.submit_native(self.address, ticket, kernel, combine, ctypes.addressof(launch.parameters), width, blocks,
+                           size, times)
         return ticket
 
     def wait(self, ticket: int) -> None:
@@ -188,6 +192,7 @@ def _other_processors() -> Any:
 # --- the one pool of the process -------------------------------------------------------------------------------------
 
 _pool: _Pool | None = None
+_last_ticket = 0  # of the pools before this one: buffers may still carry tickets of theirs
 _count: int | None = None  # threads, the caller's included; None: as many as there are processors
 _start_lock = threading.Lock()
 
@@ -223,15 +228,37 @@ def _started() -> _Pool | None:
     if _pool is None and thread_count() > 1:
         with _start_lock:
             if _pool is None:
-                _pool = _Pool(thread_count() - 1)
+                _pool = _Pool(thread_count() - 1, _last_ticket)
     return _pool
+
+
+def host() -> Host:
+    """What programs need to know of the machine they run on."""
+    return Host(thread_count(), _expand_threshold)
+
+
+#: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.
+_expand_threshold = 1_000_000
+
+
+def get_expand_threshold() -> int:
+    """Number of elements up to which scatter-reductions use a table per thread."""
+    return _expand_threshold
+
+
+def set_expand_threshold(value: int, /) -> None:
+    """Set the number of elements up to which scatter-reductions use a table per thread."""
+    global _expand_threshold
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"drjit.set_expand_threshold(): expected a number of elements, found {value!r}")
+    _expand_threshold = value
 
 
 def submit(launch: Launch) -> int:
     """Enqueue a launch, or run it at once if it is short and nothing is queued; returns its ticket."""
     pool = _pool
     functions, width = launch.functions, launch.width
-    short = width * launch.operations < _INLINE_WORK or width <= functions.size
+    short = width * launch.operations < _INLINE_WORK or width <= functions.size or launch.single
     if pool is None and not short:
         pool = _started()
     if pool is not None and not (short and pool.completed == pool.submitted):
@@ -244,24 +271,20 @@ def _run(launch: Launch, hold_lock: bool) -> None:
     """Run a launch on the caller's thread."""
     times = launch.times
     if times is not None:
-        times[0] = _nanoseconds()
+        times[0] = time.monotonic_ns()
     functions, width = launch.functions, launch.width
     address = ctypes.addressof(launch.parameters)
     run = functions.holding_lock if hold_lock else functions.kernel
     if functions.combine is None:
         run(address, 0, 1, 0, width, 0, 0)
     else:
-        blocks, size = blocks_of(functions, width), functions.size
+        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size)
         for block in range(blocks):
             run(address, 0, 1, block * size, min(width, (block + 1) * size), block, 0)
         functions.combine(address, blocks)
     if times is not None:
-        times[1] = _nanoseconds()
+        times[1] = time.monotonic_ns()
     launch.keep = None
-
-
-def _nanoseconds() -> int:
-    return time.monotonic_ns()
 
 
 def wait(ticket: int | None = None) -> None:
@@ -281,15 +304,18 @@ def is_done(ticket: int) -> bool:
 
 def shut_down() -> None:
     """Finish what is queued and end the threads; they start again when needed."""
-    global _pool
+    global _pool, _last_ticket
     pool, _pool = _pool, None
     if pool is not None:
+        _last_ticket = pool.submitted
         pool.stop()
 
 
 def _forget() -> None:
     """In a child process: the threads are gone."""
-    global _pool, _start_lock
+    global _pool, _last_ticket, _start_lock
+    if _pool is not None:
+        _last_ticket = _pool.submitted
     _pool = None
     _start_lock = threading.Lock()
 

@@ -1,0 +1,86 @@
+"""How long ``import drjit`` takes, and which modules take it.
+
+.. code-block:: shell
+
+    python benchmarks/import_time.py [--peer PYTHON] [--runs 9] [--modules N] [--check]
+
+The time is that of a fresh interpreter running ``import drjit`` minus one that imports nothing, and must stay under
+0.25 s.  The list is from ``python -X importtime``, by the time that a module itself takes.  With ``--check`` the exit
+status says whether the budget was kept.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+from runner import Side, sides
+
+BUDGET = 0.25  #: Seconds.
+
+
+def command(side: Side, *arguments: str) -> tuple[float, str]:
+    """Run an interpreter; returns its wall time and what it wrote to its error stream."""
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    if side.path:
+        environment["PYTHONPATH"] = side.path
+    start = time.perf_counter()
+    process = subprocess.run([side.python, *arguments], env=environment, capture_output=True, text=True, check=False,
+                             cwd=tempfile.gettempdir())  # with -c, the current directory comes first in sys.path
+    elapsed = time.perf_counter() - start
+    if process.returncode:
+        raise SystemExit(f"import_time.py: {side.name}: {(process.stderr.strip().splitlines() or ['failed'])[-1]}")
+    return elapsed, process.stderr
+
+
+def seconds(side: Side, runs: int) -> list[float]:
+    """Times of ``import drjit``, the interpreter's own start subtracted; the first run fills the caches of the disk."""
+    command(side, "-c", "import drjit")
+    return [command(side, "-c", "import drjit")[0] - command(side, "-c", "pass")[0] for _ in range(runs)]
+
+
+def modules(side: Side) -> list[tuple[int, int, str]]:
+    """Microseconds that each module itself takes, with everything it imports, and its name; dearest first."""
+    base = {line.rpartition("|")[2].strip() for line in command(side, "-X", "importtime", "-c", "pass")[1].splitlines()}
+    found = []
+    for line in command(side, "-X", "importtime", "-c", "import drjit")[1].splitlines():
+        own, _, rest = line.removeprefix("import time:").partition("|")
+        total, _, name = rest.partition("|")
+        if own.strip().isdigit() and name.strip() not in base:
+            found.append((int(own), int(total), name.strip()))
+    return sorted(found, reverse=True)
+
+
+def main() -> int:
+    """Measure and print; returns the exit status."""
+    parser = argparse.ArgumentParser(description="Measure the time of `import drjit`.")
+    parser.add_argument("--peer", default=os.environ.get("DRJIT_PEER_PYTHON") or None, metavar="PYTHON",
+                        help="interpreter that has the peer (default: $DRJIT_PEER_PYTHON, else none)")
+    parser.add_argument("--runs", type=int, default=9, metavar="N", help="default: %(default)s")
+    parser.add_argument("--modules", type=int, default=12, metavar="N", help="modules to list (default: %(default)s)")
+    parser.add_argument("--check", action="store_true", help="fail if the budget is exceeded")
+    options = parser.parse_args()
+    if options.runs < 1:
+        parser.error("--runs must be at least 1")
+    medians = {}
+    for side in sides(options.peer):
+        times = seconds(side, options.runs)
+        medians[side.name] = statistics.median(times)
+        print(f"import drjit, {side.name}: {medians[side.name] * 1e3:6.1f} ms "
+              f"({min(times) * 1e3:.1f}-{max(times) * 1e3:.1f})")
+    kept = medians["ours"] < BUDGET
+    print(f"budget: {BUDGET * 1e3:.0f} ms, {'kept' if kept else 'EXCEEDED'}\n")
+    found = modules(sides(None)[0])
+    print(f"{len(found)} modules; own and cumulative ms of the dearest:")
+    for own, total, name in found[:options.modules]:
+        print(f"  {own * 1e-3:7.2f} {total * 1e-3:8.2f}  {name}")
+    return 0 if kept or not options.check else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,162 @@
+"""Elementwise functions and reductions on arrays and Python numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import (
+    Array3b,
+    Array3f,
+    Array3i,
+    Array3u,
+    Array22f,
+    ArrayXf,
+    Bool,
+    Float,
+    Float16,
+    Float64,
+    Int,
+    Int8,
+    UInt,
+    UInt8,
+    UInt64,
+)
+
+NAN, INF = math.nan, math.inf
+
+RESULTS = [
+    (lambda: dr.sqrt(Float(4, 9)), "[2, 3]"), (lambda: dr.sqrt(4), "2.0"),
+    (lambda: dr.sqrt(Array3f(1, 4, 9)), "[[1, 2, 3]]"),
+    (lambda: dr.rcp(Float(0, 2)), "[inf, 0.5]"), (lambda: dr.rcp(2), "0.5"), (lambda: dr.rsqrt(4), "0.5"),
+    (lambda: dr.rsqrt(Float(0, 4)), "[inf, 0.5]"), (lambda: dr.round(Float(0.5, 1.5, -0.5, 2.5)), "[0, 2, -0, 2]"),
+    (lambda: dr.floor(Float(1.5, -1.5)), "[1, -2]"), (lambda: dr.floor(3), "3.0"), (lambda: dr.trunc(-1.5), "-1.0"),
+    (lambda: dr.ceil(1.2), "2.0"), (lambda: dr.abs(Float(-1)), "[1]"), (lambda: dr.abs(UInt(1)), "[1]"),
+    (lambda: dr.abs(-3), "3"), (lambda: dr.minimum(Float(1, NAN), Float(NAN, 1)), "[nan, nan]"),
+    (lambda: dr.maximum(Int(1), 2.5), "[2.5]"), (lambda: dr.maximum(1, 2.5), "2.5"),
+    (lambda: dr.minimum(Array3f(1, 2, 3), 2), "[[1, 2, 2]]"), (lambda: dr.fma(Float(1, 2), 2, 3), "[5, 7]"),
+    (lambda: dr.fma(1, 2, 3), "5"), (lambda: dr.fma(1.0, 2, 3), "5.0"), (lambda: dr.fma(Int(1), 2.5, 1), "[3.5]"),
+    (lambda: dr.fma(Array3f(1, 2, 3), 2, Float(1, 2)), "[[3, 5, 7],\n [4, 6, 8]]"),
+    (lambda: dr.clip(Float(1, 2, 3), 1.5, 2.5), "[1.5, 2, 2.5]"), (lambda: dr.clip(5, 1, 3), "3"),
+    (lambda: dr.lerp(Float(1), Float(2), 0.5), "[1.5]"), (lambda: dr.lerp(1, 2, 0.5), "1.5"),
+    (lambda: dr.popcnt(Int(-1, 7)), "[32, 3]"), (lambda: dr.popcnt(7), "3"), (lambda: dr.lzcnt(Int(0, 1)), "[32, 31]"),
+    (lambda: dr.tzcnt(Int(0, 8)), "[32, 3]"), (lambda: dr.tzcnt(0), "32"), (lambda: dr.brev(UInt(1)), "[2147483648]"),
+    (lambda: dr.log2i(UInt(8, 9, 1)), "[3, 3, 0]"), (lambda: dr.log2i(8), "3"),
+    (lambda: dr.mul_hi(UInt(2**31), 4), "[2]"),
+    (lambda: dr.popcnt(UInt64(2**63 + 1)), "[2]"), (lambda: dr.popcnt(Array3u(1, 2, 3)), "[[1, 1, 2]]"),
+    (lambda: dr.isnan(Float(1, NAN)), "[False, True]"), (lambda: dr.isinf(Float(-INF, 1)), "[True, False]"),
+    (lambda: dr.isfinite(Float(NAN, INF, 1)), "[False, False, True]"), (lambda: dr.isnan(Int(1)), "[False]"),
+    (lambda: dr.isfinite(1.0), "True"), (lambda: dr.select(True, 1, 2), "1"),
+    (lambda: dr.select(False, Float(1), 2), "[2]"),
+    (lambda: dr.select(Bool(True, False), 1, 2.0), "[1, 2]"),
+    (lambda: dr.select(Bool(True, False), True, False), "[True, False]"),
+    (lambda: dr.select(Bool(True, False), Float(1, 2), Int(3, 4)), "[1, 4]"),
+    (lambda: dr.select(Bool(True, False), Array3f(1), Float(2)), "[[1, 1, 1],\n [2, 2, 2]]"),
+    (lambda: dr.select(Array3b(True, False, True), Float(1, 2), Float(3, 4)), "[[1, 3, 1],\n [2, 4, 2]]"),
+    (lambda: dr.select(Bool(True, False), (Float(1), Int(2)), (Float(3), Int(4))), "([1, 3], [2, 4])"),
+    (lambda: dr.exp(0), "1.0"), (lambda: dr.sincos(Float(0)), "([0], [1])"), (lambda: dr.power(2, 3), "8.0"),
+    (lambda: dr.power(Float(2), 3), "[8]"), (lambda: dr.reinterpret_array(Int, Float(1)), "[1065353216]"),
+    # reductions
+    (lambda: dr.sum(Float(1, 2, 3)), "[6]"), (lambda: dr.sum(Array3f(1, 2, 3)), "[6]"),
+    (lambda: dr.sum([1, 2, 3]), "6"),
+    (lambda: dr.sum(Array3f([1, 2], 2, 3), axis=None), "[13]"),
+    (lambda: dr.sum(Array3f([1, 2], 2, 3), axis=(0, 1)), "[13]"),
+    (lambda: dr.sum(Array3f([1, 2], 2, 3), axis=1), "[[3, 4, 6]]"),
+    (lambda: dr.sum(Array3f([1, 2], 2, 3), axis=-1), "[[3, 4, 6]]"),
+    (lambda: dr.sum(Float(1, 2), axis=()), "[1, 2]"), (lambda: dr.sum(Float()), "[0]"),
+    (lambda: dr.prod(Float()), "[1]"),
+    (lambda: dr.min(Float()), "[inf]"), (lambda: dr.max(Int()), "[-2147483648]"),
+    (lambda: dr.min(UInt()), "[4294967295]"),
+    (lambda: dr.min(Float(1, NAN, 3)), "[1]"), (lambda: dr.max(Array3f(3, 1, NAN)), "[3]"),
+    (lambda: dr.max(Array3f(NAN, 1, 2)), "[2]"),
+    (lambda: dr.sum(Array22f([1, 2], [3, 4])), "[[4, 6]]"),
+    (lambda: dr.sum(Array22f([1, 2], [3, 4]), axis=1), "[[3, 7]]"),
+    (lambda: dr.sum(dr.ones(Array22f, 3), axis=None), "[12]"), (lambda: dr.sum(ArrayXf([1, 2], [3, 4])), "[4, 6]"),
+    (lambda: dr.mean(Float(1, 2, 3)), "[2]"), (lambda: dr.mean(Float()), "[0]"),
+    (lambda: dr.mean(Array3f([1, 2], 2, 3)), "[2, 2.33333]"),
+    (lambda: dr.mean(Array3f([1, 2], 2, 3), axis=None), "[2.16667]"),
+    (lambda: dr.mean([1, 2, 4]), "2.3333333333333335"),
+    (lambda: dr.mean(dr.full(Float16, 2, 70000)), "[2]"), (lambda: dr.all(Bool(True, False)), "[False]"),
+    (lambda: dr.all(Array3b([True, False], True, True)), "[True, False]"), (lambda: dr.all([True, False]), "False"),
+    (lambda: dr.any(Bool()), "[False]"), (lambda: dr.all(Bool()), "[True]"),
+    (lambda: dr.none(Bool(True, False)), "[False]"),
+    (lambda: dr.none([False]), "True"), (lambda: dr.count(Bool(True, False, True)), "[2]"),
+    (lambda: dr.count(Array3b([True, False], True, True)), "[3, 2]"), (lambda: dr.count([True, True]), "2"),
+    (lambda: dr.count(Array3b([True, False], True, True), axis=None), "[5]"),
+    (lambda: dr.count(dr.ones(Bool, 9)), "[9]"),
+    (lambda: dr.sum([Float(1, 2), Float(3)]), "[4, 5]"), (lambda: dr.max([1, 2.5]), "2.5"),
+    (lambda: dr.min([Float(1), 0]), "[0]"),
+    (lambda: dr.sum(Int8(100, 100)), "[-56]"), (lambda: dr.max(UInt8(3, 1)), "[3]"),
+    (lambda: dr.prod(Array3i(2, 3, 4)), "[24]"),
+    (lambda: dr.reduce(dr.ReduceOp.And, Int(3, 6)), "[2]"), (lambda: dr.reduce(dr.ReduceOp.Or, Int(3, 6)), "[7]"),
+    (lambda: dr.sum(Float(1, 2), mode="evaluated"), "[3]"), (lambda: dr.sum(Float(1, 2), keepdims=True), "[3]"),
+]
+
+
+@pytest.mark.parametrize(("expression", "text"), RESULTS)
+def test_result_of_function(expression, text: str) -> None:
+    assert repr(expression()) == text
+
+
+@pytest.mark.parametrize("name", ["exp", "log", "sin", "cos", "sqrt"])
+@pytest.mark.parametrize(("kind", "tolerance"), [(Float, 1e-6), (Float64, 1e-14)])
+def test_transcendental_functions_agree_with_numpy(name: str, kind: type, tolerance: float) -> None:
+    values = kind(np.linspace(0.1, 10, 257))
+    expected = getattr(np, name)(values.numpy().astype(np.float64))
+    np.testing.assert_allclose(getattr(dr, name)(values).numpy(), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_powers_agree_with_numpy() -> None:
+    x = np.linspace(0.1, 5, 101)
+    np.testing.assert_allclose((Float64(x) ** 0.7).numpy(), x**0.7, rtol=1e-13)
+    np.testing.assert_allclose((Float64(x) ** Float64(x)).numpy(), x**x, rtol=1e-13)
+    np.testing.assert_allclose((2.0 ** Float64(x)).numpy(), 2**x, rtol=1e-13)
+    np.testing.assert_allclose((Float64(x) ** 5).numpy(), x**5, rtol=1e-13)
+    np.testing.assert_allclose((Float64(x) ** -3).numpy(), x**-3.0, rtol=1e-13)
+
+
+REFUSALS = [
+    (lambda: dr.sqrt(Int(4)), r"drjit\.sqrt\(<drjit\.llvm\.Int>\): operation not supported.*int32"),
+    (lambda: dr.exp(Int(1)), r"drjit\.exp\(<drjit\.llvm\.Int>\)"), (lambda: dr.popcnt(Float(1)), r"drjit\.popcnt"),
+    (lambda: dr.abs("a"), r"drjit\.abs\(\): 'arg'.*str"), (lambda: dr.minimum("a", 1), r"'arg0'.*str"),
+    (lambda: dr.minimum(Float(1, 2), Float(1, 2, 3)), r"drjit\.minimum\(<drjit\.llvm\.Float>\).*sizes: 2, 3"),
+    (lambda: dr.fma(Float(1, 2), Float(1, 2, 3), 1), r"drjit\.fma.*sizes: 2, 3"), (lambda: dr.popcnt(-1), "-1"),
+    (lambda: dr.select(Bool(True, False), Float(1, 2, 3), 1), r"drjit\.select.*sizes: 2, 3"),
+    (lambda: dr.select(Float(1), 1, 2), "'arg0'"), (lambda: dr.select(Bool(True), "a", "b"), "'arg1'"),
+    (lambda: dr.sum(Bool(True, True)), r"drjit\.sum\(<drjit\.llvm\.Bool>\)"), (lambda: dr.all(Float(1)), r"drjit\.all"),
+    (lambda: dr.sum(Float(1, 2), axis=1), r"out-of-bounds axis \(got 1, ndim=1\)"),
+    (lambda: dr.sum(Float(1), axis="a"), "'axis'"),
+    (lambda: dr.sum(Float(1), mode="bogus"), "'mode'"), (lambda: dr.sum(Array3f(1), keepdims=True), "keepdims"),
+    (lambda: dr.mean(Int(1)), r"drjit\.mean"), (lambda: dr.reduce(dr.ReduceOp.Identity, Int(1)), "'op'"),
+    (lambda: dr.sum("ab"), "str"),
+    (lambda: Int(1) / 2, r"Int\.__truediv__"), (lambda: Float(1) // 2, r"Float\.__floordiv__"),
+    (lambda: Float(1) & 1, "__and__"),
+    (lambda: Bool(True) + Bool(True), r"Bool\.__add__"), (lambda: -Bool(True), r"Bool\.__neg__"),
+    (lambda: ~Float(1), "__invert__"),
+    (lambda: Float(1) + "a", r"Float\.__add__.*'str'"), (lambda: Float(1) + 1j, "'complex'"),
+    (lambda: Float(1) == None, "'NoneType'"),  # noqa: E711
+    (lambda: Int(1) + 2**31, r"Int\.__add__.*2147483648"), (lambda: UInt(1) + -1, "-1"),
+    (lambda: Int(1) << 1.5, "__lshift__"),
+    (lambda: Array3f(1) + Array22f(1), r"Array3f\.__add__"), (lambda: Array3f(1) + ArrayXf(1, 2), "components"),
+    (lambda: Int(2) ** -1, r"Int\.__pow__.*-1"), (lambda: Int(2) ** Int(2), r"Int\.__pow__"),
+    (lambda: Float() + 1, "sizes: 0, 1"),
+]
+
+
+@pytest.mark.parametrize(("expression", "message"), REFUSALS)
+def test_refusal_names_function_and_argument(expression, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        expression()
+
+
+def test_foreign_operands_get_their_turn() -> None:
+    class Foreign:
+        def __radd__(self, other: object) -> str:
+            return "foreign"
+
+    assert Float(1) + Foreign() == "foreign"
+    with pytest.raises(TypeError):
+        Float(1) - Foreign()

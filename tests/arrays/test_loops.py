@@ -1,0 +1,128 @@
+"""``dr.while_loop`` in its three modes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import drjit as dr
+from drjit.llvm import Array3f, Bool, Float, Int, UInt
+
+MODES = ["symbolic", "evaluated"]
+
+
+@dataclasses.dataclass
+class Point:
+    x: Float = dataclasses.field(default_factory=Float)
+    n: Int = dataclasses.field(default_factory=Int)
+
+
+@pytest.mark.parametrize("mode", [*MODES, None])
+def test_each_element_iterates_as_often_as_it_needs(mode: str | None) -> None:
+    i, x = dr.while_loop((Int(0, 3, 20), Float(2)), lambda i, x: i < 10, lambda i, x: (i + 1, x * 2), mode=mode)
+    assert list(i) == [10, 10, 20]
+    assert list(x) == [2048, 256, 2]
+
+
+def test_a_python_condition_makes_a_python_loop() -> None:
+    assert repr(dr.while_loop((0, Float(2)), lambda i, x: i < 10, lambda i, x: (i + 1, x * 2))) == "(10, [2048])"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_in_place_changes_stay_inside(mode: str) -> None:
+    def body(i: Int, v: Array3f) -> tuple[Int, Array3f]:
+        i += 1
+        v.x += v.y
+        return i, v
+
+    i0, v0 = Int(0, 5), Array3f(1, 2, 3)
+    _, v = dr.while_loop((i0, v0), lambda i, v: i < 10, body, mode=mode)
+    assert repr(v) == "[[21, 2, 3],\n [11, 2, 3]]"
+    assert (list(i0), repr(v0)) == ([0, 5], "[[1, 2, 3]]")
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_pytrees_as_state(mode: str) -> None:
+    def body(p: Point, d: dict[str, Float]) -> tuple[Point, dict[str, Float]]:
+        return Point(p.x + 1, p.n + 1), {"k": d["k"] * 2}
+
+    p, d = dr.while_loop((Point(Float(1), Int(0, 1)), {"k": Float(1)}), lambda p, d: p.n < 3, body, mode=mode)
+    assert repr(p) == "Point(x=[4, 3], n=[3, 3])"
+    assert list(d["k"]) == [8, 4]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loops_that_never_run(mode: str) -> None:
+    (i,) = dr.while_loop((Int(5, 6),), lambda i: i < 3, lambda i: (i + 1,), mode=mode)
+    assert list(i) == [5, 6]
+
+
+def test_flag_selects_evaluated_mode() -> None:
+    calls = []
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, False):
+        dr.while_loop((Int(0),), lambda i: i < 5, lambda i: (calls.append(1), i + 1)[1:])
+    assert len(calls) == 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_reads_of_finished_elements_are_masked(mode: str) -> None:
+    data = Float(1, 2, 3, 4)
+
+    def body(i: UInt, total: Float) -> tuple[UInt, Float]:
+        return i + 1, total + dr.gather(Float, data, i)
+
+    _, total = dr.while_loop((UInt(0, 2, 1 << 30), Float(0)), lambda i, total: i < 4, body, mode=mode)
+    assert list(total) == [10, 7, 0]
+
+
+def test_writes_of_finished_elements_are_masked() -> None:
+    target = dr.zeros(Int, 2)
+
+    def body(i: Int) -> tuple[Int]:
+        dr.scatter_add(target, 1, 0)
+        return (i + 1,)
+
+    dr.while_loop((Int(0, 1, 5),), lambda i: i < 3, body, mode="evaluated")
+    assert list(target) == [5, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(("body", "message"), [
+    (lambda i, x: (i + 1.5, x), r"type of the state variable 'i' from drjit\.llvm\.Int to drjit\.llvm\.Float"),
+    (lambda i, x: (i + 1,), "2 state variables, found 1"), (lambda i, x: 5, "tuple of 2 state variables, found int"),
+    (lambda i, x: (i + 1, Float(1, 2, 3, 4)), None),
+])
+def test_inconsistent_bodies(mode: str, body, message: str | None) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        dr.while_loop((Int(0, 1), Float(1)), lambda i, x: i < 3, body, labels=("i", "x"), mode=mode)
+    assert list(Float(1, 2) + 1) == [2, 3]  # tracing goes on as before
+
+
+@pytest.mark.parametrize(("arguments", "message"), [
+    (([Int(0)], lambda i: i < 3, lambda i: (i + 1,)), "'state' must be a tuple"),
+    (((Int(0),), None, lambda i: (i + 1,)), "'cond' must be callable"),
+    (((Int(0),), lambda i: i, lambda i: (i + 1,)), "'cond' must return"),
+    (((Int(),), lambda i: i < 3, lambda i: (i + 1,)), r"state\[0\].*empty"),
+    (((Int(0), 1), lambda i, k: i < 3, lambda i, k: (i + 1, k + 1)), "Python objects"),
+])
+def test_bad_arguments(arguments: tuple, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        dr.while_loop(*arguments)
+
+
+def test_symbolic_arrays_cannot_be_read() -> None:
+    def body(i: Int) -> tuple[Int]:
+        assert "symbolic" in repr(i)
+        assert i.state is dr.VarState.Symbolic
+        with pytest.raises(RuntimeError, match="symbolic"):
+            i[0]
+        return (i + 1,)
+
+    dr.while_loop((Int(0),), lambda i: i < 3, body)
+
+
+def test_a_mask_is_fine_as_state() -> None:
+    i, done = dr.while_loop((Int(0, 4), Bool(False)), lambda i, done: ~done, lambda i, done: (i + 1, i >= 5))
+    assert list(i) == [6, 6]
+    assert list(done) == [True, True]

@@ -1,0 +1,172 @@
+"""Errors of the traced functions, sampled, against extended precision."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import mpmath
+import numpy as np
+import pytest
+
+from drjit_core import JitFlag, Node, math, scoped_set_flag
+from drjit_core.types import FLOAT16, FLOAT32, FLOAT64
+from tests.math.kernels import DTYPES, FLOATS, compute, fold, to_node, ulp_error
+
+# x87 extended precision has 11 bits more than float64; where it is not, float64 is checked by mpmath alone
+EXTENDED = np.finfo(np.longdouble).nmant > 60
+
+
+class Case(NamedTuple):
+    """A function on a domain, and the largest error in units of the last place."""
+
+    name: str
+    low: float
+    high: float
+    ulp: float
+    types: tuple[int, ...] = (FLOAT32, FLOAT64)
+    logarithmic: bool = False
+
+
+CASES = [
+    Case("sin", -8192, 8192, 1.6),
+    Case("cos", -8192, 8192, 1.6),
+    Case("tan", -8192, 8192, 2.7),
+    Case("sin", -1e6, 1e6, 1.7),
+    Case("cos", -1e6, 1e6, 1.7),
+    Case("sin", -4.19e6, 4.19e6, 5.5),
+    Case("sin", -1e14, 1e14, 1.7, (FLOAT64,)),
+    Case("cos", -1e14, 1e14, 1.7, (FLOAT64,)),
+    Case("exp", -20, 30, 1.1),
+    Case("exp", -87, 88.7, 1.1),
+    Case("exp", -708, 709.7, 1.1, (FLOAT64,)),
+    Case("exp2", -126, 127.9, 1.2),
+    Case("log", 1e-20, 2e30, 0.6),
+    Case("log", 1e-37, 1e38, 0.9, logarithmic=True),
+    Case("log", 1e-307, 1e308, 0.9, (FLOAT64,), logarithmic=True),
+    Case("log", 0.5, 2, 0.9),
+    Case("log2", 1e-37, 1e38, 1.6, logarithmic=True),
+    Case("log2", 0.5, 2, 1.6),
+    Case("rcp", 1e-37, 1e37, 0.51, logarithmic=True),
+    Case("rsqrt", 1e-37, 1e37, 1.5, logarithmic=True),
+    Case("sin", -100, 100, 0.55, (FLOAT16,)),
+    Case("cos", -100, 100, 0.55, (FLOAT16,)),
+    Case("exp", -9, 11, 0.55, (FLOAT16,)),
+    Case("log", 1e-4, 6e4, 0.55, (FLOAT16,), logarithmic=True),
+]
+REFERENCES: dict[str, Callable[[Any], Any]] = {
+    "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
+    "rcp": np.reciprocal, "rsqrt": lambda x: 1 / np.sqrt(x)}
+
+
+def _samples(low: float, high: float, logarithmic: bool, dtype: np.dtype[Any], size: int) -> np.ndarray[Any, Any]:
+    rng = np.random.default_rng(1)
+    if logarithmic:
+        return np.exp(rng.uniform(np.log(low), np.log(high), size)).astype(dtype)
+    return rng.uniform(low, high, size).astype(dtype)
+
+
+@pytest.mark.parametrize(("case", "type_"), [(case, type_) for case in CASES for type_ in case.types],
+                         ids=lambda value: f"{value.name}-{value.low:g}..{value.high:g}" if isinstance(value, Case)
+                         else str(DTYPES[value]))
+def test_largest_error(case: Case, type_: int) -> None:
+    if type_ == FLOAT64 and not EXTENDED:
+        pytest.skip("needs extended precision for reference")
+    x = _samples(case.low, case.high, case.logarithmic, DTYPES[type_], 100_000)
+    exact = REFERENCES[case.name](x.astype(np.longdouble if type_ == FLOAT64 else np.float64))
+    error = ulp_error(compute(getattr(math, case.name), x), exact)
+    worst = int(np.argmax(error))
+    assert error[worst] <= case.ulp, f"{case.name}({x[worst]!r}): {error[worst]:.2f} ulp"
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+def test_without_fast_math_single_precision_has_the_range_of_double(name: str) -> None:
+    x = _samples(-1e14, 1e14, False, DTYPES[FLOAT32], 100_000)
+    with scoped_set_flag(JitFlag.FastMath, False):
+        result = compute(getattr(math, name), x)
+    assert ulp_error(result, REFERENCES[name](x.astype(np.float64))).max() < 1.7
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "exp", "log", "exp2", "log2"])
+def test_double_precision_against_mpmath(name: str) -> None:
+    x = _samples(0.01, 40, True, DTYPES[FLOAT64], 300)
+    result = compute(getattr(math, name), x)
+    function = {"exp2": lambda v: mpmath.mpf(2) ** v, "log2": lambda v: mpmath.log(v) / mpmath.log(2)}.get(
+        name, getattr(mpmath, name, None))
+    with mpmath.workprec(120):
+        for value, found in zip(x, result, strict=True):
+            exact = function(mpmath.mpf(float(value)))
+            error = abs(mpmath.mpf(float(found)) - exact) / mpmath.mpf(float(np.spacing(abs(float(exact)))))
+            assert error < 1.7, value
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"])
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+def test_folding_computes_the_same_bits_as_the_kernel(name: str, type_: int) -> None:
+    x = np.array([0.0, 1e-3, 0.5, 0.75, 1, 1.5, 3.25, 10], DTYPES[type_])
+    function = getattr(math, name)
+    assert [fold(function, type_, float(v)) for v in x] == compute(function, x).tolist()
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"])
+def test_every_half(name: str) -> None:
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    with np.errstate(all="ignore"):
+        exact = REFERENCES[name](x.astype(np.float64))
+        expected = exact.astype(np.float16)
+        found = compute(getattr(math, name), x)
+        ordinary = np.isfinite(expected)
+        np.testing.assert_array_equal(found[~ordinary], expected[~ordinary])
+        # rcp and rsqrt compute in half precision, with one and two roundings
+        assert ulp_error(found, exact)[ordinary].max() <= (1.51 if name == "rsqrt" else 0.51)
+
+
+@pytest.mark.parametrize(("low", "high", "limit"), [(1e-3, 1e3, 12.0), (0.5, 2.0, 120.0), (1e-38, 1e38, 1.0)])
+def test_power_of_single_precision_is_correctly_rounded_almost_always(low: float, high: float, limit: float) -> None:
+    a = _samples(low, high, True, DTYPES[FLOAT32], 100_000)
+    b = np.random.default_rng(2).uniform(-limit, limit, a.size).astype(np.float32)
+    assert ulp_error(compute(math.power, a, b), np.power(a.astype(np.longdouble), b.astype(np.longdouble))).max() < 0.52
+
+
+@pytest.mark.parametrize(("low", "high", "limit"), [(1e-3, 1e3, 100.0), (0.5, 2.0, 1000.0), (1e-310, 1e-300, 1.0)])
+def test_power_of_double_precision(low: float, high: float, limit: float) -> None:
+    a = _samples(low, high, True, DTYPES[FLOAT64], 1000)
+    b = np.random.default_rng(2).uniform(-limit, limit, a.size)
+    with mpmath.workprec(140):
+        for x, y, found in zip(a, b, compute(math.power, a, b), strict=True):
+            exact = mpmath.power(mpmath.mpf(float(x)), mpmath.mpf(float(y)))
+            spacing = mpmath.mpf(float(np.spacing(abs(float(exact)))))
+            assert abs(mpmath.mpf(float(found)) - exact) <= 1.3 * spacing, (x, y)
+
+
+@pytest.mark.parametrize("exponent", [0, 1, 2, 3, 7, 10, 64, -1, -2, -5, 65, -100])
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+def test_power_with_an_integer_exponent(exponent: int, type_: int) -> None:
+    x = np.linspace(-1.05, 1.05, 41).astype(DTYPES[type_])
+    with np.errstate(all="ignore"):
+        exact = x.astype(np.longdouble) ** exponent
+        found = compute(lambda a: math.power(a, exponent), x)
+        error = ulp_error(found, exact)
+        special = ~np.isfinite(exact.astype(found.dtype))
+        np.testing.assert_array_equal(found[special], exact.astype(found.dtype)[special])
+    assert np.all(error[~special] <= 0.5 + 0.51 * abs(exponent))
+
+
+def test_sincos_shares_the_reduction() -> None:
+    x = np.linspace(-50, 50, 1000, dtype=np.float32)
+    sine, cosine = compute(math.sincos, x)
+    np.testing.assert_array_equal(sine, compute(math.sin, x))
+    np.testing.assert_array_equal(cosine, compute(math.cos, x))
+
+    def operations(*roots: Node) -> int:
+        seen: set[int] = set()
+        stack = list(roots)
+        while stack:
+            node = stack.pop()
+            if node.id not in seen:
+                seen.add(node.id)
+                stack += [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
+        return len(seen)
+
+    a = to_node(x)
+    assert operations(*math.sincos(a)) < operations(math.sin(a)) + 12
