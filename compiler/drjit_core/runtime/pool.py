@@ -29,14 +29,15 @@ from . import disk
 
 __all__ = ["Functions", "Launch", "blocks_of", "set_thread_count", "submit", "thread_count", "wait"]
 
-#: A launch is cut into about 16 blocks, of at least 2 and at most 50 us of work (elements times operations), so that
+#: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
 #: width alone, never on the number of threads: the partial results of reductions, and so their bits, are the same in
 #: every run.
-_BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 17, 1 << 22
+_BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 19, 1 << 22
 _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
-#: Below this many elements times operations a launch runs on the caller's thread if the queue is empty.
-_INLINE_WORK = 1 << 17
+#: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
+#: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
+_INLINE_WORK, _SHORT_WORK = 1 << 21, 1 << 17
 #: Seconds that a wait holds signals up.
 _SLICE = 0.05
 
@@ -273,7 +274,7 @@ def submit(launch: Launch) -> int:
         pool = _started()
     if pool is not None and not (short and pool.completed == pool.submitted):
         return pool.submit(launch)
-    _run(launch, width * launch.operations < _INLINE_WORK)
+    _run(launch, width * launch.operations < _SHORT_WORK)
     return pool.submitted if pool is not None else 0
 
 
