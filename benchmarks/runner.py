@@ -164,7 +164,7 @@ def warn_if_busy() -> None:
     except OSError:
         return
     if load > 0.5:
-        print(f"note: the load average is {load:.1f}, other programs are running; expect a wide spread", file=sys.stderr)
+        print(f"note: the load average is {load:.1f}, other programs run; expect a wide spread", file=sys.stderr)
 
 
 def ceilings() -> list[dict[str, Any]]:
@@ -285,7 +285,7 @@ def draw_ratios(axis: Any, compared: list[Result]) -> None:
     low = min(0.5, *(min(result.ratios) for result in compared))
     high = max(2.0, *(max(result.ratios) for result in compared))
     axis.set_xlim(low / 1.7, high * 1.7)
-    axis.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
+    axis.xaxis.set_major_formatter(lambda value, position: f"{value:g}" if value >= 1 else f"1/{1 / value:.0f}")
     axis.axvline(1, color="#222222", linewidth=1)
     axis.set_yticks(range(len(compared)), [result.name for result in compared])
     axis.set_title("speed relative to the peer (above 1: faster)", fontsize=11, loc="left")
@@ -300,7 +300,8 @@ def draw_throughputs(axis: Any, working: list[tuple[Result, tuple[float, str]]],
         peer = result.throughput(theirs) if theirs else None
         if peer:
             axis.plot([peer[0] / limit] * 2, [row - 0.42, row + 0.42], color="#f4a259", linewidth=2.6)
-        axis.annotate(f"{work:.1f} {unit}", (work / limit, row), (6, 0), textcoords="offset points", va="center",
+        end = max(work, peer[0] if peer else 0) / limit
+        axis.annotate(f"{work:.1f} {unit}", (end, row), (6, 0), textcoords="offset points", va="center",
                       fontsize=8, color="#444444")
     axis.axvline(1, color="#222222", linewidth=1)
     axis.xaxis.set_major_formatter(lambda value, position: f"{value:.0%}")

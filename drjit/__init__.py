@@ -11,7 +11,7 @@ from ._array import ArrayBase
 from ._create import (arange, empty, empty_like, full, linspace, ones, ones_like, opaque, zeros, zeros_like)
 from ._eval import (eval, flush_kernel_cache, flush_malloc_cache, has_backend, kernel_history, kernel_history_clear,
                     log_level, make_opaque, schedule, set_log_level, set_thread_count, shape, sync_thread,
-                    thread_count, width)
+                    thread_count, width, expand_threshold, set_expand_threshold)
 from ._loop import while_loop
 from ._memop import gather, scatter, scatter_add, scatter_reduce
 from ._ops import (abs, brev, ceil, clip, cos, exp, floor, fma, isfinite, isinf, isnan, lerp, log, log2i, lzcnt,
@@ -24,13 +24,11 @@ __version__ = "0.1.0"
 __all__ = [
     "ArrayBase", "JitBackend", "JitFlag", "KernelRecordingMode", "KernelType", "LogLevel", "ReduceMode", "ReduceOp",
     "VarState", "VarType", "abs", "all", "any", "arange", "brev", "ceil", "clip", "cos", "count", "empty",
-    "empty_like", "eval", "exp", "flag", "floor", "flush_kernel_cache", "flush_malloc_cache", "fma", "full", "gather",
-    "has_backend", "isfinite", "isinf", "isnan", "kernel_history", "kernel_history_clear", "lerp", "linspace", "llvm",
-    "log", "log2i", "log_level", "lzcnt", "make_opaque", "max", "maximum", "mean", "min", "minimum", "mul_hi", "none",
-    "ones", "ones_like", "opaque", "popcnt", "power", "prod", "rcp", "reduce", "reinterpret_array", "round", "rsqrt",
-    "scatter", "scatter_add", "scatter_reduce", "schedule", "scoped_set_flag", "select", "set_flag", "set_log_level",
-    "set_thread_count", "shape", "sin", "sincos", "sqrt", "sum", "sync_thread", "thread_count", "trunc", "tzcnt",
-    "while_loop", "width", "zeros", "zeros_like",
+    "empty_like", "eval", "exp", "expand_threshold", "flag", "floor", "flush_kernel_cache", "flush_malloc_cache",
+    "fma", "full", "gather", "has_backend", "isfinite", "isinf", "isnan", "kernel_history", "kernel_history_clear",
+    "lerp", "linspace", "llvm", "log", "log2i", "log_level", "lzcnt", "make_opaque", "max", "maximum", "mean", "min",
+    "minimum", "mul_hi", "none", "ones", "ones_like", "opaque", "popcnt", "power", "prod", "rcp", "reduce",
+    "reinterpret_array", "round", "rsqrt", "scatter", "scatter_add", "scatter_reduce", "schedule", "scoped_set_flag",
+    "select", "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "shape", "sin", "sincos",
+    "sqrt", "sum", "sync_thread", "thread_count", "trunc", "tzcnt", "while_loop", "width", "zeros", "zeros_like",
 ]
-
-_environment.check()

@@ -15,7 +15,7 @@ from ._pytree import children, leaves
 
 __all__ = ["eval", "flush_kernel_cache", "flush_malloc_cache", "has_backend", "kernel_history", "kernel_history_clear",
            "log_level", "make_opaque", "schedule", "set_log_level", "set_thread_count", "shape", "sync_thread",
-           "thread_count", "width"]
+           "thread_count", "width", "expand_threshold", "set_expand_threshold"]
 
 
 def _all_nodes(args: Sequence[Any], function: str) -> list[Node]:
@@ -111,6 +111,16 @@ def sync_thread() -> None:
 def thread_count() -> int:
     """Number of threads that run kernels on the CPU, the main thread included."""
     return core.thread_count()
+
+
+def expand_threshold() -> int:
+    """Number of elements up to which scatter-reductions use a table per thread instead of atomic updates."""
+    return core.expand_threshold()
+
+
+def set_expand_threshold(arg: int, /) -> None:
+    """Set the number of elements up to which scatter-reductions use a table per thread (0: never by themselves)."""
+    core.set_expand_threshold(arg)
 
 
 def set_thread_count(arg: int, /) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, literal, ops
+from drjit_core import Node, cast, known_literal, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
@@ -71,7 +71,7 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
             if kind is cls:
                 node = trace(self._n, other._n)
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, literal(cls._type, other))
+                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
                 return _slow(self, other, name, trace)
         except CORE_ERRORS as error:
@@ -86,7 +86,7 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
         kind = other.__class__
         try:
             if (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(literal(cls._type, other), self._n)
+                node = trace(known_literal((cls._type, other)) or literal(cls._type, other), self._n)
             else:
                 return _slow(self, other, "r" + name, trace, swap=True)
         except CORE_ERRORS as error:
@@ -109,7 +109,7 @@ def comparison(name: str, trace: Trace2) -> Operator:
             if kind is cls:
                 node = trace(self._n, other._n)
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, literal(cls._type, other))
+                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
                 return _slow(self, other, name, trace, mask=True)
         except CORE_ERRORS as error:
@@ -155,7 +155,7 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
                 right = other._n
                 nodes = [trace(node, right) for node in left]
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = literal(cls._type, other)
+                right = known_literal((cls._type, other)) or literal(cls._type, other)
                 nodes = [trace(node, right) for node in left]
             else:
                 return _slow(self, other, name, trace)
@@ -173,7 +173,7 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
             if kind is cls._leaf:
                 left = other._n
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                left = literal(cls._type, other)
+                left = known_literal((cls._type, other)) or literal(cls._type, other)
             else:
                 return _slow(self, other, "r" + name, trace, swap=True)
             nodes = [trace(left, node) for node in self._c]

@@ -187,7 +187,7 @@ maximum = _binary("maximum", ops.maximum, _fold("maximum"), "Larger of two value
 def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     """``arg0 * arg1 + arg2`` with a single rounding, elementwise over arrays and numbers of promoted type."""
     args = (arg0, arg1, arg2)
-    array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
+    array = arg0 if isinstance(arg0, ArrayBase) else next((arg for arg in args if isinstance(arg, ArrayBase)), None)
     if array is not None:
         return elementwise(f"drjit.fma(<{array._name}>)", ops.fma, args)
     numbers = [_number(arg, "drjit.fma", f"arg{k}") for k, arg in enumerate(args)]

@@ -16,7 +16,7 @@ from __future__ import annotations
 from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
-from .ir.build import broadcast_size, counter, invalid, literal, undefined
+from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
@@ -30,17 +30,19 @@ from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, hos
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
-from .runtime.pool import set_thread_count, thread_count, thread_report
+from .runtime.pool import get_expand_threshold as expand_threshold
+from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 __all__ = [
     "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "IncompatibleSizes", "JitBackend", "JitFlag", "KIND",
     "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op", "PARAMETER", "ReduceMode", "ReduceOp",
     "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType", "VarState", "VarType", "backend_report",
-    "bitcast", "broadcast_size", "cache_report", "cast", "cos", "counter", "evaluate", "exp", "exp2", "flag",
-    "floordiv", "flush_kernel_cache", "flush_malloc_cache", "gather", "has_backend", "host_view", "import_copy",
-    "import_shared", "index_of", "invalid", "is_float", "is_integral", "is_signed", "kernel_history",
-    "kernel_history_clear", "label_of", "literal", "llvm_version", "log", "log2", "log_level", "malloc_statistics",
-    "mod", "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter",
-    "schedule", "scoped_set_flag", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin", "sincos",
-    "state", "state_of", "sync", "tan", "thread_count", "thread_report", "undefined", "while_loop", "write_element",
+    "bitcast", "broadcast_size", "cache_report", "cast", "cos", "counter", "evaluate", "exp", "exp2",
+    "expand_threshold", "flag", "floordiv", "flush_kernel_cache", "flush_malloc_cache", "gather", "has_backend",
+    "host_view", "import_copy", "import_shared", "index_of", "invalid", "is_float", "is_integral", "is_signed",
+    "kernel_history", "kernel_history_clear", "known_literal", "label_of", "literal", "llvm_version", "log", "log2",
+    "log_level", "malloc_statistics", "mod", "opaque", "ops", "power", "rcp", "read_element", "reduce",
+    "reduction_identity", "rsqrt", "scatter", "schedule", "scoped_set_flag", "set_expand_threshold", "set_flag",
+    "set_label", "set_log_level", "set_thread_count", "sin", "sincos", "state", "state_of", "sync", "tan",
+    "thread_count", "thread_report", "undefined", "while_loop", "write_element",
 ]

@@ -61,8 +61,12 @@ class State(threading.local):
 
     def refresh(self) -> None:
         """Recompute :attr:`mode` after a change of flags, region or log level."""
-        slow = bool(self.flags & DEBUG) or log_variables or not self.flags & VALUE_NUMBERING
-        self.mode = -1 - self.scope if slow else self.scope
+        if not self.flags & VALUE_NUMBERING:  # tells what was numbered meanwhile from what was not
+            self.mode = -2 - 2 * self.scope
+        elif self.flags & DEBUG or log_variables:
+            self.mode = -1 - 2 * self.scope
+        else:
+            self.mode = self.scope
 
 
 #: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.messages`.

@@ -76,7 +76,7 @@ def test_exception_in_the_middle_of_an_evaluation(place: tuple[Any, str, BaseExc
             happened = False
         except type(error):
             happened = True
-    assert happened or turn > 1 or name in ("submit", "_run", "_request")
+    assert happened or turn > 1 or name in ("submit", "_run", "_request") or owner is malloc
     # The first two depend on the number of threads; an allocation that fails is tried again with all caches emptied.
     expected = np.full(SIZE, 3, np.uint32)
     expected[5] += 3 * SIZE

@@ -17,7 +17,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element
-from drjit_core.runtime import history, malloc, pool
+from drjit_core.runtime import buffer, history, malloc, pool
 
 SIZE = 400_000
 pytestmark = pytest.mark.skipif(not pool.is_supported(), reason="there is no pool on this machine")
@@ -238,3 +238,40 @@ def test_no_thread_is_started_while_the_interpreter_exits(monkeypatch: pytest.Mo
     monkeypatch.setattr(pool, "_leaving", True)
     assert np.array_equal(slow(20).numpy(), expected)
     assert pool._pool is None
+
+
+def test_one_host_thread_at_a_time_helps() -> None:
+    """Kernels have tables by worker number, and every host thread that helps is worker 0."""
+    stop = threading.Event()
+
+    def wait() -> None:
+        while not stop.is_set():
+            dr.sync_thread()
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    threads = [threading.Thread(target=wait) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        index = dr.arange(UInt32, 2_000_000) & 15
+        dr.eval(index)
+        for _ in range(40):
+            counts = dr.zeros(UInt32, 16)
+            dr.scatter_add(counts, UInt32(1), index)
+            assert np.all(counts.numpy() == 125_000), "two threads used one table"
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+        sys.setswitchinterval(interval)
+
+
+def test_the_ticket_of_a_view_is_one_of_its_memory() -> None:
+    whole = buffer.allocate(1000)
+    part = buffer.view(whole, 64, 100)
+    part.ticket = whole.ticket + 5
+    expected = part.ticket
+    del part
+    assert whole.ticket == expected
+    whole.ticket = 0

@@ -8,6 +8,9 @@ each entry starts with a code that determines how many items follow.  Operands a
 
 Parameter 0 is the width, 1 the address of the reduction's partial results; then come values of literals, addresses of
 inputs and of outputs, in the order in which they are met.
+
+A *checked* program (debug mode) compares the indices of gathers and scatters with the size of the memory: a parameter
+for each access, and one for the address of the report (two words an access, see :mod:`drjit_core.llvm.checks`).
 """
 
 from __future__ import annotations
@@ -16,7 +19,7 @@ import contextlib
 import functools
 import glob
 import struct
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, Node
 from ..ops.table import (
@@ -32,13 +35,19 @@ from ..ops.table import (
     UNDEFINED,
 )
 from ..passes.schedule import Kernel
-from ..types import FLOAT16, TYPES
+from ..types import FLOAT16, TYPES, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "FIRST_PARAMETER", "Program", "SCALAR", "UNALIGNED", "assemble"]
+__all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "Host", "PLAIN", "PRIVATE", "Program", "SCALAR",
+           "UNALIGNED", "assemble"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
 SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
 FIRST_PARAMETER = 2
+#: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
+#: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
+ATOMIC, PLAIN, PRIVATE = 0, 1, 2
+#: Up to this many elements, one thread does the updates of a scatter-reduction.
+_SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END = -1, -2, -3, -4, -5, -6
 _WIDE = 1 << 31
@@ -57,14 +66,35 @@ def last_level_cache() -> int:
     return max(sizes, default=32 << 20)
 
 
+class Check(NamedTuple):
+    """An access whose indices are compared with the size of the memory."""
+
+    number: int  # of its two words in the report
+    slot: int  # parameter that holds the size
+    access: Node
+    size: int
+
+
+class Host(NamedTuple):
+    """What a program needs to know of where it runs."""
+
+    threads: int
+    expand_threshold: int  # targets of more elements get no tables per thread unless that is asked for
+
+
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "inputs", "key", "order", "parameters", "pointers", "position", "reductions", "scatters",
-                 "slots", "stores", "streaming", "wide", "width")
+    __slots__ = ("accesses", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
+                 "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
+                 "tables", "wide", "width")
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
+        self.host = host
+        self.checked = checked
+        self.checks: dict[int, Check] = {}  # node id -> check of an access
+        self.report = 0  # parameter that holds the address of the report, if there are checks
         self.wide = width >= _WIDE  # lane indices need 64 bits
         self.key: Any = [1 if width == 1 else 2 if not self.wide else 3]
         self.order: list[Node] = []
@@ -75,6 +105,9 @@ class Program:
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
+        self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
+        self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
+        self.single = False  # the whole width is one block
         self.streaming = False  # outputs exceed the last-level cache: they are written past it
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
@@ -90,6 +123,18 @@ class Program:
             else:
                 self.parameters.append(0)
         return slot
+
+    def access_class(self, access: Node, memory: Node) -> int:
+        """What the text of an access depends on: whether its memory needs wide indices, and whether it is checked."""
+        wide = memory.size >= _WIDE
+        if not self.checked:
+            return wide
+        if not self.checks:
+            self.report = len(self.parameters)
+            self.parameters.append(0)
+        self.checks[access.id] = Check(len(self.checks), len(self.parameters), access, memory.size)
+        self.parameters.append(memory.size)
+        return wide | 2
 
     def visit(self, root: Node) -> int:
         """Append what a node needs and the node itself; returns its position."""
@@ -120,6 +165,45 @@ class Program:
                 self.append(node)
         return position[root.id]
 
+    def append_all(self, order: list[Node]) -> None:
+        """Append nodes that are in order already, each after the leaves that it uses."""
+        position, append, place_of = self.position, self.append, self.position.get
+        program_order, key = self.order, self.key
+        for node in order:
+            kind = node.kind
+            if kind >= FIRST_ELEMENTWISE:
+                d0: Any = node.d0
+                first = place_of(d0.id)
+                if first is None:
+                    append(d0)
+                    first = position[d0.id]
+                d1: Any = node.d1
+                if d1 is None:
+                    key += (kind << 4 | node.type, first)
+                else:
+                    second = place_of(d1.id)
+                    if second is None:
+                        append(d1)
+                        second = position[d1.id]
+                    d2: Any = node.d2
+                    if d2 is None:
+                        key += (kind << 4 | node.type, first, second)
+                    else:
+                        third = place_of(d2.id)
+                        if third is None:
+                            append(d2)
+                            third = position[d2.id]
+                        key += (kind << 4 | node.type, first, second, third)
+                position[node.id] = len(program_order)
+                program_order.append(node)
+            elif kind != REDUCE:
+                for operand in (node.d1, node.d2) if kind == GATHER else (node.d0,):
+                    if operand is not None and operand.id not in position:
+                        append(operand)
+                append(node)
+            elif node.d0.id not in position:  # type: ignore[union-attr]
+                append(node.d0)  # type: ignore[arg-type]
+
     def append(self, node: Node) -> None:
         """Append a node whose operands are in place, extending key and parameters."""
         position, key = self.position, self.key
@@ -147,7 +231,7 @@ class Program:
         elif kind == GATHER:
             source, index, mask = node.d0, node.d1, node.d2
             assert source is not None and index is not None and mask is not None
-            key += (kind << 4 | node.type, self.pointer(source), source.size >= _WIDE, position[index.id],
+            key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
                     position[mask.id])
         elif kind == LOOP:
             self.append_loop(node)
@@ -209,8 +293,15 @@ class Program:
                 self.pointers[node.id] = self.pointers[target.id]
             else:
                 self.pointers[node.id] = self.pointer(target)
-            key += (WRITE, node.attr, node.payload, self.pointers[node.id], target.size >= _WIDE, *places)
+            strategy = self.choose_strategy(node, target)
+            key += (WRITE, node.attr, strategy, self.pointers[node.id], self.access_class(node, target), *places)
             self.scatters.append(node)
+            if strategy == PRIVATE and target.kind != SCATTER:
+                self.tables[node.id] = len(self.parameters)
+                self.pointers[node.id] = len(self.parameters)
+                self.parameters += (0, 0)  # address, bytes of a table
+            self.slots[node.id] = len(self.parameters)
+            self.parameters.append(target.size)
             return
         else:
             place = self.visit(node)
@@ -220,13 +311,36 @@ class Program:
         self.parameters.append(0)
 
 
+    def choose_strategy(self, node: Node, target: Node) -> int:
+        """How a scatter copes with conflicts (0 for a plain one, which has no need to)."""
+        if node.attr == ReduceOp.Identity.value:
+            return 0
+        mode, size = node.payload, node.size
+        if target.kind == SCATTER:
+            strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
+        elif mode == ReduceMode.NoConflicts.value or self.host.threads == 1:
+            strategy = PLAIN
+        elif self.width <= _SINGLE_WIDTH:
+            strategy = PLAIN
+            self.single = True
+        elif mode == ReduceMode.Expand.value or (
+                mode == ReduceMode.Auto.value and size <= min(self.host.expand_threshold, self.width)):
+            strategy = PRIVATE
+        else:
+            strategy = ATOMIC
+        self.strategies[node.id] = strategy
+        return strategy
+
+
 def _float_bits(type_: int, value: float) -> int:
     return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
 
 
-def assemble(kernel: Kernel) -> Program:
+def assemble(kernel: Kernel, host: Host = Host(1, 0), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width)
+    program = Program(kernel.width, host, checked)
+    if kernel.order is not None:
+        program.append_all(kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:

@@ -20,7 +20,8 @@ from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "literal", "resize", "undefined"]
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "known_literal", "literal",
+           "resize", "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -54,7 +55,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
 def announce(node: Node) -> None:
     """The slow path of a new node: debug labels and the log's line per variable."""
     if state.flags & DEBUG:
-        label = _source_line()
+        label = source_line()
         if label:
             set_label(node, label)
     if flags.log_variables:
@@ -68,15 +69,16 @@ def announce(node: Node) -> None:
         _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)
 
 
-_PACKAGES = ("drjit_core", "drjit")
+#: Frames of these packages are not the user's.
+PACKAGES = ("drjit_core", "drjit")
 
 
-def _source_line() -> str | None:
+def source_line() -> str | None:
     """``file:line`` of the innermost frame that is the user's."""
-    frame = sys._getframe(2)
+    frame = sys._getframe(1)
     while frame is not None:
         package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in _PACKAGES:
+        if package not in PACKAGES:
             return f"{frame.f_code.co_filename}:{frame.f_lineno}"
         frame = frame.f_back  # type: ignore[assignment]
     return None
@@ -85,6 +87,9 @@ def _source_line() -> str | None:
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
 _literals: dict[Any, Node] = {}
+#: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
+#: Only literals of one element without a class or tag of their own have such a short key.
+known_literal = _literals.get
 _invalid: dict[int, Node] = {}
 
 
@@ -96,7 +101,11 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     not: parameters with different meanings get different tags, which keeps them apart whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
+        if value != value:
+            value = math.copysign(math.nan, value)
         key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
+    elif size == 1 and attr is None and not tag:
+        key = (type_, value)
     else:
         key = (type_, size, attr, tag, value)
     node = _literals.get(key)

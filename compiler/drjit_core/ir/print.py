@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from ..ops.table import EVALUATED, LITERAL, LOOP, LOOP_RESULT, OPS, PHI, REDUCE, SCATTER
@@ -9,7 +10,16 @@ from ..types import TYPES, ReduceOp
 from .node import BAKED, SHAPE, Node, label_of
 from .region import operands
 
-__all__ = ["format_graph"]
+__all__ = ["format_graph", "location_of"]
+
+_LOCATION = re.compile(r"(?P<file>.+):(?P<line>\d+)")
+
+
+def location_of(label: str | None) -> tuple[str, int] | None:
+    """File and line, if a label is the place in the user's program that debug mode records."""
+    match = _LOCATION.fullmatch(label) if label else None
+    return (match["file"], int(match["line"])) if match else None
+
 
 _LITERAL_CLASSES = {BAKED: "baked", SHAPE: "shape"}
 

@@ -40,10 +40,8 @@ def _is_negative_zero(value: Any) -> bool:
 
 
 def _all_ones(node: Node) -> bool:
-    if node.kind != LITERAL:
-        return False
     info = TYPES[node.type]
-    return bool(node.payload == (True if info.kind == "b" else -1 if info.kind == "i" else info.maximum))
+    return bool(_constant(node) == (True if info.kind == "b" else -1 if info.kind == "i" else info.maximum))
 
 
 # --- one operand -----------------------------------------------------------------------------------------------------
@@ -233,6 +231,8 @@ def _select(ops: Any, mask: Node, a: Node, b: Node, size: int) -> Node | None:
     if a is b:
         return resize(a, size)
     if a.type == BOOL and a.kind == LITERAL and b.kind == LITERAL:
+        if a.payload == b.payload:
+            return literal(BOOL, a.payload, size)
         return _full_size(mask if a.payload else ops.inv(mask), size)
     return None
 

@@ -10,24 +10,27 @@ Operands must have one type (masks aside) and sizes that are equal or 1; promoti
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
 from ..errors import UnsupportedType
-from ..flags import CONSTANT_PROPAGATION, VALUE_NUMBERING, state
+from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
-from .numbering import numbered
+from .numbering import numbered, sweep_if_large
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
            "scatter"]
 
+#: Every so many nodes (one less than a power of two), the value table is looked at.
+_SWEEP_INTERVAL = 4095
 _new = object.__new__
 _find = numbered.get
 
@@ -87,6 +90,8 @@ def _make_unary(op: Op) -> UnaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -134,6 +139,8 @@ def _make_binary(op: Op) -> BinaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -153,9 +160,11 @@ def _make_ternary(op: Op) -> TernaryTrace:
         type_ = result_types[c.type]
         if type_ < 0:
             _fail(op, a, b, c)
-        size = broadcast_size(op.name, a, b, c)
-        if not size:
-            return invalid(type_)
+        size = a.size
+        if size != b.size or size != c.size or not size:
+            size = broadcast_size(op.name, a, b, c)
+            if not size:
+                return invalid(type_)
         if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
                 and state.flags & CONSTANT_PROPAGATION:
             if a.kind == b.kind == c.kind == LITERAL:
@@ -178,6 +187,8 @@ def _make_ternary(op: Op) -> TernaryTrace:
             _finish(node, key)
         else:
             numbered[key] = ref(node)
+            if not node.id & _SWEEP_INTERVAL:
+                sweep_if_large()
         return node
 
     return trace
@@ -228,7 +239,11 @@ def bitcast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
-        return literal(type_, semantics.bitcast(a.payload, source, target), a.size, fold.attribute(a))
+        value = semantics.bitcast(a.payload, source, target)
+        # a literal keeps the sign of a NaN, but none of its other bits
+        if value == value or semantics.bits_of(math.copysign(math.nan, value), target) == \
+                semantics.bits_of(a.payload, source):
+            return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
         operand = a.d0
         if operand is not None:  # another thread may have evaluated the node meanwhile
@@ -246,6 +261,9 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         return literal(source.type, 0, size)
+    if source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: a real access
+        source = opaque(source)
+        source.scope = 0
     if source.kind == LITERAL:
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]

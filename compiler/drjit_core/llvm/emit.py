@@ -374,7 +374,7 @@ def packets_per_iteration(program: Program) -> int:
     once, and the longer the program, the less it pays and the more it costs to compile.
     """
     operations = len(program.order)
-    if operations > _FEW_PACKETS or any(node.kind == LOOP for node in program.order):
+    if operations > _FEW_PACKETS or program.strategies or any(node.kind == LOOP for node in program.order):
         return 1
     last_use: dict[int, int] = {}
     for place, node in enumerate(program.order):

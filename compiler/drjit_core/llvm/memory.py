@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..codegen.program import ALIGNED, SCALAR, UNALIGNED
+from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
 from ..ir.node import Node
 from ..ops.llvm_text import TypeText
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
+from . import checks
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -115,14 +116,14 @@ def gather(emitter: Emitter, node: Node) -> None:
     zero = "zeroinitializer"
     if uniform:
         zero = "0.0" if node.type >= FLOAT16 else "0"
-        condition = _mask(emitter, name, mask, True)
+        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, True), True)
         # without a branch: a lane that is masked out reads the parameters instead of the array
         out.append(f"{name}_e = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     else:
-        condition = _mask(emitter, name, mask, False)
+        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
         pointers = type_.of("ptr")
         out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
         out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
@@ -147,7 +148,7 @@ def scatter(emitter: Emitter, node: Node) -> None:
     name = f"%s{emitter.program.scatters.index(node)}"
     type_ = stored_type(emitter, node.type, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
-    condition = _mask(emitter, name, mask, uniform)
+    condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, uniform), uniform)
     data = emitter.value(value, uniform)
     out = emitter.lines(uniform)
     if node.type == BOOL:
@@ -158,63 +159,109 @@ def scatter(emitter: Emitter, node: Node) -> None:
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
                    f"{type_.of('ptr')} {name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
         return
-    helper = _scatter_helper(emitter, node.attr, type_, index_type, uniform)
-    out.append(f"call void @{helper}(ptr {base}, {type_} {data}, {index_type} {position}, {type_.mask} {condition})")
+    strategy = PLAIN if uniform else emitter.program.strategies[node.id]
+    if strategy == PRIVATE:
+        base = _own_table(emitter, emitter.program.pointers[node.id])
+    # lanes that are masked out update the element behind the last one, which is padding
+    limit = emitter.parameter(emitter.program.slots[node.id], "i32" if "i32" in index_type else "i64")
+    element = "i32" if "i32" in index_type else "i64"
+    if not uniform:
+        limit = emitter.broadcast(limit, emitter.packets[UINT32 if element == "i32" else UINT64])
+    if condition not in ("true", "splat (i1 true)"):
+        out.append(f"{name}_safe = select {type_.mask} {condition}, {index_type} {position}, {index_type} {limit}")
+        position = f"{name}_safe"
+    helper = _scatter_helper(emitter, node.attr, type_, index_type, strategy)
+    out.append(f"call void @{helper}(ptr {base}, {type_} {data}, {index_type} {position})")
 
 
-def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str, uniform: bool) -> str:
-    """Name of a function that updates memory lane by lane, added to the module if it is not there yet."""
-    wide = "64" if "i64" in index_type else "32"
-    name = f"scatter_{ReduceOp(op).name.lower()}_{type_.info.name}_{wide}{'_one' if uniform else ''}"
-    if name in emitter.helpers:
-        return name
-    element = type_.info.llvm
-    if uniform:
-        text = [f"define internal void @{name}(ptr %base, {type_} %value, {index_type} %index, i1 %mask) #0 {{",
-                "br i1 %mask, label %update, label %done", "update:",
-                f"%at = getelementptr {element}, ptr %base, {index_type} %index", *_update(op, type_, "update"),
-                "br label %done", "done:", "ret void", "}"]
-    else:
-        lanes = emitter.lanes
-        text = [f"define internal void @{name}(ptr %base, {type_} %values, {index_type} %indices, {type_.mask} %mask) "
-                "#0 {",
-                "entry:", f"%bits = bitcast {type_.mask} %mask to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
-                "br i1 %any, label %lane, label %done", "lane:",
-                f"%rest = phi i{lanes} [ %bits, %entry ], [ %next, %again ]",
-                f"%number = call i{lanes} @llvm.cttz.i{lanes}(i{lanes} %rest, i1 true)",
-                f"%value = extractelement {type_} %values, i{lanes} %number",
-                f"%index = extractelement {index_type} %indices, i{lanes} %number",
-                f"%at = getelementptr {element}, ptr %base, i{wide} %index", *_update(op, type_, "lane"),
-                "br label %again", "again:",
-                f"%less = sub i{lanes} %rest, 1", f"%next = and i{lanes} %rest, %less",
-                f"%more = icmp ne i{lanes} %next, 0", "br i1 %more, label %lane, label %done", "done:", "ret void", "}"]
-    emitter.helpers[name] = "\n".join(text)
+def _own_table(emitter: Emitter, slot: int) -> str:
+    """Address of the worker's table, for the tables at a parameter (the next one is the size of a table)."""
+    name = f"%table{slot}"
+    if name not in emitter.loaded:
+        emitter.loaded.add(name)
+        tables, size = emitter.parameter(slot, "ptr"), emitter.parameter(slot + 1, "i64")
+        emitter.prologue.append(f"{name}_worker = zext i32 %worker to i64")
+        emitter.prologue.append(f"{name}_offset = mul i64 {name}_worker, {size}")
+        emitter.prologue.append(f"{name} = getelementptr i8, ptr {tables}, i64 {name}_offset")
     return name
 
 
-def _update(op: int, type_: TypeText, block: str) -> list[str]:
-    """Atomic update of the element at ``%at`` by ``%value``; a product needs a loop of compare-and-exchange.
+def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str, strategy: int) -> str:
+    """Name of a function that updates memory element by element, added to the module if it is not there yet.
+
+    Lanes may coincide, so that they take turns.  Atomic updates are barriers to out-of-order execution: the cache lines
+    of a whole packet are asked for before the first one.
+    """
+    wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.info.llvm
+    kind = "atomic" if strategy == ATOMIC else "plain"
+    name = f"scatter_{ReduceOp(op).name.lower()}_{kind}_{type_.info.name}_{wide}_{lanes}"
+    if name in emitter.helpers:
+        return name
+    text = [f"define internal void @{name}(ptr %base, {type_} %values, {index_type} %indices) #0 {{"]
+    for lane in range(lanes or 1):
+        index = "%indices"
+        if lanes:
+            index = f"%index{lane}"
+            text.append(f"{index} = extractelement {index_type} %indices, i32 {lane}")
+        text.append(f"%at{lane} = getelementptr {element}, ptr %base, i{wide} {index}")
+        if kind == "atomic":
+            text.append(f"call void @llvm.prefetch.p0(ptr %at{lane}, i32 1, i32 3, i32 1)")
+    before = "0"
+    for lane in range(lanes or 1):
+        value = "%values"
+        if lanes:
+            value = f"%value{lane}"
+            text.append(f"{value} = extractelement {type_} %values, i32 {lane}")
+        update = _atomic_update if kind == "atomic" else _plain_update
+        text += update(op, type_, lane, value, before)
+        before = f"written{lane}"
+    emitter.helpers[name] = "\n".join([*text, "ret void", "}"])
+    return name
+
+
+def _plain_update(op: int, type_: TypeText, lane: int, value: str, block: str) -> list[str]:
+    """Update of the element at ``%at<lane>`` by a value, without regard to other threads."""
+    element, align, kind = type_.info.llvm, type_.info.size, type_.info.kind
+    name = ReduceOp(op).name
+    if op == ReduceOp.Identity.value:
+        return [f"store {element} {value}, ptr %at{lane}, align {align}"]
+    old, new = f"%old{lane}", f"%new{lane}"
+    lines = [f"{old} = load {element}, ptr %at{lane}, align {align}"]
+    if name in ("Min", "Max"):
+        prefix = "num" if kind == "f" else "s" if kind == "i" else "u"  # fminnum ignores NaN, as the atomic update does
+        function = f"{name.lower()}{prefix}" if kind == "f" else f"{prefix}{name.lower()}"
+        suffix = f"f{type_.info.bits}" if kind == "f" else element
+        lines.append(f"{new} = call {element} @llvm.{function}.{suffix}({element} {old}, {element} {value})")
+    else:
+        prefix = "f" if kind == "f" else ""
+        lines.append(f"{new} = {prefix}{name.lower()} {element} {old}, {value}")
+    return [*lines, f"store {element} {new}, ptr %at{lane}, align {align}"]
+
+
+def _atomic_update(op: int, type_: TypeText, lane: int, value: str, block: str) -> list[str]:
+    """Atomic update of the element at ``%at<lane>`` by a value; a product needs a loop of compare-and-exchange.
 
     ``block`` is the label of the block that the text becomes part of.
     """
     info = type_.info
-    element, align = info.llvm, info.size
+    element, align, at = info.llvm, info.size, f"%at{lane}"
     name = ReduceOp(op).name
-    if op == ReduceOp.Identity.value:
-        return [f"store {element} %value, ptr %at, align {align}"]
     if op == ReduceOp.Mul.value:
         bits = f"i{info.bits}"
         multiply = "fmul" if info.kind == "f" else "mul"
-        return [f"%start = load atomic {bits}, ptr %at monotonic, align {align}", "br label %attempt", "attempt:",
-                f"%old = phi {bits} [ %start, %{block} ], [ %found, %attempt ]",
-                f"%old_value = bitcast {bits} %old to {element}",
-                f"%new_value = {multiply} {element} %old_value, %value",
-                f"%new = bitcast {element} %new_value to {bits}",
-                f"%pair = cmpxchg ptr %at, {bits} %old, {bits} %new monotonic monotonic, align {align}",
-                f"%found = extractvalue {{ {bits}, i1 }} %pair, 0",
-                f"%success = extractvalue {{ {bits}, i1 }} %pair, 1",
-                "br i1 %success, label %written, label %attempt", "written:"]
+        entry = f"%{block}"
+        return [f"%start{lane} = load atomic {bits}, ptr {at} monotonic, align {align}", f"br label %attempt{lane}",
+                f"attempt{lane}:",
+                f"%old{lane} = phi {bits} [ %start{lane}, {entry} ], [ %found{lane}, %attempt{lane} ]",
+                f"%old_value{lane} = bitcast {bits} %old{lane} to {element}",
+                f"%new_value{lane} = {multiply} {element} %old_value{lane}, {value}",
+                f"%new{lane} = bitcast {element} %new_value{lane} to {bits}",
+                f"%pair{lane} = cmpxchg ptr {at}, {bits} %old{lane}, {bits} %new{lane} monotonic monotonic, "
+                f"align {align}",
+                f"%found{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0",
+                f"%success{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 1",
+                f"br i1 %success{lane}, label %written{lane}, label %attempt{lane}", f"written{lane}:"]
     kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
              "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),
              "Max": {"f": "fmax", "i": "max"}.get(info.kind, "umax")}
-    return [f"%old = atomicrmw {kinds[name]} ptr %at, {element} %value monotonic, align {align}"]
+    return [f"%old{lane} = atomicrmw {kinds[name]} ptr {at}, {element} {value} monotonic, align {align}"]

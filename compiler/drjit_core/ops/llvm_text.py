@@ -105,6 +105,61 @@ def multiply_high(d: str, a: str, b: str, t: TypeText) -> str:
         f"{d} = trunc {vector} {d}_h to {t}"))
 
 
+def fused_multiply_add(d: str, a: str, b: str, c: str, t: TypeText) -> str:
+    """``a * b + c`` with one rounding.
+
+    Half precision needs care: LLVM computes it in a wider type, whose result then is rounded again.  In single
+    precision the product is exact and the error of the sum can be computed (D. E. Knuth, *The Art of Computer
+    Programming*, volume 2, section 4.2.2, theorem B), so that the sum can be rounded to odd, after which rounding to
+    fewer bits gives what rounding once would have.
+    """
+    if t.info.bits != 16:
+        return f"{d} = call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})"
+    wide, word = t.of("float"), t.of("i32")
+    return "\n".join((
+        f"{d}_a = fpext {t} {a} to {wide}", f"{d}_b = fpext {t} {b} to {wide}", f"{d}_c = fpext {t} {c} to {wide}",
+        f"{d}_p = fmul {wide} {d}_a, {d}_b",
+        f"{d}_s = fadd {wide} {d}_p, {d}_c",
+        f"{d}_e0 = fsub {wide} {d}_s, {d}_p", f"{d}_e1 = fsub {wide} {d}_s, {d}_e0",
+        f"{d}_e2 = fsub {wide} {d}_p, {d}_e1", f"{d}_e3 = fsub {wide} {d}_c, {d}_e0",
+        f"{d}_e = fadd {wide} {d}_e2, {d}_e3",
+        f"{d}_up = fcmp ogt {wide} {d}_e, {t.splat('0.0', 'float')}",
+        f"{d}_x = fcmp one {wide} {d}_e, {t.splat('0.0', 'float')}",
+        f"{d}_i = bitcast {wide} {d}_s to {word}",
+        f"{d}_n = icmp slt {word} {d}_i, {t.splat(0, 'i32')}",
+        f"{d}_in = xor {t.mask} {d}_up, {d}_n",  # the exact sum lies further from zero than the rounded one
+        _round_to_odd(d, f"{d}_i", f"{d}_x", f"{d}_in", t),
+        f"{d} = fptrunc {wide} {d}_odd to {t}"))
+
+
+def _round_to_odd(d: str, bits: str, inexact: str, away: str, t: TypeText) -> str:
+    """A single-precision number ``{d}_odd`` from the bits of the nearest one, whether that is inexact, and on which
+    side of it the exact value lies: an even significand becomes the odd one that encloses the exact value."""
+    wide, word = t.of("float"), t.of("i32")
+    one = t.splat(1, "i32")
+    return "\n".join((
+        f"{d}_lsb = and {word} {bits}, {one}", f"{d}_even = icmp eq {word} {d}_lsb, {t.splat(0, 'i32')}",
+        f"{d}_move = and {t.mask} {d}_even, {inexact}",
+        f"{d}_step = select {t.mask} {away}, {word} {one}, {word} {t.splat(-1, 'i32')}",
+        f"{d}_moved = add {word} {bits}, {d}_step",
+        f"{d}_bits = select {t.mask} {d}_move, {word} {d}_moved, {word} {bits}",
+        f"{d}_odd = bitcast {word} {d}_bits to {wide}"))
+
+
+def _double_to_half(d: str, a: str, s: TypeText, t: TypeText) -> str:
+    """Rounds once, where x86 has no instruction and LLVM would call a function of its support library."""
+    wide, word = t.of("float"), t.of("i32")
+    magnitude = f"@llvm.fabs.{s.suffix}"
+    return "\n".join((
+        f"{d}_f = fptrunc {s} {a} to {wide}", f"{d}_back = fpext {wide} {d}_f to {s}",
+        f"{d}_x = fcmp one {s} {d}_back, {a}",
+        f"{d}_m = call {s} {magnitude}({s} {a})", f"{d}_n = call {s} {magnitude}({s} {d}_back)",
+        f"{d}_away = fcmp ogt {s} {d}_m, {d}_n",
+        f"{d}_i = bitcast {wide} {d}_f to {word}",
+        _round_to_odd(d, f"{d}_i", f"{d}_x", f"{d}_away", t),
+        f"{d} = fptrunc {wide} {d}_odd to {t}"))
+
+
 def _shift(instruction: str, d: str, a: str, b: str, t: TypeText) -> str:
     return "\n".join((f"{d}_c = and {t} {b}, {t.splat(t.info.bits - 1)}", f"{d} = {instruction} {t} {a}, {d}_c"))
 
@@ -130,6 +185,8 @@ def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
         return f"{d} = {'uitofp' if target.kind == 'f' else 'zext'} {s} {a} to {t}"
     if source.kind == "f":
         if target.kind == "f":
+            if source.bits == 64 and target.bits == 16:
+                return _double_to_half(d, a, s, t)
             return f"{d} = {'fpext' if target.bits > source.bits else 'fptrunc'} {s} {a} to {t}"
         return _float_to_integer(d, a, s, t)
     if target.kind == "f":

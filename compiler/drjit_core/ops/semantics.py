@@ -36,14 +36,19 @@ def _round_to_float16(value: float) -> float:
         return math.copysign(math.inf, value)
 
 
+def _odd_double(value: int) -> float:
+    """An integer as a double that can be rounded again: to nearest if that is exact, else to odd."""
+    return float(value) if -1 << 53 <= value <= 1 << 53 else _round_fraction(Fraction(value))
+
+
 def normalise(type_: int, value: Any) -> Any:
     """Bring a value into the range of a type: integers wrap around, floats are rounded to nearest even."""
     if type_ == FLOAT32:
-        return _round_to_float32(value)
+        return _round_to_float32(_odd_double(value) if value.__class__ is int else value)
     if type_ == FLOAT64:
         return float(value)
     if type_ == FLOAT16:
-        return _round_to_float16(value)
+        return _round_to_float16(_odd_double(value) if value.__class__ is int else value)
     if type_ == BOOL:
         return bool(value)
     info = TYPES[type_]
@@ -138,10 +143,10 @@ def fused_multiply_add(a: Any, b: Any, c: Any, info: TypeInfo) -> Any:
     exact = Fraction(a) * Fraction(b) + Fraction(c)
     if not exact:
         return _as_fraction_sum(a, b, c)
-    return _round_fraction(exact, info)
+    return _round_fraction(exact)
 
 
-def _round_fraction(exact: Fraction, info: TypeInfo) -> float:
+def _round_fraction(exact: Fraction) -> float:
     """Round an exact value to double by round-to-odd, after which rounding to fewer bits cannot round twice."""
     value = _nearest(exact)
     if not math.isfinite(value) or Fraction(value) == exact:

@@ -95,7 +95,7 @@ _ROWS: list[Op] = [
        "Remainder with the sign of the dividend; zero for a zero divisor.", cost=14),
     Op("fma", 3, "iuf", meaning.fused_multiply_add,
        {"iu": lambda d, a, b, c, t: f"{d}_p = mul {t} {a}, {b}\n{d} = add {t} {d}_p, {c}",
-        "f": lambda d, a, b, c, t: f"{d} = call {t} @llvm.fma.{t.suffix}({t} {a}, {t} {b}, {t} {c})"},
+        "f": text.fused_multiply_add},
        "a * b + c with one rounding.", typed=True),
     Op("mul_hi", 2, "iu", meaning.multiply_high, {"iu": text.multiply_high},
        "Upper half of the double-width product.", typed=True, commutative=True, cost=4),

@@ -19,7 +19,18 @@ from collections.abc import Iterable
 from ..ir.build import append
 from ..ir.node import Node
 from ..ir.region import operands
-from ..ops.table import EVALUATED, GATHER, LOOP, LOOP_RESULT, OPAQUE, OPS, REDUCE, SCATTER, UNDEFINED
+from ..ops.table import (
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LOOP,
+    LOOP_RESULT,
+    OPAQUE,
+    OPS,
+    REDUCE,
+    SCATTER,
+    UNDEFINED,
+)
 from ..types import ReduceOp
 
 __all__ = ["Kernel", "plan", "width_of"]
@@ -32,12 +43,14 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
 
-    __slots__ = ("outputs", "stage", "width")
+    __slots__ = ("order", "outputs", "stage", "width")
 
     def __init__(self, stage: int, width: int) -> None:
         self.stage = stage
         self.width = width
         self.outputs: list[Node] = []
+        #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
+        self.order: list[Node] | None = None
 
 
 def width_of(node: Node) -> int:
@@ -53,11 +66,13 @@ def width_of(node: Node) -> int:
 
 def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
+    if not roots:
+        return []
+    if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
+        roots.sort(key=_id)
     order = _post_order(roots)
-    width = roots[0].size
-    if all(node.kind not in _STRUCTURED for node in order) and all(root.size == width for root in roots):
-        kernel = Kernel(0, width)  # no barrier anywhere
-        kernel.outputs = sorted(roots, key=_id) if len(roots) > 1 else roots
+    kernel = _single_kernel(order, roots)
+    if kernel is not None:
         return [kernel]
     if any(node.kind == SCATTER for node in order) and _separate_targets(order, roots):
         order = _post_order(roots)
@@ -98,8 +113,43 @@ def _post_order(roots: Iterable[Node]) -> list[Node]:
     return order
 
 
-#: Kinds with memory or regions of their own, which need the whole procedure.
-_STRUCTURED = frozenset((GATHER, SCATTER, REDUCE, OPAQUE, LOOP, LOOP_RESULT))
+#: Kinds that need the whole procedure wherever they occur.
+_STRUCTURED = frozenset((SCATTER, OPAQUE, LOOP, LOOP_RESULT))
+
+
+def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
+    """The one kernel that produces the roots, if there is no barrier: the usual case, found in one pass."""
+    width = width_of(roots[0])
+    reductions = 0
+    for node in order:
+        kind = node.kind
+        if kind >= FIRST_ELEMENTWISE:
+            for operand in (node.d0, node.d1, node.d2):
+                if operand is None:
+                    break
+                if operand.kind == REDUCE:
+                    return None
+        elif kind == REDUCE:
+            reductions += 1
+            if node.d0.kind == REDUCE:  # type: ignore[union-attr]
+                return None
+        elif kind in _STRUCTURED:
+            return None
+        else:  # counter, gather, cast, bitcast
+            for operand in (node.d0, node.d1, node.d2):
+                if operand is not None and (operand.kind == REDUCE or kind == GATHER and operand is node.d0
+                                            and operand.kind != EVALUATED):
+                    return None
+    for root in roots:
+        reductions -= root.kind == REDUCE
+        if width_of(root) != width:
+            return None
+    if reductions:  # some reduction is none of the roots, but is used by one of them
+        return None
+    kernel = Kernel(0, width)
+    kernel.outputs = roots
+    kernel.order = order
+    return kernel
 
 
 # --- copy-on-write ---------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any
 
-from . import malloc, pool
+from . import malloc, pool, shortage
 
 __all__ = ["Buffer", "allocate", "share"]
 
@@ -36,17 +36,31 @@ class Buffer:
         if block is not None:
             block.ticket = self.ticket
             release(block)
+        elif self._owner.__class__ is self.__class__:  # a view: launches that use it use the memory of its owner
+            self._owner.ticket = max(self._owner.ticket, self.ticket)
 
 
 def allocate(nbytes: int) -> Buffer:
     """A buffer of our own with undefined contents."""
-    block = malloc.allocate(nbytes)
+    try:
+        block = malloc.allocate(nbytes)
+    except MemoryError:
+        block = shortage.allocate(nbytes)
     return Buffer(block.address, nbytes, block, None)
 
 
 def share(address: int, nbytes: int, owner: Any) -> Buffer:
     """A buffer over memory that ``owner`` keeps alive."""
     return Buffer(address, nbytes, None, owner)
+
+
+def view(source: Buffer, offset: int, nbytes: int) -> Buffer:
+    """A buffer over a part of another one, which it keeps alive; whole packets may run over its end as well."""
+    result = Buffer(source.address + offset, nbytes, None, source)
+    result.padded = True
+    result.read_only = False
+    result.ticket = source.ticket
+    return result
 
 
 def copy(source: Buffer) -> Buffer:

@@ -19,16 +19,16 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
-from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
+from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
 from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, TYPES, UINT8, VarState
+from ..types import BOOL, FLOAT16, TYPES, UINT8, ReduceOp, VarState
+from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
-from . import cache, history, malloc, pool
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "write_element"]
@@ -73,9 +73,12 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
                                "a signal handler or a finaliser; these must not need the values of arrays")
         try:
             _evaluating = True
-            return _evaluate()
+            found = _evaluate()
         finally:
             _evaluating = False
+    if found and state.flags & LAUNCH_BLOCKING:
+        bounds.warn()
+    return found
 
 
 def _evaluate() -> bool:
@@ -127,45 +130,116 @@ def _launch(kernel: Kernel) -> None:
         if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
             target: Any = node.d0
             target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
-    program = assemble(kernel)
+    program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
+    if compiled.prepare(program.width) and _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", compiled.hash[:16], compiled.build_time)
     outputs = _allocate_outputs(program, compiled.functions)
+    tables = [_allocate_tables(program, node) for node in program.scatters if node.id in program.tables]
+    keep: list[Any] = _foreign(program)
+    report = bounds.Report(program) if program.checks else None
+    if report is not None:
+        keep.append(report)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
-    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, _foreign(program),
-                         bool(flags & KERNEL_HISTORY))
+    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
+                         bool(flags & KERNEL_HISTORY), program.single)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
     if _log.isEnabledFor(logging.INFO):
         _log_launch(program, compiled, hit, elapsed)
+    if not hit:
+        explain.remember(program, compiled.hash)
+        dump.write(program, compiled)
     try:
-        pool.submit(launch)
-        _commit(program, outputs)
+        ticket = pool.submit(launch)
+        _commit(program, outputs, tables, ticket)
     except BaseException:
         if launch.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
-            _commit(program, outputs)
+            _commit(program, outputs, tables, pool.submitted())
         raise
+    if report is not None:
+        bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         pool.wait()
     if flags & KERNEL_HISTORY:
         history.record(program, compiled, hit, launch, elapsed)
 
 
-def _commit(program: Program, outputs: list[tuple[Node, buffers.Buffer]]) -> None:
-    """Note that the last launch uses its buffers, and that its outputs have values; may be repeated."""
-    ticket = pool.submitted()
+def _commit(program: Program, outputs: list[tuple[Node, buffers.Buffer]], tables: list[tuple[Node, list[Node]]],
+            ticket: int) -> None:
+    """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
+
+    What the launch has written in place comes before the tables, whose merging needs a launch of its own: if that
+    fails, their scatters are pending as before.
+    """
     for node in program.inputs:
         node.payload.ticket = ticket
     for node, buffer in outputs:
         buffer.ticket = ticket
         numbering.forget(node)
         node.become_evaluated(buffer)
+    _commit_scatters(program)
+    for node, views in tables:
+        if node.kind == SCATTER:
+            _merge_tables(node, views)
+    if tables:
+        _commit_scatters(program)
+
+
+def _commit_scatters(program: Program) -> None:
+    """The scatters whose targets have been written in place have values."""
     for node in program.scatters:
-        if node.kind != EVALUATED:
+        if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
 
 
-def _foreign(program: Program) -> list[buffers.Buffer]:
+def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
+    """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
+    info = TYPES[node.type]
+    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type), stride * program.host.threads)
+    whole = trace.opaque(neutral)
+    fill = Kernel(0, whole.size)
+    fill.outputs.append(whole)
+    _launch(fill)
+    buffer = whole.payload
+    slot = program.tables[node.id]
+    program.parameters[slot:slot + 2] = buffer.address, stride * info.size
+    program.inputs.append(whole)
+    return node, [build.evaluated(node.type, node.size, buffers.view(buffer, thread * stride * info.size,
+                                                                     node.size * info.size))
+                  for thread in range(program.host.threads)]
+
+
+#: Elements by which tables are aligned: a packet of the widest kind.
+_TABLE_STEP = 64
+
+
+def _merge_tables(node: Node, tables: list[Node]) -> None:
+    """Evaluate a scatter-reduction from its target and the tables of all threads."""
+    ops, combine = trace.ops, getattr(trace.ops, _COMBINE[node.attr])
+    result: Any = node.d0
+    for table in tables:
+        if node.attr in (ReduceOp.Min.value, ReduceOp.Max.value) and node.type >= FLOAT16:
+            # these ignore NaN, in the target as well if there was any update
+            neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
+            better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
+            updated = getattr(ops, "and")(ops.neq(result, result), ops.neq(table, neutral))
+            result = ops.select(getattr(ops, "or")(better, updated), table, result)
+        else:
+            result = combine(result, table)
+    merge = Kernel(0, node.size)
+    merge.outputs.append(result)
+    _launch(merge)
+    node.become_evaluated(result.payload)
+
+
+_COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.value: "minimum",
+            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
+
+
+def _foreign(program: Program) -> list[Any]:
     """Inputs that do not come from the allocator, and so must not die before the launch has run."""
     return [node.payload for node in program.inputs if node.payload.read_only]
 
@@ -217,6 +291,7 @@ def sync(ticket: int | None = None) -> None:
         raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
                            "waits here for the device; evaluate later, or clear the flag")
     pool.wait(ticket)
+    bounds.warn()
 
 
 def in_memory(node: Node) -> Node:
@@ -293,7 +368,8 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     info = TYPES[node.type]
     if not held_once or data.read_only:
         data = buffers.copy(data)
-        evaluated = build.evaluated(node.type, node.size, data)
+    # a node of its own even in place: value numbering knows the old one as the value of an expression
+    evaluated = build.evaluated(node.type, node.size, data)
     location = _C_TYPES[info.code].from_address(data.address + index * info.size)
     if info.code == "e":
         value = int.from_bytes(struct.pack("<e", value), "little")
@@ -359,6 +435,7 @@ def flush_kernel_cache() -> None:
     with _lock:
         pool.wait()
         cache.flush()
+        explain.forget()
 
 
 flush_malloc_cache = malloc.flush

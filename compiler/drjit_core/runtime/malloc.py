@@ -13,6 +13,7 @@ import ctypes
 import mmap
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from . import pool
 
@@ -77,9 +78,9 @@ def allocate(nbytes: int) -> Block:
     return block
 
 
-def release(block: Block) -> None:
-    """Give a block back; safe in finalisers, which may interrupt anything."""
-    _released.append(block)
+def release(block: Block, append: Callable[[Block], None] = _released.append) -> None:
+    """Give a block back; safe in finalisers, which may interrupt anything, and run when modules are torn down."""
+    append(block)
 
 
 def _collect() -> None:
@@ -103,8 +104,7 @@ def _from_system(capacity: int) -> Block:
     try:
         return _request(capacity)
     except MemoryError:
-        raise MemoryError(f"cannot allocate {capacity} bytes of host memory ({_in_use} bytes are in use by arrays; the "
-                          "cache of free blocks has been flushed)") from None
+        raise MemoryError(f"cannot allocate {capacity} bytes of host memory") from None
 
 
 def _request(capacity: int) -> Block:

@@ -28,18 +28,22 @@ import threading
 import time
 from typing import Any
 
+from ..codegen.program import Host
 from ..llvm import jit, threads
 from . import disk
 
 __all__ = ["Functions", "Launch", "blocks_of", "hold_across_fork", "lock", "set_thread_count", "submit", "submitted",
            "thread_count", "thread_report", "wait"]
 
-#: Elements times operations of a block: 10 to 30 us of work.  Blocks depend on the program and its width alone, never
-#: on the number of threads: the partial results of reductions, and so their bits, are the same in every run.
-_BLOCK_WORK = 1 << 20
-_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 16, 1 << 6
-#: Below this many elements times operations a launch runs on the caller's thread if the queue is empty.
-_INLINE_WORK = 1 << 17
+#: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
+#: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
+#: width alone, never on the number of threads: the partial results of reductions, and so their bits, are the same in
+#: every run.
+_BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 19, 1 << 22
+_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
+#: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
+#: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
+_INLINE_WORK, _SHORT_WORK = 1 << 21, 1 << 17
 #: Seconds that a wait holds signals up.
 _SLICE = 0.05
 
@@ -59,15 +63,22 @@ _SUBMITTED_WORD, _COMPLETED_WORD = 0, 8
 class Functions:
     """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "size")
+    __slots__ = ("_work", "addresses", "combine", "holding_lock", "kernel", "owner")
 
-    def __init__(self, kernel: int, combine: int | None, operations: int) -> None:
+    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
+        self.owner = owner  # keeps the code loaded
         self.addresses = (kernel, combine or 0)
         self.kernel = _KERNEL(kernel)
         self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
         self.combine = _COMBINE(combine) if combine else None
-        size = 1 << max(0, (_BLOCK_WORK // max(operations, 1)).bit_length() - 1)
-        self.size = max(_SMALLEST_BLOCK, min(_LARGEST_BLOCK, size))  # elements of a block
+        self._work = max(operations, 1)
+
+    def size(self, width: int) -> int:
+        """Elements of a block in a launch of some width."""
+        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // self._work)
+        largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // self._work))
+        size = max(smallest, min(largest, width // _BLOCKS))
+        return 1 << size.bit_length() - 1
 
 
 class Launch:
@@ -78,10 +89,10 @@ class Launch:
     a store and a call.
     """
 
-    __slots__ = ("begun", "functions", "keep", "operations", "parameters", "times", "width")
+    __slots__ = ("begun", "functions", "keep", "operations", "parameters", "single", "times", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False) -> None:
+                 timed: bool = False, single: bool = False) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
@@ -89,6 +100,13 @@ class Launch:
         self.keep = keep
         self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
+        self.single = single  # the whole width is one block, for kernels that threads may not share
+
+    def blocks(self) -> tuple[int, int]:
+        """Number of blocks that the launch is cut into, and their size."""
+        if self.single:
+            return 1, self.width
+        return blocks_of(self.functions, self.width), self.functions.size(self.width)
 
     @property
     def milliseconds(self) -> float:
@@ -98,7 +116,8 @@ class Launch:
 
 def blocks_of(functions: Functions, width: int) -> int:
     """Number of blocks that a launch is cut into."""
-    return (width + functions.size - 1) // functions.size
+    size = functions.size(width)
+    return (width + size - 1) // size
 
 
 @functools.cache
@@ -177,8 +196,10 @@ class _Pool:
         functions, native = launch.functions, self.submit_native
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
-        arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), launch.width,
-                     blocks_of(functions, launch.width), functions.size, times)
+        width = launch.width
+        blocks, size = launch.blocks()
+        arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
+                     times)
         self.kept[last + 1] = launch
         launch.begun = True
         native(*arguments)
@@ -306,6 +327,28 @@ def _started() -> _Pool | None:
     return _pool
 
 
+def host() -> Host:
+    """What programs need to know of the machine they run on."""
+    return Host(thread_count(), _expand_threshold)
+
+
+#: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.
+_expand_threshold = 1_000_000
+
+
+def get_expand_threshold() -> int:
+    """Number of elements up to which scatter-reductions use a table per thread."""
+    return _expand_threshold
+
+
+def set_expand_threshold(value: int, /) -> None:
+    """Set the number of elements up to which scatter-reductions use a table per thread."""
+    global _expand_threshold
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise TypeError(f"drjit.set_expand_threshold(): expected a number of elements, found {value!r}")
+    _expand_threshold = value
+
+
 def submit(launch: Launch) -> int:
     """Enqueue a launch, or run it at once if it is short and nothing is queued; returns its ticket.
 
@@ -313,12 +356,12 @@ def submit(launch: Launch) -> int:
     """
     pool = _pool
     functions, width = launch.functions, launch.width
-    short = width * launch.operations < _INLINE_WORK or width <= functions.size
+    short = width * launch.operations < _INLINE_WORK or width <= functions.size(width) or launch.single
     if pool is None and not short:
         pool = _started()
     if pool is not None and not (short and pool.completed == pool.submitted):
         return pool.submit(launch)
-    _run(launch, width * launch.operations < _INLINE_WORK)
+    _run(launch, width * launch.operations < _SHORT_WORK)
     return submitted()
 
 
@@ -351,8 +394,8 @@ def _run_blocks(launch: Launch, address: int, run: Any, combine: Any) -> None:
 
     A kernel may write besides what it reduces, and so must run once, and as a whole.
     """
-    functions, width = launch.functions, launch.width
-    blocks, size = blocks_of(functions, width), functions.size
+    width = launch.width
+    blocks, size = launch.blocks()
     begun = 0
     interrupt: BaseException | None = None
     launch.begun = True

@@ -1,0 +1,165 @@
+"""A program as text for people: what each parameter means, and the nodes with the user's source lines.
+
+Lines of the user's program are known in debug mode (``JitFlag.Debug``), which labels each node.
+"""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..ir.node import BAKED, Node, label_of
+from ..ir.print import location_of
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPS, SCATTER
+from ..types import TYPES, ReduceOp
+from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
+
+__all__ = ["Parameter", "format_program", "parameters"]
+
+#: How inputs are read, by access class.
+ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", 2: "packets, masked at the end: foreign memory"}
+_STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", 2: "a table per thread"}
+
+
+class Parameter(NamedTuple):
+    """One of the 64-bit words that a kernel gets, by its role.
+
+    ``width``, ``partials`` (address of the partial results of reductions), ``literal`` (its bits), ``input``,
+    ``output`` and ``memory`` (addresses of arrays that are read or written by position, and by index), ``tables`` and
+    ``table bytes`` (of a scatter-reduction), ``target size``, ``limit`` (which indices are compared with), ``report``.
+    """
+
+    role: str
+    type: int  # of the elements, or of the literal
+    size: int  # number of elements
+    node: Node | None
+
+
+def parameters(program: Program) -> list[Parameter]:
+    """The meaning of each parameter."""
+    result = [Parameter("", 0, 0, None)] * len(program.parameters)
+    result[:2] = [Parameter("width", 0, 0, None), Parameter("partials", 0, 0, None)]
+    for node in program.order:
+        slot = program.slots.get(node.id)
+        if slot is not None and node.kind in (LITERAL, EVALUATED):
+            result[slot] = Parameter("literal" if node.kind == LITERAL else "input", node.type, node.size, node)
+    for node in (*program.stores, *program.reductions):
+        result[program.slots[node.id]] = Parameter("output", node.type, node.size, node)
+    for node in program.inputs:
+        if node.id in program.pointers:
+            result[program.pointers[node.id]] = Parameter("memory", node.type, node.size, node)
+    for node in program.scatters:
+        result[program.slots[node.id]] = Parameter("target size", node.type, node.size, node)
+        if node.id in program.tables:
+            slot = program.tables[node.id]
+            result[slot] = Parameter("tables", node.type, node.size, node)
+            result[slot + 1] = Parameter("table bytes", node.type, node.size, node)
+    if program.checks:
+        result[program.report] = Parameter("report", 0, len(program.checks), None)
+    for check in program.checks.values():
+        result[check.slot] = Parameter("limit", 0, check.size, check.access)
+    return result
+
+
+def format_program(program: Program) -> str:
+    """Parameters, nodes and outputs, one a line."""
+    lines = ["parameters"]
+    for slot, parameter in enumerate(parameters(program)):
+        lines.append(_with_source(f"  {slot:3}  {_describe(program, slot, parameter)}", parameter.node))
+    lines.append("program")
+    done: set[int] = set()
+    for node in program.order:
+        lines += _node_lines(program, node, "  ", done)
+    for node in program.stores:
+        lines.append(f"  store v{program.position[node.id]} in parameter {program.slots[node.id]}")
+    for node in program.reductions:
+        assert node.d0 is not None
+        operation = ReduceOp(node.attr).name.lower()
+        lines.append(_with_source(f"  store {operation} over all elements of v{program.position[node.d0.id]} in "
+                                  f"parameter {program.slots[node.id]}", node))
+    for node in program.scatters:
+        lines.append(_with_source("  " + _scatter(program, node), node))
+    return "\n".join(lines) + "\n"
+
+
+def _describe(program: Program, slot: int, parameter: Parameter) -> str:
+    role, value = parameter.role, program.parameters[slot]
+    array = f"{TYPES[parameter.type].name}[{parameter.size}]" if parameter.type else ""
+    if role == "literal":
+        assert parameter.node is not None
+        return f"literal {TYPES[parameter.type].name} {parameter.node.payload!r}"
+    if role == "input":
+        assert parameter.node is not None
+        return f"input {array}, {ACCESSES[program.accesses[parameter.node.id]]}"
+    if role in ("output", "memory", "tables"):
+        return f"{role} {array}" + (", accessed by index" if role == "memory" else "")
+    if role == "partials":
+        return "address of the partial results of reductions"
+    if role == "report":
+        return f"report of {parameter.size} checked access{'' if parameter.size == 1 else 'es'}"
+    return f"{role} {value}"
+
+
+def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> Iterator[str]:
+    """The line of a node; a loop is followed by its region."""
+    if node.id in done:
+        return
+    done.add(node.id)
+    yield _with_source(f"{indent}v{program.position[node.id]}: {TYPES[node.type].name} = {_right_side(program, node)}",
+                       node)
+    if node.kind != LOOP:
+        return
+    loop, inner = node.payload, indent + "  "
+    for phi, value in zip(loop.phis, loop.initial, strict=True):
+        done.add(phi.id)
+        yield (f"{inner}v{program.position[phi.id]}: {TYPES[phi.type].name} = phi, initially "
+               f"v{program.position[value.id]}")
+    for part in loop.condition_order:
+        yield from _node_lines(program, part, inner, done)
+    yield f"{inner}while v{program.position[loop.condition.id]}:"
+    for part in loop.order:
+        yield from _node_lines(program, part, inner + "  ", done)
+    for phi, value in zip(loop.phis, loop.results, strict=True):
+        yield f"{inner}  v{program.position[phi.id]} <- v{program.position[value.id]}"
+
+
+def _right_side(program: Program, node: Node) -> str:
+    kind, name = node.kind, OPS[node.kind].name
+    if kind == LITERAL:
+        return f"{node.payload!r}" if node.attr == BAKED else f"parameter {program.slots[node.id]} ({node.payload!r})"
+    if kind == EVALUATED:
+        return f"input, parameter {program.slots[node.id]}"
+    used = [f"v{program.position[d.id]}" for d in (node.d0, node.d1, node.d2)
+            if d is not None and d.id in program.position]
+    if kind == GATHER:
+        assert node.d0 is not None and node.d1 is not None and node.d2 is not None
+        used = [f"parameter {program.pointers[node.d0.id]}",
+                *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
+    if kind == LOOP_RESULT:
+        used.append(str(node.attr))
+    text = f"{name}({', '.join(used)})"
+    return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")
+
+
+def _scatter(program: Program, node: Node) -> str:
+    operands = ", ".join(f"v{program.position[d.id]}" for d in (node.d1, node.d2, node.d3) if d is not None)
+    name = OPS[SCATTER].name
+    text = f"{name}_{ReduceOp(node.attr).name.lower()}" if node.attr else name
+    text += f"(parameter {program.pointers[node.id]}, {operands})"
+    if node.attr:
+        text += f", {_STRATEGIES[program.strategies[node.id]]}"
+    return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")
+
+
+def _with_source(text: str, node: Node | None) -> str:
+    """Append the label of a node; if that is a place in the user's program, also the line itself.
+
+    Equal literals are one node, whose place is that of the first: it would mislead.
+    """
+    label = label_of(node) if node is not None else None
+    place = location_of(label)
+    if node is None or label is None or (place and node.kind == LITERAL):
+        return text
+    line = linecache.getline(*place).strip() if place else ""
+    return f"{text:60}  # {label}" + (f": {line}" if line else "")

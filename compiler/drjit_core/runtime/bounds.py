@@ -1,0 +1,145 @@
+"""Reports of debug mode: gathers and scatters whose indices were out of bounds.
+
+A checked kernel writes a report into memory that is allocated here (:mod:`drjit_core.llvm.checks` tells its format).
+When the launch has ended, its violations are noted, one entry for each line of the user's program; the next time that
+the program waits for anything, each entry becomes a ``RuntimeWarning``.  An entry is dropped only when it becomes a
+warning: if warnings are errors, the remaining ones are raised at the waits that follow.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import sys
+import threading
+import warnings
+from collections import deque
+from typing import Any, NamedTuple
+
+from ..codegen.program import Program
+from ..ir.build import PACKAGES
+from ..ir.node import Node, label_of
+from ..llvm.checks import REPORT_WORDS
+from ..ops.table import CAST, GATHER
+from ..types import TYPES, ReduceOp
+from . import pool
+
+__all__ = ["Report", "expect", "warn"]
+
+
+class _Access(NamedTuple):
+    """What a message says of an access besides the position."""
+
+    function: str
+    verb: str
+    size: int
+    label: str | None
+    bits: int  # of the index
+    signed: bool
+
+
+class Report:
+    """Memory for what a launch reports, and the accesses that it may report."""
+
+    __slots__ = ("accesses", "ticket", "words")
+
+    def __init__(self, program: Program) -> None:
+        self.accesses = [_describe(check.access, check.size) for check in program.checks.values()]
+        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(self.accesses)))()
+        self.ticket = 0
+        program.parameters[program.report] = ctypes.addressof(self.words)
+
+
+def _describe(access: Node, size: int) -> _Access:
+    index = access.d1 if access.kind == GATHER else access.d2
+    assert index is not None
+    if access.kind == GATHER:
+        function, verb = "gather", "read from"
+    else:
+        function = "scatter" if access.attr == ReduceOp.Identity.value else "scatter_reduce"
+        verb = "write to"
+    bits = TYPES[index.type].bits
+    if index.kind == CAST and index.d0 is not None and TYPES[index.d0.type].kind == "i":
+        index = index.d0  # a negative number, as the program wrote it
+    return _Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
+
+
+_launched: deque[Report] = deque()
+_found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
+_lock = threading.Lock()
+
+
+def expect(report: Report, ticket: int) -> None:
+    """Look at a report once its launch has ended."""
+    report.ticket = ticket
+    with _lock:
+        _collect()
+        _launched.append(report)
+
+
+def _collect() -> None:
+    """Note the violations of launches that have ended."""
+    while _launched and pool.is_done(_launched[0].ticket):
+        report = _launched.popleft()
+        for number, access in enumerate(report.accesses):
+            count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
+            if count:
+                first, before = _found.get(access, (position, 0))
+                _found[access] = first, before + count
+
+
+def warn() -> None:
+    """Turn what launches that have ended reported into warnings."""
+    if not _launched and not _found:
+        return
+    with _lock:
+        _collect()
+    while True:
+        with _lock:
+            if not _found:
+                return
+            access = next(iter(_found))
+            position, count = _found.pop(access)
+        warnings.warn(_message(access, position, count), RuntimeWarning, stacklevel=_user_level())
+
+
+def _message(access: _Access, position: int, count: int) -> str:
+    position &= (1 << access.bits) - 1 if access.bits < 64 else -1
+    if access.signed and position >> access.bits - 1:
+        position -= 1 << access.bits
+    text = (f"drjit.{access.function}(): out-of-bounds {access.verb} position {position} in an array of size "
+            f"{access.size}.")
+    if access.label:
+        text += f" ({access.label})"
+    if count > 1:
+        text += f" {count - 1} further access{' was' if count == 2 else 'es were'} out of bounds here."
+    return text
+
+
+def _user_level() -> int:
+    """Level, for the caller's :func:`warnings.warn`, of the innermost frame that is the user's."""
+    level = 1
+    frame: Any = sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
+        frame = frame.f_back
+        level += 1
+    return level
+
+
+def _at_exit() -> None:
+    pool.wait()
+    warn()
+
+
+def _forget() -> None:
+    """In a child process: the parent reports what it has launched."""
+    global _lock
+    _lock = threading.Lock()
+    _launched.clear()
+    _found.clear()
+
+
+atexit.register(_at_exit)
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)

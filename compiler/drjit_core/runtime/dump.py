@@ -1,0 +1,213 @@
+"""Dumps of kernels: ``DRJIT_DUMP_DIR=<folder>`` writes files for each kernel that is compiled or loaded from disk.
+
+==============  =========================================================================================
+``<hash>.txt``  the program: parameters with their meaning, nodes with the user's source lines (debug mode)
+``<hash>.ll``   LLVM text
+``<hash>.s``    assembly
+``<hash>.py``   a script that runs the kernel alone, on synthetic data, and prints how long it takes
+``<hash>.*.bin``  inputs of the script that decide which memory is touched, and how often loops run
+==============  =========================================================================================
+
+Kernels that are found in memory were dumped when they got there.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+from pathlib import Path
+
+from ..codegen.listing import Parameter, format_program, parameters
+from ..codegen.program import Program
+from ..ir.node import Node
+from ..ir.region import operands
+from ..llvm import emit, jit, reduction
+from ..llvm.checks import REPORT_WORDS
+from ..ops.table import EVALUATED, GATHER, LOOP, PHI
+from ..types import TYPES
+from . import pool
+from .cache import CompiledKernel
+from .malloc import PADDING
+
+__all__ = ["write"]
+
+_log = logging.getLogger("drjit")
+_warned: set[str] = set()
+#: Inputs of more bytes are not recorded.
+_RECORD_LIMIT = 1 << 26
+
+
+def write(program: Program, compiled: CompiledKernel) -> None:
+    """Write the files of a kernel that is about to be launched, if that is asked for."""
+    folder = os.environ.get("DRJIT_DUMP_DIR")
+    if not folder:
+        return
+    try:
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        name = compiled.hash
+        (path / f"{name}.ll").write_text(compiled.text)
+        (path / f"{name}.s").write_text(jit.assembly(compiled.text))
+        (path / f"{name}.txt").write_text(f"kernel {name}, {program.width} elements\n{format_program(program)}")
+        recorded = _record(program, path, name)
+        (path / f"{name}.py").write_text(_script(program, compiled, recorded))
+    except OSError as error:
+        if folder not in _warned:
+            _warned.add(folder)
+            _log.warning("kernels cannot be dumped to DRJIT_DUMP_DIR=%s: %s", folder, error)
+
+
+# --- recorded inputs -------------------------------------------------------------------------------------------------
+
+
+def _deciding(program: Program) -> set[int]:
+    """Ids of the inputs that indices, masks of accesses and loops depend on: made-up values would fault or not end."""
+    stack: list[Node] = []
+    for node in (*program.order, *program.scatters):
+        if node.kind == GATHER:
+            stack += (node.d1, node.d2)  # type: ignore[arg-type]
+        elif node.kind == LOOP:
+            stack += (node.payload.condition, *node.payload.initial, *node.payload.results)
+    for node in program.scatters:
+        stack += (node.d2, node.d3)  # type: ignore[arg-type]
+    seen: set[int] = set()
+    found: set[int] = set()
+    while stack:
+        node = stack.pop()
+        if node.id in seen:
+            continue
+        seen.add(node.id)
+        if node.kind == EVALUATED:
+            found.add(node.id)
+        elif node.kind != PHI:
+            stack.extend(operands(node))
+    return found
+
+
+def _record(program: Program, path: Path, name: str) -> dict[int, str]:
+    """Write the inputs that the script cannot make up; names of their files by node id."""
+    recorded: dict[int, str] = {}
+    deciding = _deciding(program)
+    for slot, (role, type_, size, node) in enumerate(parameters(program)):
+        if role in ("input", "memory") and node is not None and node.id in deciding and node.id not in recorded:
+            nbytes = size * TYPES[type_].size
+            if nbytes <= _RECORD_LIMIT:
+                pool.wait(node.payload.ticket)
+                recorded[node.id] = f"{name}.{slot}.bin"
+                (path / recorded[node.id]).write_bytes(ctypes.string_at(node.payload.address, nbytes))
+    return recorded
+
+
+# --- the script ------------------------------------------------------------------------------------------------------
+
+
+def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
+    functions, width = compiled.functions, program.width
+    blocks, size = (1, width) if program.single else (pool.blocks_of(functions, width), functions.size(width))
+    exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
+    rows = []
+    for slot, parameter in enumerate(parameters(program)):
+        row = _memory(program, slot, parameter, recorded, blocks) or (parameter.role, program.parameters[slot])
+        rows.append(f"    {row},\n")
+    return _TEMPLATE.format(hash=compiled.hash, rows="".join(rows), width=width, blocks=blocks, size=size,
+                            exports=exports, padding=PADDING)
+
+
+def _memory(program: Program, slot: int, parameter: Parameter, recorded: dict[int, str],
+            blocks: int) -> tuple[str, int, str | None, int | None] | None:
+    """For a parameter that is an address: role, bytes, what fills them, and the array that they belong to."""
+    role, type_, size, node = parameter
+    if role == "partials":
+        return role, reduction.partial_stride(len(program.reductions)) * blocks, None, None
+    if role == "report":
+        return role, 8 * REPORT_WORDS * size, None, None
+    if role == "tables":
+        return role, program.parameters[slot + 1], None, None  # of one thread
+    if role not in ("input", "output", "memory"):
+        return None
+    info = TYPES[type_]
+    fill, array = None, None
+    if role != "output":
+        assert node is not None
+        fill = recorded.get(node.id) or (f"random {info.code}" if info.kind == "f" else None)
+        array = min(s for s, other in enumerate(program.parameters) if s > 1 and other == program.parameters[slot])
+    return role, size * info.size, fill, array
+
+
+_TEMPLATE = '''"""Runs kernel {hash} alone, on one thread, and prints how long it takes.
+
+    python {hash}.py [repetitions]
+
+It needs the package that wrote it, and the .ll file beside it, which may be edited.  Inputs are random in [0.5, 1) if
+they are floating-point numbers, else zero; those that indices and loops depend on are in .bin files, unless too large.
+A run of more than two minutes is ended: perhaps a loop does not end on made-up data.
+"""
+
+import ctypes
+import faulthandler
+import pathlib
+import random
+import struct
+import sys
+import time
+
+from drjit_core.llvm import jit
+
+HERE = pathlib.Path(__file__).parent
+WIDTH, BLOCKS, BLOCK_SIZE, PADDING = {width}, {blocks}, {size}, {padding}
+# role and value; for memory: role, bytes, what fills them, and the array (parameters may share one)
+PARAMETERS = [
+{rows}]
+
+
+def allocate(nbytes, fill):
+    """Zeros, random numbers, or the contents of a file, aligned to cache lines."""
+    memory = ctypes.create_string_buffer(nbytes + PADDING + 64)
+    address = ctypes.addressof(memory) + 63 & -64
+    if fill is not None and fill.startswith("random "):
+        code = fill[-1]
+        numbers = random.Random(0)
+        data = struct.pack(f"<1024{{code}}", *(numbers.uniform(0.5, 1) for _ in range(1024)))
+        data = (data * (nbytes // len(data) + 1))[:nbytes]
+        ctypes.memmove(address, data, nbytes)
+    elif fill is not None:
+        ctypes.memmove(address, (HERE / fill).read_bytes(), nbytes)
+    return memory, address
+
+
+def main():
+    repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 10
+    faulthandler.dump_traceback_later(120, exit=True)
+    code = jit.compile_text((HERE / "{hash}.ll").read_text())
+    native = jit.link(code, {exports})
+    kernel = ctypes.CFUNCTYPE(None, ctypes.c_void_p, *[ctypes.c_int64] * 5, ctypes.c_int32)(native.addresses["kernel"])
+    combine = native.addresses.get("combine")
+    combine = combine and ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)(combine)
+    words, shared, kept = [], {{}}, []
+    for _role, number, *memory in PARAMETERS:
+        if memory:
+            fill, array = memory
+            memory, number = shared.get(array) or allocate(number, fill)
+            kept.append(memory)
+            if array is not None:
+                shared[array] = memory, number
+        words.append(number)
+    parameters = (ctypes.c_uint64 * len(words))(*words)
+    address = ctypes.addressof(parameters)
+    times = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        for block in range(BLOCKS):
+            kernel(address, 0, 1, block * BLOCK_SIZE, min(WIDTH, (block + 1) * BLOCK_SIZE), block, 0)
+        if combine:
+            combine(address, BLOCKS)
+        times.append(time.perf_counter() - start)
+    times.sort()
+    print(f"kernel {hash}: {{WIDTH}} elements, {{repetitions}} runs: best {{times[0] * 1e3:.4f}} ms, "
+          f"median {{times[len(times) // 2] * 1e3:.4f}} ms")
+    faulthandler.cancel_dump_traceback_later()
+
+
+main()
+'''

@@ -1,0 +1,212 @@
+"""Why a kernel had to be compiled although one like it was there: for the log, at ``LogLevel.Info``.
+
+Every kernel that is compiled leaves a short description: its *structure* (operations and how they use each other) and
+its *details* (types, classes of inputs and literals, baked-in values, outputs).  A program with the structure of an
+earlier kernel differs from it in details alone, and these can be named.  Nothing here runs when a kernel is found in
+memory.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ..codegen.program import ALIGNED, SCALAR, Program
+from ..ir.build import source_line
+from ..ir.node import BAKED, Node, label_of
+from ..ir.print import location_of
+from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT
+from ..types import TYPES
+
+__all__ = ["forget", "remember"]
+
+_log = logging.getLogger("drjit")
+#: Kernels of one structure that are compared with: the latest ones.
+_CANDIDATES = 16
+_WIDTHS = {0: "one element", 1: "several elements", 2: "2^31 elements or more"}
+_INPUTS = {SCALAR: "an array of one element", ALIGNED: "an array of several elements"}
+
+
+class _Kernel(NamedTuple):
+    number: int  # kernels are counted as they are compiled
+    hash: str
+    details: tuple[Any, ...]
+
+
+_kernels: dict[int, list[_Kernel]] = {}  # by hash of the structure
+_count = 0
+
+
+def remember(program: Program, hash_: str) -> None:
+    """Describe a kernel that has just been compiled or loaded, and log in what it differs from the most similar one."""
+    global _count
+    _count += 1
+    kernels = _kernels.setdefault(hash(tuple(_structure(program))), [])
+    details = tuple(_details(program))
+    if _log.isEnabledFor(logging.INFO):
+        reason = _compare(program, details, kernels)
+        _log.info("     this is kernel %i%s", _count, f": {reason}" if reason else ".")
+    kernels.append(_Kernel(_count, hash_, details))
+    del kernels[:-_CANDIDATES]
+
+
+def forget() -> None:
+    """Drop all descriptions."""
+    _kernels.clear()
+
+
+def _compare(program: Program, details: tuple[Any, ...], kernels: list[_Kernel]) -> str | None:
+    best: tuple[_Kernel, list[str]] | None = None
+    for kernel in reversed(kernels):
+        differences = list(_differences(program, details, kernel.details))
+        if best is None or len(differences) < len(best[1]):
+            best = kernel, differences
+    if best is None or not best[1]:
+        return None
+    kernel, (first, *others) = best
+    more = f", and {len(others)} further difference{'' if len(others) == 1 else 's'}" if others else ""
+    return f"same program as kernel {kernel.number} ({kernel.hash[:16]}), but {first}{more}"
+
+
+# --- descriptions ----------------------------------------------------------------------------------------------------
+
+
+def _structure(program: Program) -> Iterator[int]:
+    """Operations and the positions of what they use; outputs are details."""
+    position = program.position
+    memory: dict[int, int] = {}
+    for node in program.order:
+        kind = node.kind
+        yield kind
+        if kind == LOOP:
+            loop = node.payload
+            for group in (loop.initial, loop.phis, loop.condition_order, (loop.condition,), loop.order, loop.results):
+                yield len(group)
+                yield from (position[part.id] for part in group)
+        elif kind == GATHER:
+            slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
+            yield memory.setdefault(slot, len(memory))
+            yield position[node.d1.id]  # type: ignore[union-attr]
+            yield position[node.d2.id]  # type: ignore[union-attr]
+        else:
+            if kind == LOOP_RESULT:
+                yield node.attr
+            for operand in (node.d0, node.d1, node.d2):
+                if operand is not None:
+                    yield position[operand.id]
+
+
+def _details(program: Program) -> Iterator[Any]:
+    """What may differ between programs of one structure: first of the whole, then of each node, then of the outputs."""
+    yield 0 if program.width == 1 else 2 if program.wide else 1
+    yield program.streaming
+    yield program.checked and bool(program.checks)
+    for node in program.order:
+        if node.kind == LITERAL:
+            yield node.type, str(node.payload) if node.attr == BAKED else None
+        elif node.kind == EVALUATED:
+            yield node.type, program.accesses[node.id]
+        else:
+            yield node.type
+    yield tuple(_outputs(program))
+
+
+_WHOLE = 3  # details before those of nodes
+
+
+def _outputs(program: Program) -> Iterator[tuple[Any, ...]]:
+    position = program.position
+    for node in program.stores:
+        yield "store", position[node.id]
+    for node in program.reductions:
+        yield "reduce", node.attr, position[node.d0.id]  # type: ignore[union-attr]
+    for node in program.scatters:
+        yield ("scatter", node.attr, program.strategies.get(node.id, 0), node.type,
+               *(position[operand.id] for operand in (node.d1, node.d2, node.d3)))  # type: ignore[union-attr]
+
+
+# --- differences -----------------------------------------------------------------------------------------------------
+
+
+def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]) -> Iterator[str]:
+    """Each difference in words: those of the user's values first, as the others tend to follow from them.
+
+    The type of most operations follows from their operands, that of most constants from an input: not worth a word.
+    """
+    if len(now) != len(before):
+        return  # the hashes of two structures coincide
+    if now[0] != before[0]:
+        yield f"it computes {_WIDTHS[now[0]]} now ({_WIDTHS[before[0]]} then){_place(None)}"
+    alone = 0 in (now[0], before[0]) and now[0] != before[0]  # then the sizes of the inputs follow
+    changed_types = set()
+    literals = []
+    for place, node in enumerate(program.order):
+        new, old = now[_WHOLE + place], before[_WHOLE + place]
+        if new == old:
+            continue
+        if node.kind in (EVALUATED, CAST, GATHER):
+            changed_types.add(_type_change(new, old))
+        if node.kind == EVALUATED:
+            if new[0] != old[0] or not alone:
+                yield _input_difference(program, node, new, old)
+        elif node.kind == LITERAL:
+            literals.append((node, new, old))
+        elif node.kind in (CAST, BITCAST):
+            yield f"the result of a conversion {_types(new, old)}{_place(node)}"
+        elif node.kind == GATHER:
+            yield f"{_name(node.d0, 'the array that is read by index')} {_types(new, old)}{_place(node)}"
+        elif not any(operand is not None for operand in (node.d0, node.d1)) and node.kind != LOOP:
+            yield f"a value {_types(new, old)}{_place(node)}"
+    for node, new, old in literals:
+        if new[1] != old[1] or _type_change(new, old) not in changed_types:
+            yield _literal_difference(node, new, old)
+    if now[1] != before[1]:
+        yield f"its outputs are {'larger' if now[1] else 'smaller'} than the cache of the processor{_place(None)}"
+    if now[2] != before[2]:
+        yield f"indices are {'now' if now[2] else 'no longer'} checked (JitFlag.Debug){_place(None)}"
+    if now[-1] != before[-1]:
+        if len(now[-1]) == len(before[-1]):
+            yield f"its outputs are other ones{_place(None)}"
+        else:
+            count = len(now[-1])
+            yield f"it has {count} output{'' if count == 1 else 's'} now ({len(before[-1])} then){_place(None)}"
+
+
+def _type_change(new: Any, old: Any) -> tuple[int, int]:
+    return (new, old) if isinstance(new, int) else (new[0], old[0])
+
+
+def _input_difference(program: Program, node: Node, new: tuple[int, int], old: tuple[int, int]) -> str:
+    inputs = [other for other in program.order if other.kind == EVALUATED]
+    name = _name(node, f"input {inputs.index(node) + 1}", "input ")
+    if new[0] != old[0]:
+        return f"{name} {_types(new[0], old[0])}{_place(node)}"
+    words = [_INPUTS.get(access, "memory that was imported") for access in (new[1], old[1])]
+    return f"{name} is now {words[0]} (was {words[1]}){_place(node)}"
+
+
+def _literal_difference(node: Node, new: tuple[int, str | None], old: tuple[int, str | None]) -> str:
+    name = _name(node, f"the constant {node.payload}", "the constant ")
+    if new[0] != old[0]:
+        return f"{name} {_types(new[0], old[0])}{_place(None)}"
+    if new[1] is None:
+        return f"a constant is now {node.payload}, a parameter (was {old[1]}, part of the program){_place(None)}"
+    was = "a parameter" if old[1] is None else old[1]
+    return f"a constant is now {new[1]}, part of the program (was {was}){_place(None)}"
+
+
+def _types(new: int, old: int) -> str:
+    return f"is now {TYPES[new].name} (was {TYPES[old].name})"
+
+
+def _name(node: Node | None, otherwise: str, prefix: str = "") -> str:
+    label = label_of(node) if node is not None else None
+    return f"{prefix}'{label}'" if label and not location_of(label) else otherwise
+
+
+def _place(node: Node | None) -> str:
+    """Where a node was traced (known in debug mode), else where the evaluation was asked for."""
+    label = label_of(node) if node is not None else None
+    place = label if location_of(label) else source_line()
+    return f" ({place})" if place else ""

@@ -1,0 +1,126 @@
+"""Driving the compiler without the array layer: NumPy arrays in and out, comparison of bits, and what was launched."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from drjit_core import (
+    TYPES,
+    JitFlag,
+    Node,
+    VarType,
+    evaluate,
+    host_view,
+    import_copy,
+    import_shared,
+    kernel_history,
+    kernel_history_clear,
+    literal,
+    scoped_set_flag,
+)
+from drjit_core.codegen.program import Program, assemble
+from drjit_core.ops.table import INVALID
+from drjit_core.passes.schedule import plan
+
+BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 = (
+    VarType[name].value for name in ("Bool", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64",
+                                     "Float16", "Float32", "Float64"))
+ALL_TYPES = [BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64]
+INTEGERS = ALL_TYPES[1:9]
+FLOATS = ALL_TYPES[9:]
+NUMBERS = ALL_TYPES[1:]
+TRUE = literal(BOOL, True)
+
+
+def name_of(type_: int) -> str:
+    """Name of a scalar type, for the ids of parametrised tests."""
+    return TYPES[type_].name
+
+
+def dtype_of(type_: int) -> np.dtype[Any]:
+    """The NumPy dtype of a scalar type."""
+    return np.dtype(TYPES[type_].name)
+
+
+_TYPE_OF = {dtype_of(type_): type_ for type_ in ALL_TYPES}
+
+
+def array(values: Any, type_: int | None = None) -> Node:
+    """An evaluated array with a copy of the values."""
+    data = np.ascontiguousarray(values, None if type_ is None else dtype_of(type_)).reshape(-1)
+    return import_copy(_TYPE_OF[data.dtype], data)
+
+
+def shared(values: np.ndarray[Any, Any]) -> Node:
+    """An evaluated array over the memory of a NumPy array."""
+    return import_shared(_TYPE_OF[values.dtype], values.ctypes.data, values.size, values)
+
+
+def number(type_: int, value: Any) -> Node:
+    """An evaluated array of one element."""
+    return array([value], type_)
+
+
+def values(node: Node) -> np.ndarray[Any, Any]:
+    """The elements of an array, evaluated if need be."""
+    dtype = dtype_of(node.type)
+    if node.kind == INVALID:
+        return np.empty(0, dtype)
+    evaluated, address, _buffer = host_view(node)
+    data = (ctypes.c_char * (evaluated.size * dtype.itemsize)).from_address(address)
+    raw = np.frombuffer(data, np.uint8).copy()
+    if node.type == BOOL:
+        assert raw.max() <= 1, "a mask in memory is a byte of 0 or 1"
+    return raw.view(dtype)
+
+
+def bits(data: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Bit patterns as unsigned integers, with one pattern for all NaN."""
+    raw = data.view(f"u{data.dtype.itemsize}")
+    return np.where(np.isnan(data), ~raw.dtype.type(0), raw) if data.dtype.kind == "f" else raw
+
+
+def assert_same_bits(actual: np.ndarray[Any, Any], expected: Any, *context: Any) -> None:
+    """Equal types, sizes and bits; NaN equals NaN, but 0 does not equal -0.  The context goes into the message."""
+    expected = np.ascontiguousarray(expected)
+    assert actual.dtype == expected.dtype, (actual.dtype, expected.dtype)
+    assert actual.shape == expected.shape, (actual.shape, expected.shape)
+    wrong = np.flatnonzero(bits(actual) != bits(expected))
+    if wrong.size:
+        lines = [f"  at {i}: {actual[i]!r} instead of {expected[i]!r}" +
+                 "".join(f", {c[i]!r}" if isinstance(c, np.ndarray) and c.size == actual.size else "" for c in context)
+                 for i in wrong[:8].tolist()]
+        rest = [str(c) for c in context if not isinstance(c, np.ndarray)]
+        raise AssertionError("\n".join([f"{wrong.size} of {actual.size} elements differ {' '.join(rest)}", *lines]))
+
+
+@contextmanager
+def launches() -> Iterator[list[dict[str, Any]]]:
+    """The entries of the kernel history of the block, once it has ended."""
+    entries: list[dict[str, Any]] = []
+    kernel_history_clear()
+    with scoped_set_flag(JitFlag.KernelHistory):
+        yield entries
+        entries += kernel_history()
+
+
+def program_of(*roots: Node) -> Program:
+    """The assembled program of outputs that need only one kernel."""
+    (kernel,) = plan(list(roots))
+    return assemble(kernel)
+
+
+def key_of(*roots: Node) -> Any:
+    """The key of that kernel."""
+    return program_of(*roots).key
+
+
+def evaluate_all(*nodes: Node) -> list[np.ndarray[Any, Any]]:
+    """Elements of arrays that are evaluated together."""
+    evaluate(nodes)
+    return [values(node) for node in nodes]

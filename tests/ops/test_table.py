@@ -1,0 +1,206 @@
+"""Every row of the op table on every type that it accepts: the kernel, folding and NumPy agree bit for bit.
+
+Each row runs as packets on all combinations of special values, as packets with one operand that is the same in every
+element, and as a kernel of width 1.  The expected values are those of constant folding, which are compared with NumPy
+where it defines the same thing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drjit_core import BAKED, BINARY, ELEMENTWISE, TERNARY, TYPES, UNARY, JitFlag, Node, Op, literal, scoped_set_flag
+from tests.core.harness import (
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    array,
+    assert_same_bits,
+    dtype_of,
+    number,
+    values,
+)
+from tests.ops.samples import combinations, samples
+
+ROWS = [pytest.param(op, info.type, id=f"{op.name}-{info.name}") for op in ELEMENTWISE for info in TYPES
+        if info is not None and info.kind in op.accepts and info.name != "pointer"]
+TRACE: dict[int, Callable[..., Node]] = {**UNARY, **BINARY, **TERNARY}
+
+
+@pytest.fixture(autouse=True)
+def exact() -> Iterator[None]:
+    """Without the flag that lets a product with zero be zero."""
+    with scoped_set_flag(JitFlag.FastMath, False):
+        yield
+
+
+def operand_types(op: Op, type_: int) -> list[int]:
+    """Types of a row's operands: all are one type, but the first of a selection is a mask."""
+    return [BOOL, type_, type_] if op.name == "select" else [type_] * op.arity
+
+
+def operands_of(op: Op, type_: int) -> list[np.ndarray[Any, Any]]:
+    """Combinations of special values for the operands of a row."""
+    lists = [samples(t) for t in operand_types(op, type_)]
+    if op.arity == 3 and op.name != "select":
+        lists = [values[:: max(1, len(values) // 14)] for values in lists]
+    return combinations(*lists)
+
+
+def folded(op: Op, type_: int, operands: list[np.ndarray[Any, Any]]) -> np.ndarray[Any, Any]:
+    """What constant folding makes of the operands, element by element."""
+    types, trace = operand_types(op, type_), TRACE[op.kind]
+    results = []
+    for elements in zip(*(operand.tolist() for operand in operands), strict=True):
+        node = trace(*(literal(t, element) for t, element in zip(types, elements, strict=True)))
+        results.append(node.payload)
+    return np.array(results, dtype_of(BOOL if op.result == "mask" else type_))
+
+
+@pytest.mark.parametrize(("op", "type_"), ROWS)
+def test_packets_agree_with_folding(op: Op, type_: int) -> None:
+    operands = operands_of(op, type_)
+    node = TRACE[op.kind](*(array(operand) for operand in operands))
+    assert_same_bits(values(node), folded(op, type_, operands), *operands)
+
+
+@pytest.mark.parametrize(("op", "type_"), [row for row in ROWS if row.values[0].arity > 1])  # type: ignore[attr-defined]
+def test_packets_with_a_uniform_operand_agree_with_folding(op: Op, type_: int) -> None:
+    operands = operands_of(op, type_)
+    for position, special in enumerate(samples(t) for t in operand_types(op, type_)):
+        for value in special[::4]:
+            mixed = [np.full(operand.size, value) if i == position else operand for i, operand in enumerate(operands)]
+            mixed = [operand[:67] for operand in mixed]
+            nodes = [number(t, value) if i == position else array(mixed[i])
+                     for i, t in enumerate(operand_types(op, type_))]
+            assert_same_bits(values(TRACE[op.kind](*nodes)), folded(op, type_, mixed), *mixed, f"uniform {position}")
+
+
+@pytest.mark.parametrize(("op", "type_"), ROWS)
+def test_kernels_of_one_element_agree_with_folding(op: Op, type_: int) -> None:
+    operands = [operand[:: max(1, operand.size // 60)] for operand in operands_of(op, type_)]
+    types = operand_types(op, type_)
+    results = [values(TRACE[op.kind](*map(number, types, elements)))[0] for elements in zip(*operands, strict=True)]
+    expected = folded(op, type_, operands)
+    assert_same_bits(np.array(results, expected.dtype), expected, *operands)
+
+
+@pytest.mark.parametrize(("op", "type_"), [row for row in ROWS if row.values[0].arity > 1])  # type: ignore[attr-defined]
+def test_literals_in_kernels_agree_with_folding(op: Op, type_: int) -> None:
+    """Literals that are baked into the text, and literals that are parameters."""
+    operands = [operand[:67] for operand in operands_of(op, type_)]
+    types = operand_types(op, type_)
+    for position in range(op.arity):
+        for value in samples(types[position])[[0, -1]].tolist():
+            for class_ in (BAKED, None):
+                nodes = [literal(t, value, 1, class_) if i == position else array(operands[i])
+                         for i, t in enumerate(types)]
+                mixed = [np.full(67, value, o.dtype)[:o.size] if i == position else o for i, o in enumerate(operands)]
+                actual = values(TRACE[op.kind](*nodes))
+                assert_same_bits(actual, folded(op, type_, mixed), *mixed, f"literal {position}")
+
+
+# --- NumPy -----------------------------------------------------------------------------------------------------------
+
+
+def _truncating_divide(a: Any, b: Any) -> Any:
+    """NumPy rounds quotients down, these rows round towards zero."""
+    quotient, remainder = np.floor_divide(a, b), np.remainder(a, b)
+    return quotient + ((remainder != 0) & ((a < 0) != (b < 0))).astype(a.dtype)
+
+
+def _shift(function: Any) -> Any:
+    return lambda a, b: function(a, b & a.dtype.type(a.dtype.itemsize * 8 - 1))  # NumPy does not wrap the count
+
+
+def _bits_unsigned(a: Any) -> Any:
+    return a.view(f"u{a.dtype.itemsize}")
+
+
+#: Without a counterpart: mul_hi, lzcnt, tzcnt, brev; fma of floats, which has a test of its own.
+NUMPY: dict[str, Callable[..., Any]] = {
+    "neg": np.negative, "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
+    "floordiv": _truncating_divide, "mod": np.fmod, "abs": np.abs, "sqrt": np.sqrt,
+    "minimum": np.minimum, "maximum": np.maximum, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
+    "round": np.rint, "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
+    "ge": np.greater_equal, "select": np.where, "inv": np.invert, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
+    "popcnt": lambda a: np.bitwise_count(_bits_unsigned(a)).astype(a.dtype)}  # NumPy counts bits of the absolute value
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("op", "type_"), [row for row in ROWS if row.values[0].name in NUMPY])  # type: ignore[attr-defined]
+def test_folding_agrees_with_numpy(op: Op, type_: int) -> None:
+    operands = operands_of(op, type_)
+    if op.name in ("minimum", "maximum"):  # which zero is smaller is not defined in NumPy
+        defined = ~((operands[0] == 0) & (operands[1] == 0))
+        operands = [operand[defined] for operand in operands]
+    with np.errstate(all="ignore"):
+        expected = NUMPY[op.name](*operands)
+    assert_same_bits(folded(op, type_, operands), expected, *operands)
+
+
+def test_rows_without_numpy_counterpart_are_known() -> None:
+    assert {op.name for op in ELEMENTWISE} - NUMPY.keys() == {"fma", "mul_hi", "lzcnt", "tzcnt", "brev"}
+
+
+@pytest.mark.parametrize("type_", [info.type for info in TYPES if info is not None and info.kind in "iu"][:8])
+def test_bit_counts_and_products_agree_with_integers_of_any_size(type_: int) -> None:
+    info, rows = TYPES[type_], {op.name: op for op in ELEMENTWISE}
+    word = samples(type_)
+    text = [format(int(value) & (1 << info.bits) - 1, f"0{info.bits}b") for value in word]
+    for name, expected in (("lzcnt", [len(t) - len(t.lstrip("0")) for t in text]),
+                           ("tzcnt", [len(t) - len(t.rstrip("0")) for t in text])):
+        assert folded(rows[name], type_, [word]).tolist() == expected
+    reversed_bits = np.array([int(t[::-1], 2) for t in text], np.uint64).astype(f"u{info.size}").view(word.dtype)
+    assert_same_bits(folded(rows["brev"], type_, [word]), reversed_bits)
+    a, b = combinations(word, word)
+    high = [math.floor(Fraction(int(x) * int(y), 1 << info.bits)) for x, y in zip(a, b, strict=True)]
+    assert folded(rows["mul_hi"], type_, [a, b]).tolist() == high
+
+
+# --- fused multiply-add ----------------------------------------------------------------------------------------------
+
+
+def _nearest(exact: Fraction, type_: int) -> float:
+    """The number of a type that is nearest to a fraction, ties to even, by trying its neighbours."""
+    dtype = dtype_of(type_)
+    limits = np.finfo(dtype)
+    step = Fraction(float(limits.smallest_subnormal))
+    magnitude = abs(exact)
+    exponent = max(math.floor(math.log2(magnitude)) if magnitude else -10000, limits.minexp) - limits.nmant
+    while magnitude >= Fraction(2) ** (exponent + limits.nmant + 1):
+        exponent += 1
+    step = max(step, Fraction(2) ** exponent)
+    count = round(magnitude / step)  # rounds halves to even, and so does the significand
+    result = count * step
+    if result > Fraction(float(limits.max)):
+        return math.copysign(math.inf, exact)
+    return math.copysign(float(result), exact)
+
+
+@pytest.mark.parametrize("type_", [FLOAT16, FLOAT32, FLOAT64], ids=lambda t: TYPES[t].name)
+def test_fused_multiply_add_rounds_once(type_: int) -> None:
+    """Random operands, many of them close to cancellation or to a tie, against exact fractions."""
+    rng, dtype = np.random.default_rng(5), dtype_of(type_)
+    bits = TYPES[type_].bits
+    count = 1500
+    mantissa = np.finfo(dtype).nmant + 1
+    a, b = (((rng.integers(1 << mantissa - 1, 1 << mantissa, count)) * 2.0 ** (1 - mantissa)).astype(dtype)
+            for _ in range(2))
+    c = (-(a.astype(np.float64) * b)).astype(dtype)
+    c[::3] = rng.choice([1.0, -1.0], c[::3].size) * 2.0 ** rng.integers(-bits // 2, 3, c[::3].size)
+    c[1::3] = 2.0 ** rng.integers(-mantissa, 1, c[1::3].size)  # far below, far above: the sticky bits of a tie
+    b[1::3] = 1 + 2.0 ** -rng.integers(1, mantissa - 1, c[1::3].size)
+    row = next(op for op in ELEMENTWISE if op.name == "fma")
+    expected = np.array([_nearest(Fraction(float(x)) * Fraction(float(y)) + Fraction(float(z)), type_)
+                         for x, y, z in zip(a, b, c, strict=True)], dtype)
+    assert_same_bits(folded(row, type_, [a, b, c]), np.where(expected == 0, 0, expected).astype(dtype), a, b, c)
+    assert_same_bits(values(TRACE[row.kind](array(a), array(b), array(c))), folded(row, type_, [a, b, c]), a, b, c)
