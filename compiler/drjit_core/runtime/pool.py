@@ -140,14 +140,12 @@ class _Pool:
 
     def submit(self, launch: Launch) -> int:
         """Enqueue a launch."""
+        self.release()
         completed = self.words[_COMPLETED_WORD]
-        kept = self.kept
-        while kept and kept[0][0] <= completed:
-            kept.popleft()
         if self.submitted - completed >= threads.SLOTS - 2:
             self.wait(self.submitted - threads.SLOTS // 2)
         self.submitted = ticket = self.submitted + 1
-        kept.append((ticket, launch))
+        self.kept.append((ticket, launch))
         functions = launch.functions
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
@@ -161,8 +159,11 @@ class _Pool:
         """Help until a launch has finished; signals are handled between slices."""
         while not self.wait_native(self.address, ticket, int(_SLICE * 1e9), 0):
             pass
-        completed = self.completed
-        kept = self.kept
+        self.release()
+
+    def release(self) -> None:
+        """Let go of what only launches that have finished needed."""
+        completed, kept = self.words[_COMPLETED_WORD], self.kept
         while kept and kept[0][0] <= completed:
             kept.popleft()
 
@@ -294,6 +295,8 @@ def wait(ticket: int | None = None) -> None:
         target = pool.submitted if ticket is None else ticket
         if pool.completed < target:
             pool.wait(target)
+        elif pool.kept:
+            pool.release()
 
 
 def is_done(ticket: int) -> bool:
