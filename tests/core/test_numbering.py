@@ -263,13 +263,13 @@ def _chain(length: int, step: Callable[[Node], Node]) -> Node:
 
 CHAINS: dict[str, tuple[int, Callable[[Node], Node]]] = {
     "unary": (1_000_000, lambda node: ops.popcnt(node)),
-    "binary": (250_000, lambda node: ops.add(node, node)),
-    "ternary": (200_000, lambda node: ops.fma(node, node, node)),
-    "gather": (200_000, lambda node: gather(node, literal(UINT32, 1, 4), TRUE)),
-    "index": (200_000, lambda node: gather(literal_source, node, TRUE)),
-    "scatter": (200_000, lambda node: scatter(node, literal(UINT32, 1), literal(UINT32, 0), TRUE, 0, 0)),
+    "binary": (100_000, lambda node: ops.add(node, node)),
+    "ternary": (100_000, lambda node: ops.fma(node, node, node)),
+    "gather": (100_000, lambda node: gather(node, literal(UINT32, 1, 4), TRUE)),
+    "index": (100_000, lambda node: gather(literal_source, node, TRUE)),
+    "scatter": (100_000, lambda node: scatter(node, literal(UINT32, 1), literal(UINT32, 0), TRUE, 0, 0)),
     "cast": (100_000, lambda node: cast(cast(node, FLOAT32), UINT32)),
-    "reduction": (100_000, lambda node: ops.add(literal_source, reduce(node, 1))),
+    "reduction": (50_000, lambda node: ops.add(literal_source, reduce(node, 1))),
 }
 literal_source = array(np.arange(4), UINT32)
 
