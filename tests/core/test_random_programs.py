@@ -35,7 +35,18 @@ from drjit_core import (
 )
 from drjit_core.ir.verify import verify
 from drjit_core.ops.table import LITERAL
-from tests.core.harness import ALL_TYPES, BOOL, FLOATS, INTEGERS, UINT32, array, assert_same_bits, dtype_of, name_of, values
+from tests.core.harness import (
+    ALL_TYPES,
+    BOOL,
+    FLOATS,
+    INTEGERS,
+    UINT32,
+    array,
+    assert_same_bits,
+    dtype_of,
+    name_of,
+    values,
+)
 from tests.ops.samples import samples
 
 _TRACE: dict[int, Callable[..., Node]] = {**UNARY, **BINARY, **TERNARY}

@@ -386,7 +386,6 @@ def test_copying_always_is_slow_but_right(monkeypatch: pytest.MonkeyPatch, count
 
 
 def test_the_flag_of_the_history_is_what_fills_it() -> None:
-    with launches() as history:
-        with scoped_set_flag(JitFlag.KernelHistory, False):
-            evaluate([ops.sqrt(ramp())])
+    with launches() as history, scoped_set_flag(JitFlag.KernelHistory, False):
+        evaluate([ops.sqrt(ramp())])
     assert history == []

@@ -8,7 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import SHAPE, Node, ReduceOp, cast, counter, evaluate, floordiv, gather, literal, ops, reduce, scatter, while_loop
+from drjit_core import (
+    SHAPE,
+    Node,
+    ReduceOp,
+    cast,
+    counter,
+    evaluate,
+    floordiv,
+    gather,
+    literal,
+    ops,
+    reduce,
+    scatter,
+    while_loop,
+)
 from drjit_core.runtime import cache
 from tests.core.harness import FLOAT32, FLOAT64, INT32, TRUE, UINT32, array, launches, values
 
