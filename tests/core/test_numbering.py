@@ -83,7 +83,7 @@ def test_different_expressions_are_different_nodes() -> None:
 
 
 def test_what_has_an_effect_or_no_value_is_never_numbered() -> None:
-    a, b = operands()
+    a, _ = operands()
     zero, one = literal(UINT32, 0), literal(UINT32, 1)
     first, second = (scatter(a, one, zero, TRUE, ReduceOp.Add.value, 0) for _ in range(2))
     assert first is not second
@@ -131,7 +131,7 @@ def test_operations_tell_apart_literals_that_python_finds_equal() -> None:
 
 def test_without_the_flag_every_operation_is_a_new_node() -> None:
     a, b = operands()
-    names = [name for name in EXPRESSIONS if name not in ("literal", "nested")]  # those are immutable values, not operations
+    names = [name for name in EXPRESSIONS if name not in ("literal", "nested")]  # a literal is a value, not an operation
     numbered = [EXPRESSIONS[name](a, b) for name in names]
     with scoped_set_flag(JitFlag.ValueNumbering, False):
         for name, before in zip(names, numbered, strict=True):

@@ -35,17 +35,11 @@ from tests.core.harness import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
-    INT8,
-    INT16,
-    INT32,
-    INT64,
-    UINT8,
-    UINT16,
-    UINT32,
-    UINT64,
+    INTEGERS,
     array,
     assert_same_bits,
     dtype_of,
+    name_of,
     number,
     values,
 )
@@ -228,7 +222,7 @@ def test_fused_multiply_add_rounds_once(type_: int) -> None:
     assert_same_bits(values(TRACE[row.kind](array(a), array(b), array(c))), folded(row, type_, [a, b, c]), a, b, c)
 
 
-@pytest.mark.parametrize("type_", [UINT8, UINT16, UINT32, UINT64, INT8, INT16, INT32, INT64], ids=lambda t: TYPES[t].name)
+@pytest.mark.parametrize("type_", INTEGERS, ids=name_of)
 def test_upper_half_of_a_product_with_what_turns_out_to_be_one(type_: int) -> None:
     """LLVM finds out that the mask is set everywhere, and then that one operand is 1 and the other constant."""
     mask, word = array(np.arange(37) % 3 == 0), number(type_, 7)
