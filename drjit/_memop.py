@@ -116,7 +116,7 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
     ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype``
     is a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
     ``ArrayX*`` types need ``shape``. ``index`` and ``active`` are converted to unsigned integers and masks. Indices are
-    not checked. ``mode`` is a hint for the derivative. Evaluates nothing.
+    checked in debug mode only (``JitFlag.Debug``). ``mode`` is a hint for the derivative. Evaluates nothing.
     """
     function = "drjit.gather"
     if not isinstance(dtype, type):
@@ -174,8 +174,8 @@ def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: Reduc
 
     ``target`` and ``value`` are arrays or PyTrees of one type, whose entries are written likewise; a nested ``value``
     may also be written to consecutive elements of a flat ``target``, from ``index * n`` on. ``index`` and ``active``
-    are converted to unsigned integers and masks. Indices are not checked; if some coincide, one of the writes wins.
-    The write happens with the next evaluation.
+    are converted to unsigned integers and masks. Indices are checked in debug mode only (``JitFlag.Debug``); if
+    some coincide, one of the writes wins. The write happens with the next evaluation.
     """
     _scatter(ReduceOp.Identity, target, value, index, active, mode, "drjit.scatter")
 

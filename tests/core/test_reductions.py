@@ -56,7 +56,7 @@ ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in NUMP
 def block_size(node: Node) -> int:
     """Elements of a block of the kernel that computes a reduction."""
     compiled, _ = cache.lookup(program_of(node))
-    return compiled.functions.size
+    return compiled.functions.size(100)
 
 
 BLOCK = block_size(reduce(array(np.zeros(100), FLOAT32), ReduceOp.Add.value))

@@ -165,6 +165,45 @@ class Program:
                 self.append(node)
         return position[root.id]
 
+    def append_all(self, order: list[Node]) -> None:
+        """Append nodes that are in order already, each after the leaves that it uses."""
+        position, append, place_of = self.position, self.append, self.position.get
+        program_order, key = self.order, self.key
+        for node in order:
+            kind = node.kind
+            if kind >= FIRST_ELEMENTWISE:
+                d0: Any = node.d0
+                first = place_of(d0.id)
+                if first is None:
+                    append(d0)
+                    first = position[d0.id]
+                d1: Any = node.d1
+                if d1 is None:
+                    key += (kind << 4 | node.type, first)
+                else:
+                    second = place_of(d1.id)
+                    if second is None:
+                        append(d1)
+                        second = position[d1.id]
+                    d2: Any = node.d2
+                    if d2 is None:
+                        key += (kind << 4 | node.type, first, second)
+                    else:
+                        third = place_of(d2.id)
+                        if third is None:
+                            append(d2)
+                            third = position[d2.id]
+                        key += (kind << 4 | node.type, first, second, third)
+                position[node.id] = len(program_order)
+                program_order.append(node)
+            elif kind != REDUCE:
+                for operand in (node.d1, node.d2) if kind == GATHER else (node.d0,):
+                    if operand is not None and operand.id not in position:
+                        append(operand)
+                append(node)
+            elif node.d0.id not in position:  # type: ignore[union-attr]
+                append(node.d0)  # type: ignore[arg-type]
+
     def append(self, node: Node) -> None:
         """Append a node whose operands are in place, extending key and parameters."""
         position, key = self.position, self.key
@@ -300,6 +339,8 @@ def _float_bits(type_: int, value: float) -> int:
 def assemble(kernel: Kernel, host: Host = Host(1, 0), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
     program = Program(kernel.width, host, checked)
+    if kernel.order is not None:
+        program.append_all(kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:

@@ -10,12 +10,34 @@ from __future__ import annotations
 import weakref
 from typing import Any
 
+from ..ops.table import FIRST_ELEMENTWISE
 from .node import Node
 
-__all__ = ["numbered", "sweep", "sweep_if_large"]
+__all__ = ["forget", "numbered", "sweep", "sweep_if_large"]
 
 numbered: dict[tuple[Any, ...], weakref.ref[Node]] = {}
 _limit = 8192
+
+
+def forget(node: Node) -> None:
+    """Remove the entry of a node that is about to be evaluated.
+
+    From then on its operands may be overwritten by the host, and its own memory by a write that found no other holder:
+    the same expression traced once more may have another value, and must not come upon the old node.
+    """
+    d0, d1, d2, d3 = node.d0, node.d1, node.d2, node.d3
+    kind = node.kind
+    key: tuple[Any, ...]
+    if kind >= FIRST_ELEMENTWISE:
+        key = (kind, *(d.id for d in (d0, d1, d2) if d is not None))
+    else:
+        key = (kind, node.type, node.size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+               d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, node.attr, node.payload)
+    for mode in (0, -1):
+        entry = (*key, mode)
+        reference = numbered.get(entry)
+        if reference is not None and reference() is node:
+            numbered.pop(entry, None)
 
 
 def sweep() -> None:

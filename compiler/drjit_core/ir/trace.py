@@ -245,8 +245,9 @@ def bitcast(a: Node, type_: int) -> Node:
                 semantics.bits_of(a.payload, source):
             return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
-        assert a.d0 is not None
-        return bitcast(a.d0, type_)
+        operand = a.d0
+        if operand is not None:  # another thread may have evaluated the node meanwhile
+            return bitcast(operand, type_)
     return append(BITCAST, type_, a.size, a)
 
 

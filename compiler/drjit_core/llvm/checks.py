@@ -55,7 +55,7 @@ def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: 
 
 
 def _count_of_uniform(emitter: Emitter, name: str, out: list[str]) -> str:
-    """The number of bad lanes of a scalar access: in a loop over packets the active ones, else one for the whole kernel."""
+    """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch."""
     bad = f"{name}_bad"
     if emitter.vectorized and emitter.region:
         packet = emitter.packets[BOOL]

@@ -23,7 +23,6 @@ from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
     GATHER,
-    LITERAL,
     LOOP,
     LOOP_RESULT,
     OPAQUE,
@@ -44,12 +43,14 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
 
-    __slots__ = ("outputs", "stage", "width")
+    __slots__ = ("order", "outputs", "stage", "width")
 
     def __init__(self, stage: int, width: int) -> None:
         self.stage = stage
         self.width = width
         self.outputs: list[Node] = []
+        #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
+        self.order: list[Node] | None = None
 
 
 def width_of(node: Node) -> int:
@@ -67,6 +68,8 @@ def plan(roots: list[Node]) -> list[Kernel]:
     """Kernels that produce the roots, in the order in which they must run."""
     if not roots:
         return []
+    if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
+        roots.sort(key=_id)
     order = _post_order(roots)
     kernel = _single_kernel(order, roots)
     if kernel is not None:
@@ -144,7 +147,8 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
     if reductions:  # some reduction is none of the roots, but is used by one of them
         return None
     kernel = Kernel(0, width)
-    kernel.outputs = sorted(roots, key=_id) if len(roots) > 1 else roots
+    kernel.outputs = roots
+    kernel.order = order
     return kernel
 
 
@@ -166,6 +170,10 @@ _UNHELD = _measure_unheld()
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
+#: Kinds of nodes that value numbering does not find (evaluation removes them), so that their holders can be counted.
+_UNNUMBERED = (EVALUATED, SCATTER, OPAQUE, UNDEFINED)
+
+
 def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
     """Give each scatter a target that nobody else holds; returns whether the graph has changed.
 
@@ -182,8 +190,13 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
             continue
         target = scatter.d0
         assert target is not None
+        if target.kind not in _UNNUMBERED:
+            # Another thread may come upon it by value numbering at any moment. What is written to is stored anyway.
+            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
+            changed = True
+            continue
         known = (target.id in in_order) + in_roots.get(target.id, 0) + (target is root)
-        if target.kind == LITERAL or not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
+        if not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
                 target.kind == EVALUATED and target.payload.read_only):
             scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
             changed = True

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import logging
 import marshal
+import os
 import struct
 import time
 import zlib
@@ -18,33 +21,73 @@ __all__ = ["CompiledKernel", "flush", "lookup"]
 
 
 class CompiledKernel:
-    """A kernel in executable memory, with what diagnostics want to know of it."""
+    """A kernel in executable memory, with what diagnostics want to know of it.
 
-    __slots__ = ("_text", "build_time", "code_time", "from_disk", "functions", "hash", "native", "operations", "work")
+    There are two tiers.  A kernel whose first launch is short is compiled quickly (LLVM's level 0, thrice as fast);
+    when it has done as much work as optimised compilation costs, it is compiled again.  Both tiers have the same text,
+    so that their results have the same bits.
+    """
+
+    __slots__ = ("_key", "_text", "_worked", "build_time", "code_time", "from_disk", "functions", "hash", "native",
+                 "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = len(program.order)
         self.work = work_of(program)
+        self._worked = 0
         start = time.perf_counter_ns()
-        key = disk.key_of(marshal.dumps(program.key, 2), "kernel")  # version 2: equal keys are equal bytes
+        self._key = marshal.dumps(program.key, 2)  # version 2: equal keys are equal bytes
+        key = disk.key_of(self._key, "kernel")
         self.hash = key.hex()[:32]
-        found = disk.load(key)
+        self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()
+        found = disk.load(key) if _level() != 0 else None
+        if found is not None:
+            self.quick = False
+        elif self.quick:
+            key = disk.key_of(self._key, "kernel, quick")
+            found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
             text = emit.emit(program, jit.lanes())
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
-            code = jit.compile_text(text)
+            code = jit.compile_text(text, 0 if self.quick else 2)
             disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
-        exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
+        self._link(code, [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL])
+        self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
+
+    def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work)
-        self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
+        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+
+    def _break_even(self) -> float:
+        """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
+        return _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
+
+    def prepare(self, width: int) -> bool:
+        """Note a launch of some width; compiles the kernel again when that has become worth it (and tells so)."""
+        if not self.quick:
+            return False
+        self._worked += width * self.work
+        if self._worked < self._break_even() or _level() == 0:
+            return False
+        start = time.perf_counter_ns()
+        key = disk.key_of(self._key, "kernel")
+        found = disk.load(key)
+        if found is None:
+            code = jit.compile_text(self.text)
+            disk.store(key, _LENGTH.pack(len(self._text)) + self._text + code)
+        else:
+            code = found[_LENGTH.size + _LENGTH.unpack_from(found)[0]:]
+        self._link(code, list(self.native.addresses))
+        self.quick = False
+        self.build_time = (time.perf_counter_ns() - start) * 1e-6
+        return True
 
     @property
     def text(self) -> str:
@@ -52,6 +95,21 @@ class CompiledKernel:
         return zlib.decompress(self._text).decode()
 
 
+#: Elements times cost that the quick tier does in 2.5 ms, which optimised compilation takes at least (measured: 1 ns
+#: for 2 of them), and the number of operations that doubles that time.
+_BREAK_EVEN, _OPERATIONS_OF_BREAK_EVEN = 1 << 22, 80
+
+
+@functools.cache
+def _level() -> int | None:
+    """Tier that the environment variable ``DRJIT_OPT_LEVEL`` asks for: 0 (quick), 2 (optimised), else both in turn."""
+    value = os.environ.get("DRJIT_OPT_LEVEL", "")
+    if value not in ("", "0", "2"):
+        _log.warning("DRJIT_OPT_LEVEL must be 0 or 2, found %r: ignoring it", value)
+    return int(value) if value in ("0", "2") else None
+
+
+_log = logging.getLogger("drjit")
 #: A cached kernel is the length of its compressed text, the text, and the object code.
 _LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}

@@ -136,6 +136,9 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
     """
     if len(now) != len(before):
         return  # the hashes of two structures coincide
+    if now[0] != before[0]:
+        yield f"it computes {_WIDTHS[now[0]]} now ({_WIDTHS[before[0]]} then){_place(None)}"
+    alone = 0 in (now[0], before[0]) and now[0] != before[0]  # then the sizes of the inputs follow
     changed_types = set()
     literals = []
     for place, node in enumerate(program.order):
@@ -145,7 +148,8 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
         if node.kind in (EVALUATED, CAST, GATHER):
             changed_types.add(_type_change(new, old))
         if node.kind == EVALUATED:
-            yield _input_difference(program, node, new, old)
+            if new[0] != old[0] or not alone:
+                yield _input_difference(program, node, new, old)
         elif node.kind == LITERAL:
             literals.append((node, new, old))
         elif node.kind in (CAST, BITCAST):
@@ -157,8 +161,6 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
     for node, new, old in literals:
         if new[1] != old[1] or _type_change(new, old) not in changed_types:
             yield _literal_difference(node, new, old)
-    if now[0] != before[0]:
-        yield f"it computes {_WIDTHS[now[0]]} now ({_WIDTHS[before[0]]} then){_place(None)}"
     if now[1] != before[1]:
         yield f"its outputs are {'larger' if now[1] else 'smaller'} than the cache of the processor{_place(None)}"
     if now[2] != before[2]:

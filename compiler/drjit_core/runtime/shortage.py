@@ -29,7 +29,7 @@ def allocate(nbytes: int) -> malloc.Block:
         message = _describe(nbytes)
     except MemoryError:  # not even that much is left
         message = f"cannot allocate {nbytes} bytes of host memory"
-    raise MemoryError(message)
+    raise MemoryError(message) from None
 
 
 def _describe(nbytes: int) -> str:
@@ -40,9 +40,8 @@ def _describe(nbytes: int) -> str:
             arrays[id(buffer)] = buffer.nbytes, candidate
     largest = sorted(arrays.values(), key=lambda entry: entry[0], reverse=True)[:_LISTED]
     in_use = malloc.statistics()["in_use"]
-    text = (f"cannot allocate {_bytes(nbytes)} ({nbytes} bytes) of host memory, although all unused memory was given back "
-            f"to the system. {len(arrays)} evaluated array{' lives' if len(arrays) == 1 else 's live'}, and arrays use "
-            f"{_bytes(in_use)}.")
+    text = (f"cannot allocate {_bytes(nbytes)} ({nbytes} bytes) of host memory, although all unused memory was given "
+            f"back to the system. There are {len(arrays)} evaluated arrays, and {_bytes(in_use)} in use.")
     if largest:
         text += " The largest: " + "; ".join(_line(size, node) for size, node in largest)
     return text
@@ -54,11 +53,6 @@ def _line(size: int, node: Node) -> str:
     return f"{_bytes(size)}: {TYPES[node.type].name}[{node.size}]" + (f" '{label}'" if label else "") + shared
 
 
-def _bytes(number: float) -> str:
-    for unit in ("bytes", "KiB", "MiB", "GiB"):
-        if number < 1024:
-            break
-        number /= 1024
-    else:
-        unit = "TiB"
-    return f"{number:.3g} {unit}" if number < 1000 else f"{number:.0f} {unit}"
+def _bytes(number: int) -> str:
+    power = min(max(number.bit_length() - 1, 0) // 10, 4)
+    return f"{number / (1 << 10 * power):.4g} {('bytes', 'KiB', 'MiB', 'GiB', 'TiB')[power]}"
