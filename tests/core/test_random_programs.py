@@ -2,8 +2,8 @@
 
 A program is a list of steps, each an operation on earlier results.  It is run in five ways: as one fused evaluation;
 with evaluations at random points in between; as written, without folding and value numbering; for each of a few
-elements with literals in place of arrays, which folds everything; and with all operands of one element.  All arithmetic is
-exactly rounded, so that they must agree in every bit (NaN patterns aside).
+elements with literals in place of arrays, which folds everything; and with all operands of one element.  All arithmetic
+is exactly rounded, so that they must agree in every bit (NaN patterns aside).
 """
 
 from __future__ import annotations
