@@ -493,8 +493,7 @@ def advanced(s: State) -> State:
     (RuntimeError, "symbolic", lambda s: (gather(s[1], s[0], TRUE), advanced(s))[1], None),
     (ZeroDivisionError, "division", lambda s: [1 // 0], None),
 ], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "evaluate", "schedule", "read",
-        "opaque",
-        "gather", "user"])
+        "opaque", "gather", "user"])
 def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any,
                                                   condition: Any) -> None:
     before = state.scope, state.mode, state.flags

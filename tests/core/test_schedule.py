@@ -78,8 +78,8 @@ def test_several_outputs_of_one_size_are_one_kernel() -> None:
 
 
 def test_different_sizes_are_different_kernels() -> None:
-    roots = ops.sqrt(ramp()), ops.sqrt(ramp(77)), ops.sqrt(number(FLOAT32, 2))
-    assert sorted(launched(*roots)) == [(1, 1), (77, 1), (N, 1)]
+    kernels = launched(ops.sqrt(ramp()), ops.sqrt(ramp(77)), ops.sqrt(number(FLOAT32, 2)))
+    assert sorted(kernels) == [(1, 1), (77, 1), (N, 1)]
 
 
 def test_a_sum_of_an_expression_stores_nothing_of_its_size() -> None:
