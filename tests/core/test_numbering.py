@@ -158,7 +158,7 @@ def test_operations_tell_apart_literals_that_python_finds_equal() -> None:
 
 def test_without_the_flag_every_operation_is_a_new_node() -> None:
     a, b = operands()
-    names = [name for name in EXPRESSIONS if name not in ("literal", "nested")]  # a literal is a value, not an operation
+    names = [name for name in EXPRESSIONS if name not in ("literal", "nested")]  # a literal is no operation
     numbered = [EXPRESSIONS[name](a, b) for name in names]
     with scoped_set_flag(JitFlag.ValueNumbering, False):
         for name, before in zip(names, numbered, strict=True):
