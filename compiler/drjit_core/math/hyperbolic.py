@@ -84,6 +84,8 @@ def _hyperbolic(a: Node) -> tuple[Node, Node]:
     r, biased = _remainder(x)
     up = _power_of_two(ops.sub(biased, constant(e.word, e.bias + 2)), type_)
     down = _power_of_two(ops.sub(constant(e.word, 3 * e.bias - 2), biased), type_)
+    # long before that exponent underflows it does not matter
+    down = ops.select(ops.lt(x, constant(type_, 60)), down, constant(type_, 0))
     wide, narrow = ops.add(up, down), ops.sub(up, down)
     z, twice = ops.mul(r, r), ops.add(r, r)
     sine = ops.fma(ops.mul(twice, z), horner(z, f.sinh), twice)  # 2 sinh(r)
