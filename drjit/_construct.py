@@ -210,7 +210,8 @@ def _entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> No
 
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:
     declared = cls._record.shape
-    if len(shape) != len(declared) + cls._dynamic or any(d not in (-1, s) for d, s in zip(declared, shape, strict=False)):
+    matches = all(d in (-1, s) for d, s in zip(declared, shape, strict=False))
+    if len(shape) != len(declared) + cls._dynamic or not matches:
         raise _configuration(cls, value, f"found the shape {shape}")
     return nodes
 
