@@ -231,6 +231,18 @@ class ArrayBase:
             return result.astype(dtype)
         return result.copy() if copy and not self._depth else result
 
+    def torch(self) -> NoReturn:
+        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
+
+    def jax(self) -> NoReturn:
+        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
+
+    def tf(self) -> NoReturn:
+        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
+
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
         from ._interop import to_memoryview

@@ -45,7 +45,7 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
         allowed = "b" if scalar == BOOL else "iuf"
         if value._kind in allowed:
             return value._nodes()[0]
-    elif not isinstance(value, ArrayBase):
+    elif not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:

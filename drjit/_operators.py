@@ -21,8 +21,8 @@ from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
 from ._types import FLOAT32, FLOAT64, retype
 
-__all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
-           "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace", "reverse_power"]
+__all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul", "matmul_inplace",
+           "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace", "reverse_matmul", "reverse_power"]
 
 _new = object.__new__
 Operator = Callable[[Any, Any], Any]
@@ -294,6 +294,15 @@ def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) 
 power_inplace = inplace(power)
 
 
+def reverse_matmul(self: Any, other: Any) -> Any:
+    """``other @ self`` for a Python number, which scales, or a sequence of components."""
+    if plain_scalar(other) is not None:
+        return other * self
+    if not self._depth or not isinstance(other, (list, tuple, range)):
+        return NotImplemented
+    return type(self)(other) @ self
+
+
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the dot product of two vectors, or a product with a scalar."""
     function = f"{self._name}.__matmul__"
@@ -317,3 +326,6 @@ def matmul(self: Any, other: Any) -> Any:
     except CORE_ERRORS as error:
         raise translate(error, function) from error
     return wrap(cls._leaf, [node])
+
+
+matmul_inplace = inplace(matmul)

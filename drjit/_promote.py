@@ -129,7 +129,8 @@ def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
     if scalar is None:
         raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
                             "are not supported.")
-    return reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1))(value)
+    shape = (-1,) * (value.ndim - 1) if like._dynamic else value.shape
+    return reshape(retype(like._leaf, scalar), shape)(value)
 
 
 def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], function: str) -> tuple[int, ...]:

@@ -242,6 +242,11 @@ def _unavailable(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
     require_backend(type(self), f"{self._name}.__init__")
 
 
+def _no_instances(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of the classes that stand for Python types."""
+    raise TypeError("flat arrays of the scalar backend are Python numbers")
+
+
 def _bases(record: Record) -> tuple[type, ...]:
     from ._flat import FlatArray
     from ._nested import NestedArray
@@ -273,6 +278,8 @@ def _make(record: Record) -> type[ArrayBase]:
     floating, tensor = info.kind == "f", record.kind == "tensor"
     available = record.backend is not JitBackend.CUDA or has_backend(record.backend)
     methods = {} if available else {"__init__": _unavailable}
+    if module == "builtins":
+        methods["__init__"] = _no_instances
     cls: Any = type(name, _bases(record), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
         "_record": record, "_type": record.type, "_kind": info.kind,
