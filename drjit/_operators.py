@@ -21,8 +21,9 @@ from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
 from ._types import FLOAT32, FLOAT64, retype
 
-__all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul", "matmul_inplace",
-           "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace", "reverse_matmul", "reverse_power"]
+__all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
+           "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
+           "reverse_matmul", "reverse_power"]
 
 _new = object.__new__
 Operator = Callable[[Any, Any], Any]
