@@ -17,7 +17,7 @@ Slots
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from drjit_core import TYPES, Node, VarState, broadcast_size
@@ -48,7 +48,10 @@ class ArrayBase:
     _count: ClassVar[int]
     _mask: ClassVar[type[ArrayBase]]
     _leaf: ClassVar[type[ArrayBase]]
+    _plain: ClassVar[type[ArrayBase]]
     _value: ClassVar[type]
+    _special: ClassVar[str]
+    _dynamic: ClassVar[bool]
     __meta__: ClassVar[str]
 
     _o: Any
@@ -74,6 +77,26 @@ class ArrayBase:
     def _assign(self, other: Any) -> None:
         """Take over the contents of another array of this type."""
         self._replace(other._nodes())
+
+    # --- what special kinds override, see drjit._types ---------------------------------------------------------------
+
+    @classmethod
+    def _convert(cls, value: Any, function: str) -> list[Node]:
+        """The component nodes of an argument of an operation that is promoted to this type."""
+        from ._promote import convert
+
+        return convert(cls, value, function)
+
+    @classmethod
+    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
+        """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
+        return NotImplemented
+
+    def _format(self, limit: int) -> str:
+        """The text of ``repr``: dimensions of more entries than the limit are abbreviated."""
+        from ._format import format_array
+
+        return format_array(self, limit)
 
     # --- properties --------------------------------------------------------------------------------------------------
 
@@ -170,9 +193,9 @@ class ArrayBase:
         return type(self)(self)
 
     def __repr__(self) -> str:
-        from ._format import format_array
+        from ._format import LIMIT
 
-        return format_array(self)
+        return self._format(LIMIT)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError

@@ -40,7 +40,12 @@ class NestedArray(ArrayBase):
         if kwargs:
             raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
         self._o = None
-        self._c = nested_nodes(self.__class__, args)
+        self._c = self._construct(args)
+
+    @classmethod
+    def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
+        """The component nodes of an instance made from the arguments of the constructor."""
+        return nested_nodes(cls, args)
 
     def _nodes(self) -> list[Node]:
         return self._c

@@ -37,7 +37,9 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
-    if not self._depth and isinstance(other, ArrayBase) and not other._depth:  # two scalar types: the larger one
+    if not self._depth and isinstance(other, ArrayBase) and not other._depth and \
+            self._record.backend is other._record.backend and self._record.diff is other._record.diff:
+        # two scalar types: the larger one
         cls = retype(type(self), max(self._type, other._type))
         left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
         return wrap(cls._mask if mask else cls, [trace(left, right)])

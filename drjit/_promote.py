@@ -21,9 +21,9 @@ from drjit_core import Node, cast, literal
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from ._types import BOOL, FLOAT16, FLOAT32, INT32, reshape, retype
+from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
-__all__ = ["alike", "coerce", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
+__all__ = ["alike", "coerce", "common_package", "convert", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
 
 _new = object.__new__
 _WEAK = {bool: 0, int: 1, float: 2}
@@ -151,16 +151,42 @@ def operands(function: str, args: Sequence[Any], mask: ArrayBase | None = None,
         scalar = INT32
     top = [a for a in values if isinstance(a, ArrayBase)] + ([mask] if mask is not None else [])
     shapes = [(a._record.shape, a._static_shape()) for a in top] or [(like._record.shape, like._static_shape())]
-    first = type(top[0] if top else like)
     shape = shapes[0][0] if len(shapes) == 1 else _broadcast_shapes(shapes, function)
-    if any(a._record.backend is not like._record.backend for a in top):
-        raise ArgumentError(f"{function}(): the arrays belong to different backends.")
-    cls = reshape(retype(first, scalar), shape)
+    cls = common_package(function, top or [like], type(top[0] if top else like))
+    specials = {type(a)._record[2:4] for a in top if a._special}
+    if not specials:
+        cls = reshape(retype(cls, scalar), shape)
+    elif len(specials) == 1:
+        kind, special_shape = specials.pop()
+        cls = retype(_class_of(cls._record._replace(kind=kind, shape=special_shape)), scalar)
+    else:
+        found = " and ".join(dict.fromkeys(a._name for a in top if a._special))
+        raise ArgumentError(f"{function}(): incompatible arguments: there is no rule for {found} together.")
     lists = [coerce(cls, value, function) for value in values]
     if mask is not None:
         lists.insert(0, coerce(cls._mask, mask, function))
     count = max(map(len, lists))
     return cls, [nodes if len(nodes) == count else _tile(nodes, count, function) for nodes in lists]
+
+
+def _class_of(record: Record) -> type[ArrayBase]:
+    found = lookup(record) or lookup(record._replace(type=FLOAT32))
+    assert found is not None
+    return found
+
+
+def common_package(function: str, arrays: Sequence[ArrayBase], cls: type[ArrayBase]) -> type[ArrayBase]:
+    """The relative of a type in the package that arrays meet in: of the one backend that is not scalar, differentiable
+    if any of them is."""
+    record = cls._record
+    if all(a._record.backend is record.backend and a._record.diff is record.diff for a in arrays):
+        return cls
+    backends = {a._record.backend for a in arrays} - {SCALAR}
+    if len(backends) > 1:
+        names = " and ".join(dict.fromkeys(a._name for a in arrays))
+        raise ArgumentError(f"{function}(): arrays of different backends cannot be combined (found {names}); convert "
+                            "one of them first.")
+    return relative(cls, backends.pop() if backends else SCALAR, any(a._record.diff for a in arrays))
 
 
 def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
@@ -171,6 +197,11 @@ def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
 
 def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     """The component nodes of a value converted to an array type."""
+    return cls._convert(value, function) if cls._special else convert(cls, value, function)
+
+
+def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
+    """The common rule of conversion: what has fewer components is repeated."""
     count = 1 if cls._count < 0 else cls._count
     if isinstance(value, ArrayBase):
         nodes, scalar = value._nodes(), cls._type
@@ -178,7 +209,7 @@ def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
             nodes = [cast(node, scalar) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
-        if len(value._record.shape) > cls._depth:
+        if len(value._record.shape) > len(cls._record.shape):
             raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
         return _tile(nodes, cls._count, function)
     scalar_value = plain_scalar(value)
@@ -201,7 +232,7 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
                 return None
             cls = kind
     count = cls._count
-    if count < 0:
+    if count < 0 or cls._special and any(value.__class__ is not cls for value in args):
         return None
     lists: list[list[Node]] = []
     for value in args:
@@ -217,7 +248,15 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
 
 def elementwise(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
     """Apply a trace function to promoted arguments, one of them an array; ``mask`` if it returns masks."""
-    cls, lists = alike(args) or operands(function, args)
+    found = alike(args)
+    if found is None:
+        special = next((type(value) for value in args if isinstance(value, ArrayBase) and value._special), None)
+        if special is not None:
+            result = special._promote_with(function, trace, args, mask)
+            if result is not NotImplemented:
+                return result
+        found = operands(function, args)
+    cls, lists = found
     try:
         nodes = list(map(trace, *lists))
     except CORE_ERRORS as error:
