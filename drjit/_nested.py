@@ -180,8 +180,7 @@ class NestedArray(ArrayBase):
 
 def _swizzle(array: NestedArray, positions: list[int]) -> Any:
     """A new array of some components, in a given order."""
-    value: Any = array._value
-    count = value._count if value._depth else 1
+    count = len(array._c) // array._size
     nodes = [node for position in positions for node in array._c[position * count:(position + 1) * count]]
     return wrap(reshape(type(array), (len(positions), *array._record.shape[1:])), nodes)
 

@@ -17,15 +17,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drjit_core import Node, cast, literal
+from drjit_core import KIND, Node, cast, import_copy, invalid, literal, read_element
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
-__all__ = ["alike", "coerce", "common_package", "convert", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
+__all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "is_ndarray",
+           "number_of", "operands", "plain_scalar", "scalar_literal", "wrap"]
 
 _new = object.__new__
+_LITERAL = KIND["literal"]
 _WEAK = {bool: 0, int: 1, float: 2}
 
 
@@ -34,10 +36,27 @@ def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
     array: Any = _new(cls)
     if cls._depth:
         array._c = nodes
-    else:
+    elif cls._dynamic:
         array._n = nodes[0]
+    else:
+        return number_of(nodes[0])
     array._o = None
     return array
+
+
+def number_of(node: Node) -> Any:
+    """The only element of a node as a Python number."""
+    return node.payload if node.kind == _LITERAL else read_element(node, 0)
+
+
+def elements_of(array: ArrayBase) -> list[Node]:
+    """Literals with the elements of a one-dimensional array; evaluates it."""
+    nodes = array._nodes()
+    if not array._dynamic:
+        return nodes
+    from ._interop import values
+
+    return [literal(array._type, value) for value in values(nodes[0])]
 
 
 def is_ndarray(value: object) -> bool:
@@ -204,6 +223,10 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     """The common rule of conversion: what has fewer components is repeated."""
     count = 1 if cls._count < 0 else cls._count
     if isinstance(value, ArrayBase):
+        if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:
+            return [_from_scalars(cls, value)]
+        if not cls._dynamic and value._dynamic:
+            value = _to_scalars(cls, value, function)
         nodes, scalar = value._nodes(), cls._type
         if value._type != scalar:
             nodes = [cast(node, scalar) for node in nodes]
@@ -220,6 +243,30 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to "
                             f"{cls._name}: {error}") from error
+
+
+def _from_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
+    """The node of a flat array with the entries of a one-dimensional scalar array."""
+    from ._scalar import pack
+
+    nodes = [cast(node, cls._type) for node in value._nodes()]
+    if len(nodes) < 2:
+        return nodes[0] if nodes else invalid(cls._type)
+    return import_copy(cls._type, pack(nodes))
+
+
+def _to_scalars(cls: type[ArrayBase], value: ArrayBase, function: str) -> Any:
+    """A scalar array with the elements of a vectorised one: flat, or of components of one element each."""
+    if not value._depth:
+        nodes = elements_of(value)
+        if cls._depth > 1 or cls._size not in (-1, 1, len(nodes)) and len(nodes) != 1:
+            raise ArgumentError(f"{function}(): cannot convert {value._name} of size {len(nodes)} to {cls._name}.")
+        return wrap(reshape(relative(type(value), SCALAR, False), (-1,)), nodes)
+    nodes = value._nodes()
+    if any(node.size != 1 for node in nodes):
+        raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}: each component must have a "
+                            f"single element, found the sizes {', '.join(str(node.size) for node in nodes)}.")
+    return wrap(relative(type(value), SCALAR, False), [literal(node.type, read_element(node, 0)) for node in nodes])
 
 
 def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:

@@ -225,6 +225,10 @@ def _bases(record: Record) -> tuple[type, ...]:
         from ._quaternion import QuaternionBase as base
     else:
         from ._tensor import TensorBase as base
+    if record.backend is SCALAR and (record.shape or record.kind != "array") and record.kind != "tensor":
+        from ._scalar import ScalarMixin
+
+        return (ScalarMixin, base)
     return (base,)
 
 
