@@ -161,6 +161,15 @@ class ArrayBase:
         return 0
 
     @property
+    def grad(self) -> NoReturn:
+        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
+
+    @grad.setter
+    def grad(self, value: Any) -> NoReturn:
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
+
+    @property
     def T(self) -> NoReturn:
         """Transpose of matrices and tensors; other types raise a ``TypeError``."""
         raise TypeError(f"{self._name}.T: this is not a matrix or tensor type.")

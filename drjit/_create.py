@@ -18,7 +18,7 @@ from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap
 from ._pytree import field_types, is_pytree, transform
-from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
+from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
 
@@ -28,6 +28,8 @@ Fill = Callable[[type[ArrayBase], int], Node]
 def _require_type(dtype: Any, function: str) -> None:
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
+    if issubclass(dtype, ArrayBase) and hasattr(dtype, "_record"):
+        require_backend(dtype, function)
 
 
 def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:

@@ -15,11 +15,11 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, VarState, cast, literal, ops, read_element
+from drjit_core import KIND, TYPES, Node, ReduceOp, VarState, literal, read_element
 
 from ._array import ArrayBase
-from ._errors import ArgumentError, SizeError, describe
-from ._promote import coerce, elements_of, number_of, plain_scalar, wrap
+from ._errors import SizeError, describe
+from ._promote import coerce, number_of, plain_scalar, wrap
 from ._reduce import COMBINE
 
 __all__ = ["ScalarMixin", "gather", "scatter"]
