@@ -12,10 +12,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import Node, ops
+from drjit_core import Node, atan2, ops
 
-from ._real import (asinh as real_asinh, atan2, both, constant, copysign, either, finite, flip, in_single, infinite,
-                    log1p_factor, norm, scaled, sincosh as real_sincosh)
+from ._real import (both, constant, copysign, either, finite, flip, in_single, infinite, log1p_factor, norm, scaled)
+from ._real import sincosh as real_sincosh
 
 __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh", "divide",
            "exp", "exp2", "fma", "integer_power", "log", "log2", "mul", "power", "rcp", "rsqrt", "sin", "sincos",
@@ -310,11 +310,10 @@ def asin(z: Complex) -> list[Node]:
     denominator = ops.fma(p[0], q[0], ops.neg(ops.mul(p[1], q[1])))
     edge = either(infinite(x), infinite(y))
     real = atan2(x, ops.select(edge, ops.abs(y), denominator))
-    imaginary = real_asinh(ops.fma(p[0], q[1], ops.neg(ops.mul(p[1], q[0]))))
+    imaginary = core.asinh(ops.fma(p[0], q[1], ops.neg(ops.mul(p[1], q[0]))))
     zero = constant(x, 0)
     # The conventions: infinite in modulus, with the sign of y; exact zeros stay, even beside NaN.
-    imaginary = ops.select(edge, copysign(constant(x, _INFINITY), y), ops.select(ops.eq(y, zero), _keep(imaginary, y),
-                                                                             imaginary))
+    imaginary = _keep(ops.select(edge, constant(x, _INFINITY), imaginary), y)
     real = ops.select(ops.eq(x, zero), x, real)
     return [real, imaginary]
 
@@ -333,7 +332,7 @@ def acos(z: Complex) -> list[Node]:
     p, q = _roots(z)
     half_angle = atan2(p[0], q[0])
     real = ops.add(half_angle, half_angle)
-    imaginary = real_asinh(ops.fma(q[0], p[1], ops.neg(ops.mul(q[1], p[0]))))
+    imaginary = core.asinh(ops.fma(q[0], p[1], ops.neg(ops.mul(q[1], p[0]))))
     edge = either(infinite(x), infinite(y))
     real = ops.select(edge, atan2(ops.abs(y), x), real)
     imaginary = _keep(ops.select(edge, constant(x, _INFINITY), imaginary), ops.neg(y))
@@ -383,12 +382,7 @@ def atanh(z: Complex) -> list[Node]:
     angle = atan2(ops.add(q, q), ops.fma(ops.neg(gap), ops.add(p, one), ops.neg(square)))
     imaginary = ops.select(far, constant(x, math.pi / 2), ops.mul(constant(x, 0.5), angle))
     imaginary = ops.select(both(far, ops.neq(y, y)), ops.select(infinite(x), y, imaginary), imaginary)
-    imaginary = copysign(ops.abs(imaginary), y)
-    return [ops.select(ops.eq(x, zero), x, real), ops.select(ops.eq(y, zero), _at_zero(imaginary, y), imaginary)]
-
-
-def _at_zero(value: Node, y: Node) -> Node:
-    return copysign(ops.abs(value), y)
+    return [ops.select(ops.eq(x, zero), x, real), _keep(imaginary, y)]
 
 
 atan = _rotated(atanh)

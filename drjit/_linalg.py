@@ -20,7 +20,7 @@ from ._special import is_real
 from ._types import lookup, reshape, retype
 
 __all__ = ["cross", "det", "diag", "frob", "inverse", "matmul", "matmul_operator", "polar_decomp", "product", "trace",
-           "transpose", "unit_angle"]
+           "transpose"]
 
 
 # --- products --------------------------------------------------------------------------------------------------------
@@ -237,23 +237,3 @@ def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
         scale = sqrt(sqrt(frob(adjoint) / frob(q)))
         q = q * (0.5 * scale) + adjoint * (0.5 / scale)
     return q, q.T @ arg
-
-
-def unit_angle(a: Any, b: Any) -> Any:
-    """Angle between two unit vectors, accurate where it is close to 0 or pi, unlike the arccosine of the inner product.
-
-    ``2 asin(|b - a| / 2)``, or pi minus that of ``-a`` where the inner product is negative (Don Hatch).
-    """
-    from ._ops import asin, select, sqrt
-    from ._reduce import sum as sum_
-
-    for value in (a, b):
-        if not isinstance(value, ArrayBase) or value._special or value._depth != 1:
-            raise TypeError(f"drjit.unit_angle(): expected two vectors, found {describe(a)} and {describe(b)}.")
-    negative = sum_(a * b, axis=0) < 0
-    difference = b - select(negative, -a, a)
-    angle = 2 * asin(0.5 * sqrt(sum_(difference * difference, axis=0)))
-    return select(negative, core_pi - angle, angle)
-
-
-core_pi = 3.141592653589793

@@ -8,6 +8,7 @@ accurate where the plain combination of others cancels.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -16,8 +17,8 @@ from drjit_core import BAKED, Node, cast, literal, ops
 
 from ._types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
 
-__all__ = ["asinh", "atan2", "both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite",
-           "log1p_factor", "norm", "scaled", "sincosh"]
+__all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "log1p_factor", "norm",
+           "scaled", "sincosh"]
 
 both, either = getattr(ops, "and"), getattr(ops, "or")
 
@@ -82,12 +83,12 @@ def flip(value: Node, sign: Node) -> Node:
 
 def infinite(value: Node) -> Node:
     """The mask of infinities."""
-    return ops.eq(ops.abs(value), constant(value, float("inf")))  # type: ignore[no-any-return]
+    return ops.eq(ops.abs(value), constant(value, math.inf))  # type: ignore[no-any-return]
 
 
 def finite(value: Node) -> Node:
     """The mask of finite values."""
-    return ops.lt(ops.abs(value), constant(value, float("inf")))  # type: ignore[no-any-return]
+    return ops.lt(ops.abs(value), constant(value, math.inf))  # type: ignore[no-any-return]
 
 
 # --- norms -----------------------------------------------------------------------------------------------------------
@@ -138,7 +139,7 @@ def norm(components: Sequence[Node]) -> Node:
     values = scaled(components)
     result = ops.mul(ops.sqrt(values.square()), values.unscale())
     unbounded = functools.reduce(either, map(infinite, components))
-    return ops.select(unbounded, constant(result, float("inf")), result)  # type: ignore[no-any-return]
+    return ops.select(unbounded, constant(result, math.inf), result)  # type: ignore[no-any-return]
 
 
 # --- functions of reals ----------------------------------------------------------------------------------------------
@@ -148,32 +149,12 @@ def log1p_factor(u: Node) -> tuple[Node, Node]:
     """``(w, c)`` such that ``log(1 + u) = log(w) * c`` without loss for small ``u``.
 
     ``w = fl(1 + u)`` and ``c = u / (w - 1)`` corrects for the rounding (Kahan; Theorem 4 of D. Goldberg, *What every
-    computer scientist should know about floating-point arithmetic*, 1991). Where w is 1, log(w) is replaced: c is 0 and
-    the caller adds ``u``; see :func:`log1p`.
+    computer scientist should know about floating-point arithmetic*, 1991). Where w is 1 the logarithm is ``u``, which is
+    for the caller to see to.
     """
     one = constant(u, 1)
     w = ops.add(one, u)
     return w, ops.div(u, ops.sub(w, one))
-
-
-def log1p(u: Node) -> Node:
-    """``log(1 + u)``."""
-    w, factor = log1p_factor(u)
-    value = ops.select(infinite(u), u, ops.mul(core.log(w), factor))
-    return ops.select(ops.eq(w, constant(u, 1)), u, value)  # type: ignore[no-any-return]
-
-
-def asinh(t: Node) -> Node:
-    """Inverse hyperbolic sine, ``log(t + sqrt(1 + t**2))``, of any real number."""
-    if hasattr(core, "asinh"):
-        return core.asinh(t)  # type: ignore[no-any-return]
-    a, one = ops.abs(t), constant(t, 1)
-    huge = ops.gt(a, constant(t, 2.0**30))
-    b = ops.select(huge, one, a)
-    square = ops.mul(b, b)
-    small = log1p(ops.add(b, ops.div(square, ops.add(one, ops.sqrt(ops.add(one, square))))))
-    large = ops.add(core.log(a), constant(t, 0.6931471805599453))
-    return copysign(ops.select(huge, large, small), t)
 
 
 def sincosh(x: Node) -> tuple[Node, Node, Node]:
@@ -183,58 +164,6 @@ def sincosh(x: Node) -> tuple[Node, Node, Node]:
     steep = both(ops.gt(a, constant(x, limits.steep)), finite(x))
     half, one = limits.steep / 2, constant(x, 1)
     a = ops.select(steep, ops.sub(a, constant(x, half)), a)
-    factor = ops.select(steep, constant(x, _exp(half)), one)
-    if hasattr(core, "sincosh"):
-        s, c = core.sincosh(a)
-    else:
-        e = core.exp(a)
-        r = ops.div(one, e)
-        c = ops.mul(constant(x, 0.5), ops.add(e, r))
-        square = ops.mul(a, a)
-        series = constant(x, 1 / 6227020800.0)
-        for k in (39916800, 362880, 5040, 120, 6):
-            series = ops.fma(series, square, constant(x, 1.0 / k))
-        series = ops.fma(ops.mul(series, square), a, a)
-        s = ops.select(ops.lt(a, one), series, ops.mul(constant(x, 0.5), ops.sub(e, r)))
+    factor = ops.select(steep, constant(x, math.exp(half)), one)
+    s, c = core.sincosh(a)
     return copysign(s, x), c, factor
-
-
-def _exp(value: float) -> float:
-    import math
-
-    return math.exp(value)
-
-
-def atan2(y: Node, x: Node) -> Node:
-    """Angle of the point ``(x, y)`` with the axis, from -pi to pi, with the signs of zeros as C99 has them."""
-    if hasattr(core, "atan2"):
-        return core.atan2(y, x)  # type: ignore[no-any-return]
-    return _atan2(y, x)
-
-
-def _atan2(y: Node, x: Node) -> Node:
-    """The arctangent of Cephes in single precision, corrected by one step with sine and cosine."""
-    one = constant(x, 1)
-    unbounded = both(infinite(x), infinite(y))
-    p, q = ops.abs(x), ops.abs(y)
-    p, q = ops.select(unbounded, one, p), ops.select(unbounded, one, q)
-    swap = ops.gt(q, p)
-    low, high = ops.select(swap, p, q), ops.select(swap, q, p)
-    t = ops.select(ops.eq(high, constant(x, 0)), high, ops.div(low, high))
-    t = ops.select(ops.eq(high, constant(x, float("inf"))), constant(x, 0), t)
-    upper = ops.gt(t, constant(x, 0.4142135623730950))
-    r = ops.select(upper, ops.div(ops.sub(t, one), ops.add(t, one)), t)
-    z = ops.mul(r, r)
-    poly = constant(x, 8.05374449538e-2)
-    for value in (-1.38776856032e-1, 1.99777106478e-1, -3.33329491539e-1):
-        poly = ops.fma(poly, z, constant(x, value))
-    angle = ops.add(ops.fma(ops.mul(poly, z), r, r),
-                    ops.select(upper, constant(x, 0.7853981633974483), constant(x, 0)))
-    s, c = core.sincos(angle)
-    delta = ops.div(ops.fma(t, c, ops.neg(s)), ops.fma(t, s, c))
-    angle = ops.add(angle, delta)
-    angle = ops.select(ops.eq(t, ops.mul(t, constant(x, 0))), t, angle)
-    angle = ops.select(swap, ops.sub(constant(x, 1.5707963267948966), angle), angle)
-    negative = ops.lt(copysign(one, x), constant(x, 0))
-    angle = ops.select(negative, ops.sub(constant(x, 3.141592653589793), angle), angle)
-    return copysign(angle, y)

@@ -85,8 +85,7 @@ def _comparison(name: str, trace: Callable[..., Node]) -> Operator:
 
 def _ordering(name: str) -> Operator:
     def compare(self: Any, other: Any) -> NoReturn:
-        raise TypeError(f"{self._name}.__{name}__(): there is no order among {_PLURAL[self._special]}; only 'ordinary' "
-                        "arrays, matrices and the like being excluded, can be compared by it.")
+        raise TypeError(f"{self._name}.__{name}__(): there is no order among {_PLURAL[self._special]}.")
 
     return compare
 
@@ -168,8 +167,8 @@ class SpecialArray(NestedArray):
 
     @classmethod
     def _no_rule(cls, function: str, args: Sequence[Any]) -> Any:
-        raise TypeError(f"{function}(): the function is not defined for {_PLURAL[cls._special]} (found "
-                        f"{names_of(args)}).")
+        call = function if function.endswith(")") else f"{function}({names_of(args)})"
+        raise TypeError(f"{call}: the function is not defined for {_PLURAL[cls._special]}.")
 
     @classmethod
     def _combine(cls, function: str, name: str, trace: Callable[..., Node], args: Sequence[Any]) -> Any:
