@@ -93,8 +93,12 @@ class ComplexBase(SpecialArray):
 
     def numpy(self) -> Any:
         """A NumPy array of complex numbers, a copy. Evaluates the array and waits for the result."""
+        import numpy
+
         real, imaginary = super().numpy()
-        return real + 1j * imaginary
+        result = numpy.empty(numpy.shape(real), {2: "complex64", 4: "complex64", 8: "complex128"}[real.dtype.itemsize])
+        result.real, result.imag = real, imaginary
+        return result
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         result = self.numpy()

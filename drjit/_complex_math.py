@@ -23,6 +23,8 @@ __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh",
 
 Complex = Sequence[Node]
 _INFINITY = math.inf
+#: log(2) as the sum of two numbers of a precision, by its bits.
+_LOG_2 = {32: (0.6931471824645996, -1.904654299957768e-09), 64: (0.6931471805599453, 2.3190468138462996e-17)}
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -135,9 +137,14 @@ def exp(z: Complex) -> list[Node]:
 
 @in_single
 def exp2(z: Complex) -> list[Node]:
-    """``2**x (cos(y log 2) + i sin(y log 2))``."""
+    """``2**x (cos(y log 2) + i sin(y log 2))``; the rounding error of the angle is made up for to first order."""
     x, y = z
-    s, c = core.sincos(ops.mul(y, constant(y, math.log(2))))
+    high, low = _LOG_2[core.TYPES[x.type].bits]
+    angle = ops.mul(y, constant(y, high))
+    rest = ops.fma(y, constant(y, low), ops.fma(y, constant(y, high), ops.neg(angle)))
+    rest = ops.select(ops.lt(ops.abs(y), constant(y, 1e6)), rest, constant(y, 0))
+    s, c = core.sincos(angle)
+    s, c = ops.fma(rest, c, s), ops.fma(ops.neg(rest), s, c)
     limit = 120.0 if core.TYPES[x.type].bits == 32 else 1000.0
     modulus, factor = _split(x, limit, core.exp2, 2.0 ** (limit / 2))
     return _polar(modulus, factor, x, y, s, c)
@@ -292,11 +299,22 @@ def sincos(z: Complex) -> tuple[list[Node], list[Node]]:
 # --- inverse functions -----------------------------------------------------------------------------------------------
 
 
-def _roots(z: Complex) -> tuple[list[Node], list[Node]]:
-    """``sqrt(1 - z)`` and ``sqrt(1 + z)``; adding a real number leaves the sign of a zero imaginary part alone."""
+_HUGE, _DOWN = 2.0**100, 2.0**-4
+
+
+def _roots(z: Complex) -> tuple[list[Node], list[Node], Node, Node]:
+    """``sqrt(1 - z)``, ``sqrt(1 + z)``, the real part of z, and what scaling has taken from the logarithm.
+
+    Adding a real number leaves the sign of a zero imaginary part alone. Where z is so large that 1 does not matter, and
+    products of the roots might overflow, z is scaled.
+    """
     x, y = z
     one = constant(x, 1)
-    return sqrt([ops.sub(one, x), ops.neg(y)]), sqrt([ops.add(one, x), y])
+    huge = ops.gt(ops.maximum(ops.abs(x), ops.abs(y)), constant(x, _HUGE))
+    factor = ops.select(huge, constant(x, _DOWN), one)
+    x, y = ops.mul(x, factor), ops.mul(y, factor)
+    offset = ops.select(huge, constant(x, -math.log(_DOWN)), constant(x, 0))
+    return sqrt([ops.sub(one, x), ops.neg(y)]), sqrt([ops.add(one, x), y]), x, offset
 
 
 @in_single
@@ -306,11 +324,11 @@ def asin(z: Complex) -> list[Node]:
     With ``p = sqrt(1 - z)`` and ``q = sqrt(1 + z)``: ``atan2(x, Re(p q)) + i asinh(Im(conj(p) q))``.
     """
     x, y = z
-    p, q = _roots(z)
+    p, q, a, offset = _roots(z)
     denominator = ops.fma(p[0], q[0], ops.neg(ops.mul(p[1], q[1])))
     edge = either(infinite(x), infinite(y))
-    real = atan2(x, ops.select(edge, ops.abs(y), denominator))
-    imaginary = core.asinh(ops.fma(p[0], q[1], ops.neg(ops.mul(p[1], q[0]))))
+    real = atan2(a, ops.select(edge, ops.abs(y), denominator))
+    imaginary = ops.add(ops.abs(core.asinh(ops.fma(p[0], q[1], ops.neg(ops.mul(p[1], q[0]))))), offset)
     zero = constant(x, 0)
     # The conventions: infinite in modulus, with the sign of y; exact zeros stay, even beside NaN.
     imaginary = _keep(ops.select(edge, constant(x, _INFINITY), imaginary), y)
@@ -329,10 +347,10 @@ def acos(z: Complex) -> list[Node]:
     With p and q as for the arcsine: ``2 atan2(Re p, Re q) + i asinh(Im(conj(q) p))``.
     """
     x, y = z
-    p, q = _roots(z)
+    p, q, _, offset = _roots(z)
     half_angle = atan2(p[0], q[0])
     real = ops.add(half_angle, half_angle)
-    imaginary = core.asinh(ops.fma(q[0], p[1], ops.neg(ops.mul(q[1], p[0]))))
+    imaginary = ops.add(ops.abs(core.asinh(ops.fma(q[0], p[1], ops.neg(ops.mul(q[1], p[0]))))), offset)
     edge = either(infinite(x), infinite(y))
     real = ops.select(edge, atan2(ops.abs(y), x), real)
     imaginary = _keep(ops.select(edge, constant(x, _INFINITY), imaginary), ops.neg(y))
@@ -379,7 +397,7 @@ def atanh(z: Complex) -> list[Node]:
     inverse = rcp([a, b])[0]
     inverse = ops.select(either(infinite(x), infinite(y)), zero, inverse)
     real = copysign(ops.abs(ops.select(far, inverse, real)), x)
-    angle = atan2(ops.add(q, q), ops.fma(ops.neg(gap), ops.add(p, one), ops.neg(square)))
+    angle = atan2(ops.add(q, q), ops.fma(ops.sub(one, p), ops.add(p, one), ops.neg(square)))
     imaginary = ops.select(far, constant(x, math.pi / 2), ops.mul(constant(x, 0.5), angle))
     imaginary = ops.select(both(far, ops.neq(y, y)), ops.select(infinite(x), y, imaginary), imaginary)
     return [ops.select(ops.eq(x, zero), x, real), _keep(imaginary, y)]
