@@ -17,7 +17,7 @@ from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._promote import coerce, is_ndarray, plain_scalar, scalar_literal
 
-__all__ = ["flat_node", "nested_nodes"]
+__all__ = ["entry", "flat_node", "nested_nodes"]
 
 #: Element types that sequences may hold, by kind of the array.
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -183,7 +183,7 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
         raise _wrong_size(cls, len(values), function)
     kind: Any = cls._value
     if not cls._dynamic and cls._depth == 1:
-        return [_entry(cls, value, position, function) for position, value in enumerate(values)]
+        return [entry(cls, value, position, function) for position, value in enumerate(values)]
     nodes: list[Node] = []
     for position, value in enumerate(values):
         if value.__class__ is kind:
@@ -197,7 +197,7 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
     return nodes
 
 
-def _entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Node:
+def entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Node:
     """The node of an entry of a scalar array."""
     if isinstance(value, ArrayBase) and len(value._nodes()) == 1 and value._nodes()[0].size == 1:
         value = value.item()
@@ -210,7 +210,8 @@ def _entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> No
 
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:
     declared = cls._record.shape
-    if len(shape) != len(declared) + cls._dynamic or any(d not in (-1, s) for d, s in zip(declared, shape, strict=False)):
+    matches = all(d in (-1, s) for d, s in zip(declared, shape, strict=False))
+    if len(shape) != len(declared) + cls._dynamic or not matches:
         raise _configuration(cls, value, f"found the shape {shape}")
     return nodes
 

@@ -18,6 +18,7 @@ from typing import Any
 from drjit_core import KIND, TYPES, Node, ReduceOp, VarState, literal, read_element
 
 from ._array import ArrayBase
+from ._construct import entry
 from ._errors import SizeError, describe
 from ._promote import coerce, number_of, plain_scalar, wrap
 from ._reduce import COMBINE
@@ -54,7 +55,8 @@ class ScalarMixin(ArrayBase):
 
     def _set_component(self, position: int, value: Any, function: str) -> None:
         kind: Any = self._value
-        nodes = coerce(kind if issubclass(kind, ArrayBase) else self._leaf, value, function)
+        nodes = coerce(kind, value, function) if issubclass(kind, ArrayBase) else \
+            [entry(type(self), value, position, function)]
         self._store(position * len(nodes), nodes)  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:

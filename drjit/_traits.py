@@ -194,8 +194,8 @@ def _found(record: Record, function: str) -> Any:
     found = lookup(record)
     if found is None:
         sizes = "".join("X" if size < 0 else str(size) for size in record.shape)
-        raise ArgumentError(f"{function}(): there is no {record.kind} type of the shape '{sizes}' over elements of type "
-                            f"{TYPES[record.type].name}.")
+        raise ArgumentError(f"{function}(): there is no {record.kind} type of the shape '{sizes}' over elements of "
+                            f"type {TYPES[record.type].name}.")
     return found
 
 

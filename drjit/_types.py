@@ -271,7 +271,8 @@ def _make(record: Record) -> type[ArrayBase]:
         # Stands for a Python type where operations need a class; there are no instances.
         module, name = "builtins", python.__name__
     floating, tensor = info.kind == "f", record.kind == "tensor"
-    methods = {"__init__": _unavailable} if record.backend is JitBackend.CUDA and not has_backend(record.backend) else {}
+    available = record.backend is not JitBackend.CUDA or has_backend(record.backend)
+    methods = {} if available else {"__init__": _unavailable}
     cls: Any = type(name, _bases(record), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
         "_record": record, "_type": record.type, "_kind": info.kind,
