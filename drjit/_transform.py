@@ -15,9 +15,10 @@ import drjit_core as core
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._linalg import det, polar_decomp
+from ._math import atan2
 from ._matrix import MatrixBase
 from ._ops import fma, select, sin, sincos, sqrt
-from ._promote import elementwise, plain_scalar, wrap
+from ._promote import plain_scalar, wrap
 from ._quaternion import QuaternionBase
 from ._types import SCALAR, Record, lookup, reshape
 
@@ -179,12 +180,6 @@ def euler_to_quat(arg: Any, /) -> Any:
         cx * cy * cz + sx * sy * sz)
 
 
-def _atan2(y: Any, x: Any) -> Any:
-    if isinstance(y, ArrayBase):
-        return elementwise(f"drjit.atan2(<{y._name}>)", core.atan2, (y, x))
-    return math.atan2(y, x)
-
-
 def quat_to_euler(arg: Any, /) -> Any:
     """Euler angles of a rotation quaternion, about x, y, z in this order; the second is between -pi/2 and pi/2.
 
@@ -198,8 +193,8 @@ def quat_to_euler(arg: Any, /) -> Any:
     pitch_cosine = sqrt(yaw_sine * yaw_sine + yaw_cosine * yaw_cosine)
     locked = pitch_cosine < 1e-6 * (xx + yy + zz + ww)
     return reshape(type(arg), (3,))(
-        select(locked, 2 * _atan2(x, w), _atan2(roll_sine, roll_cosine)), _atan2(pitch_sine, pitch_cosine),
-        select(locked, 0.0, _atan2(yaw_sine, yaw_cosine)))
+        select(locked, 2 * atan2(x, w), atan2(roll_sine, roll_cosine)), atan2(pitch_sine, pitch_cosine),
+        select(locked, 0.0, atan2(yaw_sine, yaw_cosine)))
 
 
 def slerp(a: Any, b: Any, t: Any) -> Any:
@@ -213,7 +208,7 @@ def slerp(a: Any, b: Any, t: Any) -> Any:
     p, q = a.array, b.array
     q = select(p @ q < 0, -q, q)
     difference, sum_ = q - p, q + p
-    angle = 2 * _atan2(sqrt(difference @ difference), sqrt(sum_ @ sum_))
+    angle = 2 * atan2(sqrt(difference @ difference), sqrt(sum_ @ sum_))
     sine = sin(angle)
     close = sine < 1e-6
     divisor = select(close, 1.0, sine)

@@ -2,8 +2,8 @@
 
 * From 8 on, Stirling's series with a fitted tail.
 * Below, the recurrence ``gamma(x + 1) = x gamma(x)`` moves the argument into ``[1.5, 2.5]``, where
-  ``log(gamma(2 + t))`` is ``t`` times a polynomial; one logarithm, of the product of the factors, remains.  Arguments next to 1 go to ``2 +
-  t`` as well: ``log(x)`` vanishes there as the other term does, but they do not cancel.
+  ``log(gamma(2 + t))`` is ``t`` times a polynomial; one logarithm, of the product of the factors, remains.  Arguments
+  next to 1 go to ``2 + t`` as well: ``log(x)`` vanishes there as the other term does, but they do not cancel.
 * From -1/2 down, the reflection ``gamma(x) gamma(-x) = -pi / (x sin(pi x))``.
 
 (These identities are chapter 5 of the *NIST Digital Library of Mathematical Functions*.)  Largest errors for positive
