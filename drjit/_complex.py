@@ -7,7 +7,7 @@ factory stands in :mod:`drjit._types`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from drjit_core import Node, literal, ops
 
@@ -29,11 +29,11 @@ class ComplexBase(SpecialArray):
 
     __slots__ = ()
 
-    _rules = {
+    _rules: ClassVar[dict[str, Any]] = {
         "add": lambda a, b: list(map(ops.add, a, b)), "sub": lambda a, b: list(map(ops.sub, a, b)),
         "mul": rules.mul, "truediv": rules.divide, "pow": rules.power, "fma": rules.fma,
     }
-    _functions = {
+    _functions: ClassVar[dict[str, Any]] = {
         "abs": rules.absolute, "sqrt": rules.sqrt, "rsqrt": rules.rsqrt, "rcp": rules.rcp, "exp": rules.exp,
         "exp2": rules.exp2, "log": rules.log, "log2": rules.log2, "sin": rules.sin, "cos": rules.cos,
         "sincos": rules.sincos, "tan": rules.tan, "asin": rules.asin, "acos": rules.acos, "atan": rules.atan,

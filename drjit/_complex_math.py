@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 import drjit_core as core
 from drjit_core import Node, atan2, ops
 
-from ._real import (both, constant, copysign, either, finite, flip, in_single, infinite, log1p_factor, norm, scaled)
+from ._real import both, constant, copysign, either, finite, flip, in_single, infinite, log1p_factor, norm, scaled
 from ._real import sincosh as real_sincosh
 
 __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh", "conjugate", "cos", "cosh", "divide",
@@ -42,7 +42,7 @@ def fma(a: Complex, b: Complex, c: Complex) -> list[Node]:
 
 
 def divide(a: Complex, b: Complex) -> list[Node]:
-    """``a / b``, dividing by the larger component first (R. L. Smith, *Algorithm 116*, CACM 5 (1962)), as NumPy does."""
+    """``a / b``, dividing by the larger component first (R. L. Smith, *Algorithm 116*, CACM 5, 1962), as NumPy does."""
     swap = ops.lt(ops.abs(b[0]), ops.abs(b[1]))
     large, small = ops.select(swap, b[1], b[0]), ops.select(swap, b[0], b[1])
     p, q = ops.select(swap, a[1], a[0]), ops.select(swap, a[0], a[1])

@@ -62,8 +62,8 @@ def product(function: str, left: Any, right: Any) -> Any:
     """The product of two operands by the rules of :func:`matmul`."""
     for value in (left, right):
         if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
-            raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array or "
-                            "a Python number).")
+            raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array "
+                            "or a Python number).")
         if getattr(value, "_special", "") in ("complex", "quaternion"):
             raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
                             f"{describe(left)} and {describe(right)}); use '*'.")
@@ -222,7 +222,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
 
 
 def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
-    """Polar decomposition of a matrix: ``(Q, P)`` with an orthogonal Q, a symmetric positive semidefinite P, ``arg = Q P``.
+    """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P.
 
     ``it`` is the number of iterations of Newton's method, scaled by norms (N. J. Higham, *Computing the polar
     decomposition, with applications*, SIAM J. Sci. Stat. Comput. 7 (1986)): ``Q`` becomes

@@ -1,8 +1,8 @@
 """Matrices: square, row-major, with the products and quotients of linear algebra.
 
-The arithmetic is in :mod:`drjit._matrix_math`, products of operands of different shapes are in :mod:`drjit._linalg`, the
-operators in :mod:`drjit._special`; the contract with the factory stands in :mod:`drjit._types`. Functions of reals that
-have no meaning of their own for matrices, such as ``dr.sin``, are elementwise.
+The arithmetic is in :mod:`drjit._matrix_math`, products of operands of different shapes are in :mod:`drjit._linalg`,
+the operators in :mod:`drjit._special`; the contract with the factory stands in :mod:`drjit._types`. Functions of reals
+that have no meaning of their own for matrices, such as ``dr.sin``, are elementwise.
 """
 
 from __future__ import annotations

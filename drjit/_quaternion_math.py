@@ -1,9 +1,9 @@
 """Functions of quaternions over lists of four nodes: the factors of i, j, k, and the real part.
 
 A quaternion ``w + v`` with real part w and vector v lies in a plane of quaternions that is a copy of the complex
-numbers, with ``v / |v|`` in the place of the imaginary unit. Exponentials, logarithms and roots are those of the complex
-number ``w + i |v|``, turned back into that plane (W. R. Hamilton, *Elements of Quaternions*, 1866). Where v is zero the
-plane is not determined: it is that of i, so that ``sqrt(-4) = 2i``.
+numbers, with ``v / |v|`` in the place of the imaginary unit. Exponentials, logarithms and roots are those of the
+complex number ``w + i |v|``, turned back into that plane (W. R. Hamilton, *Elements of Quaternions*, 1866). Where v is
+zero the plane is not determined: it is that of i, so that ``sqrt(-4) = 2i``.
 """
 
 from __future__ import annotations

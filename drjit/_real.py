@@ -149,8 +149,8 @@ def log1p_factor(u: Node) -> tuple[Node, Node]:
     """``(w, c)`` such that ``log(1 + u) = log(w) * c`` without loss for small ``u``.
 
     ``w = fl(1 + u)`` and ``c = u / (w - 1)`` corrects for the rounding (Kahan; Theorem 4 of D. Goldberg, *What every
-    computer scientist should know about floating-point arithmetic*, 1991). Where w is 1 the logarithm is ``u``, which is
-    for the caller to see to.
+    computer scientist should know about floating-point arithmetic*, 1991). Where w is 1 the logarithm is ``u``, which
+    is for the caller to see to.
     """
     one = constant(u, 1)
     w = ops.add(one, u)

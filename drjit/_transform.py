@@ -20,6 +20,7 @@ from ._matrix import MatrixBase
 from ._ops import fma, select, sin, sincos, sqrt
 from ._promote import plain_scalar, wrap
 from ._quaternion import QuaternionBase
+from ._special import SpecialArray
 from ._types import SCALAR, Record, lookup, reshape
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
@@ -70,7 +71,7 @@ def identity(dtype: Any, size: int = 1) -> Any:
     """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
     from ._create import ones
 
-    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and dtype._special in ("matrix", "complex", "quaternion"):
+    if isinstance(dtype, type) and issubclass(dtype, SpecialArray):
         flat: Any = ones(dtype._leaf, size)
         return dtype(flat)
     return ones(dtype, size)
@@ -239,7 +240,7 @@ def transform_decompose(arg: Any, it: int = 10) -> tuple[Any, Any, Any]:
 
 
 def transform_compose(S: Any, Q: Any, T: Any, /) -> Any:
-    """The 4x4 matrix that scales by the 3x3 matrix ``S``, rotates by the quaternion ``Q`` and then translates by ``T``."""
+    """The 4x4 matrix that scales by the 3x3 matrix ``S``, rotates by the quaternion ``Q``, and translates by ``T``."""
     function = "drjit.transform_compose"
     if not isinstance(S, MatrixBase) or S._record.shape != (3, 3):
         raise TypeError(f"{function}(): 'S' must be a 3x3 matrix, found {describe(S)}.")
@@ -302,8 +303,8 @@ def sh_eval(d: Any, order: int) -> list[Any]:
 
     evaluated by recurrences without divisions or trigonometric functions: ``sin(theta)**m`` times ``cos(m phi)`` and
     ``sin(m phi)`` are the real and imaginary part of ``(x + i y)**m``, and the rest is a polynomial in z, which is
-    normalised as it is computed (P.-P. Sloan, *Efficient spherical harmonic evaluation*, JCGT 2 (2013), pp. 84-90; the recurrence in
-    normalised form is that of W. H. Press et al., *Numerical Recipes*, 3rd edition, section 6.7).
+    normalised as it is computed (P.-P. Sloan, *Efficient spherical harmonic evaluation*, JCGT 2 (2013), pp. 84-90; the
+    recurrence in normalised form: W. H. Press et al., *Numerical Recipes*, 3rd edition, section 6.7).
     """
     function = "drjit.sh_eval"
     _vector3(function, d, "d")
