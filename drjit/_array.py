@@ -92,6 +92,10 @@ class ArrayBase:
         """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
         return NotImplemented
 
+    def _function(self, name: str) -> Any:
+        """Apply a unary function by its name in ``drjit``, or leave it to the rule for components."""
+        return NotImplemented
+
     def _format(self, limit: int) -> str:
         """The text of ``repr``: dimensions of more entries than the limit are abbreviated."""
         from ._format import format_array
@@ -135,6 +139,16 @@ class ArrayBase:
     def array(self) -> Any:
         """The array itself (other kinds of types return their storage here)."""
         return self
+
+    @property
+    def real(self) -> Any:
+        """The real part: the array itself where there is no other."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part: zeros of the array's shape where there is none."""
+        return type(self)(0)
 
     @property
     def index(self) -> int:

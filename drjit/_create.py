@@ -79,7 +79,11 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
         if not hasattr(dtype, "_record"):
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
         count, size = _array_size(dtype, shape, function)
-        return wrap(dtype, [fill(dtype, size) if size else invalid(dtype._type)] * count)
+        nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
+        if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
+            zero = literal(dtype._type, 0, size)
+            nodes = [node if k in dtype._unit() else zero for k, node in enumerate(nodes)]  # type: ignore[attr-defined]
+        return wrap(dtype, nodes)
     if dtype in (bool, int, float):
         return scalar(dtype)
     fields = field_types(dtype) if isinstance(dtype, type) else None

@@ -311,8 +311,10 @@ def matmul(self: Any, other: Any) -> Any:
         if plain_scalar(other) is None:
             return NotImplemented
         return self * other
-    if self._depth > 1 or other._depth > 1:
-        raise NotImplementedError(f"{function}(): matrix products of {self._name} and {other._name} are not available.")
+    if self._depth > 1 or other._depth > 1 or self._special or other._special:
+        from ._linalg import product
+
+        return product(function, self, other)
     if self._depth != other._depth:
         return self * other
     cls, (left, right) = operands(function, (self, other))

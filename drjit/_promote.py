@@ -280,7 +280,7 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
                 return None
             cls = kind
     count = cls._count
-    if count < 0 or cls._special and any(value.__class__ is not cls for value in args):
+    if count < 0 or cls._special:
         return None
     lists: list[list[Node]] = []
     for value in args:
