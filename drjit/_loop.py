@@ -72,8 +72,8 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
 def _copy(state: Any) -> Any:
     """State with arrays of its own, so that in-place changes do not reach those of the caller."""
-    return transform(_FUNCTION, lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes())) if isinstance(leaf, ArrayBase)
-                     else leaf, state)
+    return transform(_FUNCTION, lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes()))
+                     if isinstance(leaf, ArrayBase) else leaf, state)
 
 
 def _checked(before: tuple[Any, ...], after: Any, names: list[str]) -> tuple[Any, ...]:

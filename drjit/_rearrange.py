@@ -5,6 +5,7 @@ What only changes a shape shares the flat array; all else reads it through compu
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -13,13 +14,11 @@ from typing import Any
 from drjit_core import cast
 
 from ._array import ArrayBase
-from ._create import parse_shape
 from ._errors import ArgumentError, SizeError, describe
 from ._interop import broadcast
 from ._promote import wrap
 from ._pytree import is_pytree, transform
-from ._slicing import contiguous_strides, normalise_axes, normalise_axis, read, strided
-from ._slicing import Access
+from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
 
 __all__ = ["array_split", "concat", "expand_dims", "moveaxis", "ravel", "reshape", "split", "squeeze", "stack",
@@ -364,7 +363,7 @@ def array_split(value: Any, sections: int, /, axis: int = 0) -> list[Any]:
 
 def _parts(tensor: Any, bounds: Sequence[int], axis: int) -> list[Any]:
     before = (slice(None),) * axis
-    return [tensor[(*before, slice(start, stop))] for start, stop in zip(bounds, bounds[1:], strict=False)]
+    return [tensor[(*before, slice(start, stop))] for start, stop in itertools.pairwise(bounds)]
 
 
 def take(value: Any, index: Any, axis: int = 0) -> Any:

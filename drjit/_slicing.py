@@ -24,8 +24,8 @@ from ._errors import ArgumentError, SizeError, describe
 from ._promote import is_ndarray
 from ._types import BOOL, INT32, INT64, UINT32, UINT64
 
-__all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "is_identity", "normalise_axes", "normalise_axis", "parse_slice",
-           "positions", "read", "slice_index", "strided"]
+__all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided"]
 
 TRUE = literal(BOOL, True)
 
@@ -219,7 +219,7 @@ def _host_indices(function: str, key: Any, axis: int) -> tuple[list[int], tuple[
     """The elements of a nested list or a NumPy array of integers, and its shape."""
     if not is_ndarray(key):
         flat: list[Any] = []
-        shape = _flatten(function, list(key), flat)
+        shape = flatten(function, list(key), flat)
         if all(entry.__class__ is int for entry in flat):
             return flat, shape
         integers = [_integer(entry) for entry in flat]
@@ -234,12 +234,12 @@ def _host_indices(function: str, key: Any, axis: int) -> tuple[list[int], tuple[
     return key.reshape(-1).tolist(), key.shape
 
 
-def _flatten(function: str, values: Any, into: list[Any]) -> tuple[int, ...]:
+def flatten(function: str, values: Any, into: list[Any]) -> tuple[int, ...]:
     """Collect the elements of nested lists and tuples; returns their shape."""
     if not isinstance(values, (list, tuple, range)):
         into.append(values)
         return ()
-    shapes = {_flatten(function, value, into) for value in values}
+    shapes = {flatten(function, value, into) for value in values}
     if len(shapes) > 1:
         raise ArgumentError(f"{function}(): the nested sequence is ragged: its entries have the shapes "
                             f"{' and '.join(map(str, sorted(shapes)))}.")
@@ -257,7 +257,8 @@ def _wrap_negative(node: Node, size: int) -> Node:
     return cast(node, UINT32 if size <= 1 << 32 else UINT64)
 
 
-def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[ArrayBase]) -> tuple[Access, tuple[int, ...]]:
+def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[ArrayBase],
+                ) -> tuple[Access, tuple[int, ...]]:
     """The access of a slice expression, and the shape of its result.
 
     ``key`` is what stood in brackets: integers, slices, integer arrays, ``None``, at most one ellipsis, or a tuple of

@@ -28,12 +28,13 @@ from . import _slicing as slicing
 from ._array import ArrayBase
 from ._construct import flat_node
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from ._flat import no_component
 from ._format import format_element, shown_positions
 from ._indexing import store
 from ._interop import broadcast
 from ._operators import inplace, integer_power
 from ._promote import common_package, is_ndarray, plain_scalar, scalar_literal, scalar_type, weak_rank, wrap
-from ._slicing import TRUE, broadcast_shapes, contiguous_strides, expand, parse_slice, positions
+from ._slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
 from ._types import BOOL, FLOAT32, FLOAT64, retype
 
 __all__ = ["TensorBase", "combine", "concatenate", "make", "tensor_select"]
@@ -192,7 +193,7 @@ def _masked(binary: Operator, name: str) -> Operator:
             value, mask = (other, self) if self._kind == "b" else (self, other)
             function = f"{self._name}.__{name}__"
             cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
-                prepare(function, (make(retype(type(self), value._type), *_operand(function, value._leaf, value)),), mask)
+                prepare(function, (retype(type(self), value._type)(value),), mask)
             return _traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
         return binary(self, other)
 
@@ -250,31 +251,25 @@ def concatenate(nodes: Sequence[Node]) -> Node:
     return result
 
 
-def _flatten(function: str, value: Any, into: list[Any]) -> Shape:
-    """Collect the entries of nested sequences; returns the shape of the sequences alone."""
-    shapes = {_flatten(function, entry, into) if isinstance(entry, (list, tuple, range)) else
-              (into.append(entry) or ()) for entry in value}  # type: ignore[func-returns-value]
-    if len(shapes) > 1:
-        raise ArgumentError(f"{function}(): the nested sequence is ragged: its entries have the shapes "
-                            f"{' and '.join(map(str, sorted(shapes)))}.")
-    return (len(value), *(shapes.pop() if shapes else ()))
+def _holds_arrays(value: Any) -> bool:
+    """Whether a nested sequence has arrays among its entries."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_arrays, value))
+    return isinstance(value, ArrayBase) or is_ndarray(value) and value.ndim > 0
 
 
 def _from_sequence(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     function = f"{cls._name}.__init__"
-    flat: list[Any] = []
-    shape = _flatten(function, value, flat)
-    if not any(isinstance(entry, ArrayBase) or is_ndarray(entry) and entry.ndim for entry in flat):
+    if not _holds_arrays(value):
+        flat: list[Any] = []
+        shape = flatten(function, value, flat)
         return flat_node(cls._leaf, flat), shape
-    parts: list[Any] = [cls(entry) for entry in flat]
-    parts = [make(cls, part._n, ()) if isinstance(entry, ArrayBase) and part._n.size == 1 and part._s == (1,) and
-             entry._special != "tensor" and any(other._s == () for other in parts) else part
-             for entry, part in zip(flat, parts, strict=True)]
+    parts: list[Any] = [cls(entry) for entry in value]
     inner = parts[0]._s
     if any(part._s != inner for part in parts):
         raise ArgumentError(f"{function}(): the sequence is ragged: its entries have the shapes "
                             f"{' and '.join(dict.fromkeys(str(part._s) for part in parts))}.")
-    return concatenate([part._n for part in parts]), (*shape, *inner)
+    return concatenate([part._n for part in parts]), (len(parts), *inner)
 
 
 def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
@@ -485,7 +480,8 @@ class TensorBase(ArrayBase):
         kept = found
         while len(kept) > len(shape) and kept[0] == 1:
             kept = kept[1:]
-        if len(kept) > len(shape) or broadcast_shapes(function, [kept, shape]) != shape:
+        padded = (1,) * (len(shape) - len(kept)) + kept
+        if len(kept) > len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
             raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
                             f"{shape}.")
         return expand(node, kept, shape)
@@ -537,6 +533,7 @@ class TensorBase(ArrayBase):
     __gt__ = _binary("gt", ops.gt, mask=True)
     __ge__ = _binary("ge", ops.ge, mask=True)
     __hash__ = object.__hash__
+    x, y, z, w = map(no_component, "xyzw")
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)

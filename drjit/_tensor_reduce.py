@@ -1,15 +1,14 @@
 """Reductions of tensors along any of their axes.
 
 All elements to one is the reduction of the flat array. Along some axes, each element of the result is either computed
-by a short, unrolled chain of reads, or, if there is more to reduce than :data:`UNROLLED`, the elements are combined with
-those of the result by atomic updates. Nothing is evaluated here.
+by a short, unrolled chain of reads, or, if there is more to reduce than :data:`UNROLLED`, the elements are combined
+with those of the result by atomic updates. Nothing is evaluated here.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import drjit_core as core
 from drjit_core import Node, ReduceOp, cast, literal, ops
