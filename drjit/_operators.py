@@ -38,6 +38,8 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
+    if isinstance(other, ArrayBase) and other._depth < 0:  # tensors have rules of their own
+        return NotImplemented
     if not self._depth and isinstance(other, ArrayBase) and not other._depth and \
             self._record.backend is other._record.backend and self._record.diff is other._record.diff:
         # two scalar types: the larger one
@@ -237,6 +239,8 @@ def masked(binary: Operator) -> Operator:
     """``__and__``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
 
     def combine(self: Any, other: Any) -> Any:
+        if isinstance(other, ArrayBase) and other._depth < 0:
+            return NotImplemented
         if isinstance(other, ArrayBase) and other._kind == "b" and self._kind != "b":
             function = f"{self._name}.__and__"
             cls, (masks, values) = operands(function, (self,), mask=other)
@@ -286,6 +290,8 @@ def reverse_power(self: Any, other: Any) -> Any:
 
 
 def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) -> Any:
+    if isinstance(other, ArrayBase) and other._depth < 0:
+        return NotImplemented
     if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
         raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
                             "floating-point type first.")
@@ -307,6 +313,8 @@ def reverse_matmul(self: Any, other: Any) -> Any:
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the dot product of two vectors, or a product with a scalar."""
     function = f"{self._name}.__matmul__"
+    if isinstance(other, ArrayBase) and other._depth < 0:
+        return NotImplemented
     if not isinstance(other, ArrayBase):
         if plain_scalar(other) is None:
             return NotImplemented
