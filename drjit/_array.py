@@ -17,7 +17,7 @@ Slots
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from drjit_core import TYPES, Node, VarState, broadcast_size
@@ -48,7 +48,10 @@ class ArrayBase:
     _count: ClassVar[int]
     _mask: ClassVar[type[ArrayBase]]
     _leaf: ClassVar[type[ArrayBase]]
+    _plain: ClassVar[type[ArrayBase]]
     _value: ClassVar[type]
+    _special: ClassVar[str]
+    _dynamic: ClassVar[bool]
     __meta__: ClassVar[str]
 
     _o: Any
@@ -74,6 +77,30 @@ class ArrayBase:
     def _assign(self, other: Any) -> None:
         """Take over the contents of another array of this type."""
         self._replace(other._nodes())
+
+    # --- what special kinds override, see drjit._types ---------------------------------------------------------------
+
+    @classmethod
+    def _convert(cls, value: Any, function: str) -> list[Node]:
+        """The component nodes of an argument of an operation that is promoted to this type."""
+        from ._promote import convert
+
+        return convert(cls, value, function)
+
+    @classmethod
+    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
+        """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
+        return NotImplemented
+
+    def _function(self, name: str) -> Any:
+        """Apply a unary function by its name in ``drjit``, or leave it to the rule for components."""
+        return NotImplemented
+
+    def _format(self, limit: int) -> str:
+        """The text of ``repr``: dimensions of more entries than the limit are abbreviated."""
+        from ._format import format_array
+
+        return format_array(self, limit)
 
     # --- properties --------------------------------------------------------------------------------------------------
 
@@ -114,6 +141,16 @@ class ArrayBase:
         return self
 
     @property
+    def real(self) -> Any:
+        """The real part: the array itself where there is no other."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part: zeros of the array's shape where there is none."""
+        return type(self)(0)
+
+    @property
     def index(self) -> int:
         """Index of a flat array's variable in the computation graph; zero for nested arrays."""
         return 0
@@ -122,6 +159,15 @@ class ArrayBase:
     def index_ad(self) -> int:
         """Index of a flat array's variable in the graph of derivatives; zero, as this type does not track them."""
         return 0
+
+    @property
+    def grad(self) -> NoReturn:
+        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
+
+    @grad.setter
+    def grad(self, value: Any) -> NoReturn:
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
 
     @property
     def T(self) -> NoReturn:
@@ -149,7 +195,7 @@ class ArrayBase:
         if self._kind != "b":
             raise TypeError(f"{self._name}.__bool__(): implicit conversion to 'bool' is only supported for scalar mask "
                             "arrays.")
-        if self._depth:
+        if self._depth > 0:
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with at most 1 "
                             f"dimension (this one has {self.ndim} dimensions).")
         size = self._nodes()[0].size
@@ -170,9 +216,9 @@ class ArrayBase:
         return type(self)(self)
 
     def __repr__(self) -> str:
-        from ._format import format_array
+        from ._format import LIMIT
 
-        return format_array(self)
+        return self._format(LIMIT)
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
@@ -197,7 +243,19 @@ class ArrayBase:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
                                  f"{TYPES[self._type].name} to {dtype} without a copy.")
             return result.astype(dtype)
-        return result.copy() if copy and not self._depth else result
+        return result.copy() if copy and self._depth <= 0 else result
+
+    def torch(self) -> NoReturn:
+        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
+
+    def jax(self) -> NoReturn:
+        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
+
+    def tf(self) -> NoReturn:
+        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""

@@ -6,6 +6,7 @@ sizes and bounds are parameters of the kernels that use them, so that other size
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -15,9 +16,9 @@ from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
-from ._promote import plain_scalar, scalar_literal, wrap
+from ._promote import plain_scalar, scalar_literal, wrap, wrap_like
 from ._pytree import field_types, is_pytree, transform
-from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
+from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
 
@@ -27,9 +28,11 @@ Fill = Callable[[type[ArrayBase], int], Node]
 def _require_type(dtype: Any, function: str) -> None:
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
+    if issubclass(dtype, ArrayBase) and hasattr(dtype, "_record"):
+        require_backend(dtype, function)
 
 
-def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
+def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
     try:
         if isinstance(shape, (list, tuple)):
             sizes = tuple(operator.index(size) for size in shape)
@@ -45,6 +48,8 @@ def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
 
 def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
     """Number of components, and size of each, of an array of a type and requested shape."""
+    if not cls._dynamic:
+        return _scalar_size(cls, shape, function), 1
     if isinstance(shape, int):
         return (1 if cls._count < 0 else cls._count), shape
     declared = (*cls._record.shape, -1)
@@ -58,12 +63,33 @@ def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: st
     return count, shape[-1]
 
 
+def _scalar_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> int:
+    """Number of components of a scalar array: the requested size matters to dynamic ones only."""
+    if isinstance(shape, int):
+        return shape if cls._count < 0 else cls._count
+    if len(shape) != cls._depth or any(d not in (-1, s) for d, s in zip(cls._record.shape, shape, strict=True)):
+        expected = ", ".join("*" if d < 0 else str(d) for d in cls._record.shape)
+        raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
+                            f"'dtype' are incompatible (expected ({expected})).")
+    return math.prod(shape)
+
+
 def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callable[[type], Any], function: str) -> Any:
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
         if not hasattr(dtype, "_record"):
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        if dtype._depth < 0:
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            size = math.prod(sizes)
+            from ._tensor import make as make_tensor
+
+            return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
-        return wrap(dtype, [fill(dtype, size) if size else invalid(dtype._type)] * count)
+        nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
+        if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
+            zero = literal(dtype._type, 0, size)
+            nodes = [node if k in dtype._unit() else zero for k, node in enumerate(nodes)]  # type: ignore[attr-defined]
+        return wrap(dtype, nodes)
     if dtype in (bool, int, float):
         return scalar(dtype)
     fields = field_types(dtype) if isinstance(dtype, type) else None
@@ -81,6 +107,10 @@ def _constant(value: Any) -> Fill:
     return lambda cls, size: literal(cls._type, value, size)
 
 
+def _undefined(cls: type[ArrayBase], size: int) -> Node:
+    return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
+
+
 def zeros(dtype: Any, shape: Any = 1) -> Any:
     """An array of zeros (``False`` for masks): a literal that consumes no memory.
 
@@ -88,19 +118,19 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
     """
     _require_type(dtype, "drjit.zeros")
-    return _create(dtype, _parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
+    return _create(dtype, parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
 
 
 def ones(dtype: Any, shape: Any = 1) -> Any:
     """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.ones")
-    return _create(dtype, _parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
+    return _create(dtype, parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
 
 
 def empty(dtype: Any, shape: Any = 1) -> Any:
     """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.empty")
-    return _create(dtype, _parse_shape(shape, "drjit.empty"), lambda cls, size: core.undefined(cls._type, size),
+    return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
 
 
@@ -114,8 +144,8 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
 
 def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     _require_type(dtype, function)
-    parsed = _parse_shape(shape, function)
-    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth:
+    parsed = parse_shape(shape, function)
+    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
         count, size = _array_size(dtype, parsed, function)
         prototype = dtype(value)
         nodes = prototype._nodes()
@@ -147,7 +177,7 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
     def visit(leaf: Any) -> Any:
         if isinstance(leaf, ArrayBase):
             cls = type(leaf)
-            return wrap(cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
+            return wrap_like(leaf, cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
         return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
 
     return transform(function, visit, arg)
@@ -165,7 +195,7 @@ def ones_like(arg: Any, /) -> Any:
 
 def empty_like(arg: Any, /) -> Any:
     """Undefined contents of the type and shape of an array or PyTree."""
-    return _like(arg, "drjit.empty_like", lambda cls, size: core.undefined(cls._type, size), lambda kind: kind(0))
+    return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------
@@ -173,7 +203,8 @@ def empty_like(arg: Any, /) -> Any:
 
 def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
     _require_type(dtype, function)
-    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth:
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth >= 0 and (
+            dtype._special or dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0):
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
@@ -226,7 +257,7 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     if count < 0:
         raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
     if not count:
-        return wrap(cls, [invalid(cls._type)])
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
     last = first + (count - 1) * increment
     for name, value in (("start", first), ("last element", last)):
         if cls._kind != "f" and not cls._low <= value <= cls._high:
@@ -234,6 +265,8 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     # Floating-point sequences are computed as integers, which is exact, and converted at the end.
     low, high = min(first, last, increment), max(first, last, increment)
     wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
+    if not cls._dynamic:
+        return wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
     node = _counter(count)
     if (first, increment) != (0, 1):
         node = cast(node, wide)
@@ -260,13 +293,13 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
         if bound is None:
             raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
     if not count:
-        return wrap(cls, [invalid(cls._type)])
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
     first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
-    node = cast(_counter(count), scalar)
+    positions = [_counter(count)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
     increment = (last - first) / intervals if intervals else 0.0
-    node = ops.fma(node, literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2))
-    return wrap(cls, [cast(node, cls._type)])
+    step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)
+    return wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
 
 

@@ -56,6 +56,10 @@ def _pair(name: str, trace: Callable[[Node], tuple[Node, Node]], first: Callable
         if not isinstance(arg, ArrayBase):
             number = _number(arg, f"drjit.{name}")
             return first(number), second(number)
+        if arg._special:
+            result = arg._function(name)
+            if result is not NotImplemented:
+                return result  # type: ignore[no-any-return]
         try:
             pairs = [trace(node) for node in arg._nodes()]
         except CORE_ERRORS as error:

@@ -17,27 +17,55 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drjit_core import Node, cast, literal
+from drjit_core import KIND, Node, cast, import_copy, invalid, literal, read_element
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from ._types import BOOL, FLOAT16, FLOAT32, INT32, reshape, retype
+from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
-__all__ = ["alike", "coerce", "elementwise", "is_ndarray", "operands", "plain_scalar", "scalar_literal", "wrap"]
+__all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "is_ndarray",
+           "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank", "wrap", "wrap_like"]
 
 _new = object.__new__
+_LITERAL = KIND["literal"]
 _WEAK = {bool: 0, int: 1, float: 2}
 
 
 def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """An array of a type from its component nodes, which become its own."""
     array: Any = _new(cls)
-    if cls._depth:
+    if cls._depth > 0:
         array._c = nodes
-    else:
+    elif cls._depth:  # a tensor with one dimension
         array._n = nodes[0]
+        array._s = (nodes[0].size,)  # type: ignore[misc]
+    elif cls._dynamic:
+        array._n = nodes[0]
+    else:
+        return number_of(nodes[0])
     array._o = None
     return array
+
+
+def number_of(node: Node) -> Any:
+    """The only element of a node as a Python number."""
+    return node.payload if node.kind == _LITERAL else read_element(node, 0)
+
+
+def elements_of(array: ArrayBase) -> list[Node]:
+    """Literals with the elements of a one-dimensional array; evaluates it."""
+    nodes = array._nodes()
+    if not array._dynamic:
+        return nodes
+    from ._interop import values
+
+    return [literal(array._type, value) for value in values(nodes[0])]
+def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
+    """What :func:`wrap` returns, with the shape of an array if that is a tensor."""
+    result = wrap(cls, nodes)
+    if cls._depth < 0:
+        result._s = array._s
+    return result
 
 
 def is_ndarray(value: object) -> bool:
@@ -82,7 +110,7 @@ def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: st
                         f"{shown} of type 'int': it is out of range.")
 
 
-def _weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
+def weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
     """Rank of a Python number or the elements of a sequence; collects the arrays that a sequence holds."""
     rank = _WEAK.get(value.__class__)
     if rank is not None:
@@ -94,12 +122,20 @@ def _weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int
         ranks = {item.__class__ for item in value}
         if ranks <= _WEAK.keys():
             return max((_WEAK[cls] for cls in ranks), default=-1)
-        return max(_weak_rank(item, function, arrays, position) for item in value)
+        return max(weak_rank(item, function, arrays, position) for item in value)
     scalar = plain_scalar(value)
     if scalar is not None:
         return _WEAK[scalar.__class__]
     raise ArgumentError(f"{function}(): argument {position} has the unsupported type '{describe(value)}' (expected a "
                         "Dr.Jit array or a type that can be converted into one).")
+
+
+def scalar_type(arrays: int, foreign: int, rank: int) -> int:
+    """The scalar type of a result, given the largest one of the arrays, of NumPy arrays, and the rank of numbers."""
+    scalar = max(arrays, foreign)
+    if rank == 2 and scalar < FLOAT16:
+        return FLOAT32
+    return INT32 if rank == 1 and scalar == BOOL else scalar
 
 
 def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
@@ -110,7 +146,8 @@ def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
     if scalar is None:
         raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
                             "are not supported.")
-    return reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1))(value)
+    shape = (-1,) * (value.ndim - 1) if like._dynamic else value.shape
+    return reshape(retype(like._leaf, scalar), shape)(value)
 
 
 def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], function: str) -> tuple[int, ...]:
@@ -143,24 +180,46 @@ def operands(function: str, args: Sequence[Any], mask: ArrayBase | None = None,
     for position, value in enumerate(values):
         if is_ndarray(value) and value.ndim:
             values[position] = value = _foreign(value, type(like), function)
-        rank = max(rank, _weak_rank(value, function, arrays, position + 1))
-    scalar = max((a._type for a in arrays), default=BOOL)
-    if rank == 2 and scalar < FLOAT16:
-        scalar = FLOAT32
-    elif rank == 1 and scalar == BOOL:
-        scalar = INT32
+        rank = max(rank, weak_rank(value, function, arrays, position + 1))
+    scalar = scalar_type(max((a._type for a in arrays), default=BOOL), BOOL, rank)
     top = [a for a in values if isinstance(a, ArrayBase)] + ([mask] if mask is not None else [])
     shapes = [(a._record.shape, a._static_shape()) for a in top] or [(like._record.shape, like._static_shape())]
-    first = type(top[0] if top else like)
     shape = shapes[0][0] if len(shapes) == 1 else _broadcast_shapes(shapes, function)
-    if any(a._record.backend is not like._record.backend for a in top):
-        raise ArgumentError(f"{function}(): the arrays belong to different backends.")
-    cls = reshape(retype(first, scalar), shape)
+    cls = common_package(function, top or [like], type(top[0] if top else like))
+    specials = {type(a)._record[2:4] for a in top if a._special}
+    if not specials:
+        cls = reshape(retype(cls, scalar), shape)
+    elif len(specials) == 1:
+        kind, special_shape = specials.pop()
+        cls = retype(_class_of(cls._record._replace(kind=kind, shape=special_shape)), scalar)
+    else:
+        found = " and ".join(dict.fromkeys(a._name for a in top if a._special))
+        raise ArgumentError(f"{function}(): incompatible arguments: there is no rule for {found} together.")
     lists = [coerce(cls, value, function) for value in values]
     if mask is not None:
         lists.insert(0, coerce(cls._mask, mask, function))
     count = max(map(len, lists))
     return cls, [nodes if len(nodes) == count else _tile(nodes, count, function) for nodes in lists]
+
+
+def _class_of(record: Record) -> type[ArrayBase]:
+    found = lookup(record) or lookup(record._replace(type=FLOAT32))
+    assert found is not None
+    return found
+
+
+def common_package(function: str, arrays: Sequence[ArrayBase], cls: type[ArrayBase]) -> type[ArrayBase]:
+    """The relative of a type in the package that arrays meet in: of the one backend that is not scalar, differentiable
+    if any of them is."""
+    record = cls._record
+    if all(a._record.backend is record.backend and a._record.diff is record.diff for a in arrays):
+        return cls
+    backends = {a._record.backend for a in arrays} - {SCALAR}
+    if len(backends) > 1:
+        names = " and ".join(dict.fromkeys(a._name for a in arrays))
+        raise ArgumentError(f"{function}(): arrays of different backends cannot be combined (found {names}); convert "
+                            "one of them first.")
+    return relative(cls, backends.pop() if backends else SCALAR, any(a._record.diff for a in arrays))
 
 
 def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
@@ -171,14 +230,25 @@ def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
 
 def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     """The component nodes of a value converted to an array type."""
+    return cls._convert(value, function) if cls._special else convert(cls, value, function)
+
+
+def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
+    """The common rule of conversion: what has fewer components is repeated."""
     count = 1 if cls._count < 0 else cls._count
     if isinstance(value, ArrayBase):
+        if value._depth < 0 and value.ndim:
+            value = cls(value)
+        if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:
+            return [_from_scalars(cls, value)]
+        if not cls._dynamic and value._dynamic:
+            value = _to_scalars(cls, value, function)
         nodes, scalar = value._nodes(), cls._type
         if value._type != scalar:
             nodes = [cast(node, scalar) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
-        if len(value._record.shape) > cls._depth:
+        if len(value._record.shape) > len(cls._record.shape):
             raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
         return _tile(nodes, cls._count, function)
     scalar_value = plain_scalar(value)
@@ -191,6 +261,30 @@ def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
                             f"{cls._name}: {error}") from error
 
 
+def _from_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
+    """The node of a flat array with the entries of a one-dimensional scalar array."""
+    from ._scalar import pack
+
+    nodes = [cast(node, cls._type) for node in value._nodes()]
+    if len(nodes) < 2:
+        return nodes[0] if nodes else invalid(cls._type)
+    return import_copy(cls._type, pack(nodes))
+
+
+def _to_scalars(cls: type[ArrayBase], value: ArrayBase, function: str) -> Any:
+    """A scalar array with the elements of a vectorised one: flat, or of components of one element each."""
+    if not value._depth:
+        nodes = elements_of(value)
+        if cls._depth > 1 or cls._size not in (-1, 1, len(nodes)) and len(nodes) != 1:
+            raise ArgumentError(f"{function}(): cannot convert {value._name} of size {len(nodes)} to {cls._name}.")
+        return wrap(reshape(relative(type(value), SCALAR, False), (-1,)), nodes)
+    nodes = value._nodes()
+    if any(node.size != 1 for node in nodes):
+        raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}: each component must have a "
+                            f"single element, found the sizes {', '.join(str(node.size) for node in nodes)}.")
+    return wrap(relative(type(value), SCALAR, False), [literal(node.type, read_element(node, 0)) for node in nodes])
+
+
 def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
     """What :func:`operands` returns, in the frequent case of arrays of one type and Python numbers that it can hold."""
     cls: Any = None
@@ -201,7 +295,7 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
                 return None
             cls = kind
     count = cls._count
-    if count < 0:
+    if count < 0 or cls._special:
         return None
     lists: list[list[Node]] = []
     for value in args:
@@ -217,7 +311,15 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
 
 def elementwise(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
     """Apply a trace function to promoted arguments, one of them an array; ``mask`` if it returns masks."""
-    cls, lists = alike(args) or operands(function, args)
+    found = alike(args)
+    if found is None:
+        special = next((type(value) for value in args if isinstance(value, ArrayBase) and value._special), None)
+        if special is not None:
+            result = special._promote_with(function, trace, args, mask)
+            if result is not NotImplemented:
+                return result
+        found = operands(function, args)
+    cls, lists = found
     try:
         nodes = list(map(trace, *lists))
     except CORE_ERRORS as error:

@@ -17,10 +17,10 @@ from drjit_core import SHAPE, TYPES, Node, ReduceOp, cast, literal, ops
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._interop import broadcast
-from ._promote import is_ndarray, plain_scalar, wrap
+from ._promote import is_ndarray, plain_scalar, wrap, wrap_like
 from ._types import FLOAT16, FLOAT32, UINT32, reshape, retype
 
-__all__ = ["all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
+__all__ = ["COMBINE", "all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
 
 _min, _max, _any, _all = min, max, any, all
 
@@ -36,7 +36,8 @@ def _ignoring_nan(compare: Callable[[Node, Node], Node], trace: Callable[[Node, 
     return combine
 
 
-_COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
+#: The operation on two nodes that a reduction repeats.
+COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
     ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: getattr(ops, "and"), ReduceOp.Or: getattr(ops, "or"),
     ReduceOp.Min: _ignoring_nan(ops.le, ops.minimum), ReduceOp.Max: _ignoring_nan(ops.ge, ops.maximum),
 }
@@ -60,7 +61,7 @@ def _extremum(a: Any, b: Any, op: ReduceOp) -> Any:
         return _min(a, b) if op is ReduceOp.Min else _max(a, b)
     from ._promote import elementwise
 
-    return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", _COMBINE[op], (a, b))
+    return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", COMBINE[op], (a, b))
 
 
 def _axes(axis: Any, ndim: int, where: str) -> tuple[int, ...]:
@@ -85,20 +86,22 @@ def _check_mode(mode: str | None, where: str) -> None:
 
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
     where = f"{function}(<{array._name}>)"
-    axes = _axes(axis, array.ndim, where)
+    axes = _axes(None if axis is ... and array._depth < 0 else axis, array.ndim, where)
     _check_mode(mode, where)
     if array._kind not in _KINDS[op]:
         raise ArgumentError(f"{where}: array type is not compatible with the requested reduction.")
+    if array._depth < 0:
+        return _reduce_tensor(op, array, axes, mode, keepdims, where)
     if not axes:
         return type(array)(array)
-    trailing = axes[-1] == array._depth
+    trailing = array._dynamic and axes[-1] == array._depth
     if keepdims and axes != (array._depth,):
         raise ArgumentError(f"{where}: 'keepdims=True' is only supported for tensor types or reductions of a trailing "
                             "dynamic axis.")
     shape, nodes = array._static_shape(), array._nodes()
     if mode == "evaluated" and trailing:
         core.evaluate(nodes)
-    combine = _COMBINE[op]
+    combine = COMBINE[op]
     if trailing and len(nodes) > 1:  # components of size 1 stand for the full width
         width = array._width(function)
     try:
@@ -116,6 +119,21 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
     except CORE_ERRORS as error:
         raise translate(error, where) from error
     return wrap(reshape(type(array), tuple(array._record.shape[k] for k in kept)), results)
+
+
+def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool,
+                   where: str) -> Any:
+    from ._tensor import make
+    from ._tensor_reduce import reduce_axes, result_shape
+
+    node = array._n
+    if mode == "evaluated":
+        core.evaluate([node])
+    try:
+        node = reduce_axes(op, COMBINE[op], node, array._s, axes, mode == "symbolic")
+    except CORE_ERRORS as error:
+        raise translate(error, where) from error
+    return make(type(array), node, result_shape(array._s, axes, keepdims))
 
 
 def _groups(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> list[list[Node]]:
@@ -214,18 +232,22 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     where = f"{function}(<{value._name}>)"
     if value._kind != "f":
         raise ArgumentError(f"{where}: the mean is defined for floating-point arrays; convert the input first.")
-    axes, shape = _axes(axis, value.ndim, where), (*value._static_shape(), 0)
+    tensor = value._depth < 0
+    axes = _axes(None if axis is ... and tensor else axis, value.ndim, where)
+    shape = value.shape if tensor else (*value._static_shape(), 0)
     number = 1
     for k in axes:
-        number *= value._width(where) if k == value._depth else shape[k]
+        number *= value._width(where) if value._dynamic and k == value._depth else shape[k]
     half = value._type == FLOAT16
     source = retype(type(value), FLOAT32)(value) if half else value
     total = _reduce_array(ReduceOp.Add, source, axis, mode, keepdims, function)
     if not number:
-        return total if not half else retype(type(total), FLOAT16)(total)
+        return total if not half or not isinstance(total, ArrayBase) else retype(type(total), FLOAT16)(total)
     # The number of elements stays a parameter of the kernel: another size is no other program.
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) for node in total._nodes()]
-    return wrap(retype(type(total), value._type), [cast(node, value._type) for node in nodes])
+    cls, sums = (type(total), total._nodes()) if isinstance(total, ArrayBase) else \
+        (source._leaf, [literal(source._type, total)])
+    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) if node.size else node for node in sums]
+    return wrap_like(total, retype(cls, value._type), [cast(node, value._type) for node in nodes])
 
 
 # --- masks -----------------------------------------------------------------------------------------------------------
@@ -268,7 +290,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         cls = retype(type(value), UINT32)
         nodes = [ops.select(node, literal(UINT32, 1), literal(UINT32, 0)) if node.size else cast(node, UINT32)
                  for node in value._nodes()]
-        return _reduce(ReduceOp.Add, wrap(cls, nodes), axis, None, keepdims, "drjit.count")
+        return _reduce(ReduceOp.Add, wrap_like(value, cls, nodes), axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
     entries = [count(entry, (), False) if isinstance(entry, ArrayBase) else int(entry) for entry in value]

@@ -2,6 +2,6 @@
 
 from drjit_core import JitBackend
 
-from .._types import install
+from .._types import package
 
-install(globals(), JitBackend.LLVM)
+package(globals(), JitBackend.LLVM)

@@ -1,0 +1,7 @@
+"""Array types of the CUDA backend that track derivatives. Importable on machines without a GPU."""
+
+from drjit_core import JitBackend
+
+from .._types import package
+
+package(globals(), JitBackend.CUDA, diff=True)

@@ -1,0 +1,7 @@
+"""Array types of the LLVM backend that track derivatives."""
+
+from drjit_core import JitBackend
+
+from .._types import package
+
+package(globals(), JitBackend.LLVM, diff=True)
