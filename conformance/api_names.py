@@ -24,13 +24,13 @@ SECTIONS = {
     "drjit.ReduceOp": "Reductions", "drjit.prefix_reduce": "Prefix and block reductions",
     "drjit.concat": "Rearranging arrays", "drjit.resample": "Tensor operations", "drjit.rng": "Random numbers",
     "drjit.select": "Masks, comparisons, shapes", "drjit.linear_to_srgb": "Colour",
-    "drjit.reorder_threads": "Just-in-time compilation", "drjit.freeze": "Frozen functions",
+    "drjit.reorder_threads": "The compiler", "drjit.freeze": "Frozen functions",
     "drjit.is_array_v": "Type traits", "drjit.reinterpret_array": "Bits", "drjit.fma": "Standard mathematics",
     "drjit.cross": "Vectors, matrices, quaternions", "drjit.sin": "Transcendental functions",
     "drjit.safe_sqrt": "Safe functions", "drjit.ADMode": "Derivatives", "drjit.wrap": "Other frameworks",
     "drjit.e": "Constants", "drjit.ArrayBase": "ArrayBase", "drjit.graphviz": "Debugging",
-    "drjit.set_backend": "The runtime", "drjit.profile_mark": "Profiling", "drjit.WrapMode": "Textures",
-    "drjit.Local": "Local memory", "drjit.dda.dda": "Ray marching", "drjit.opt.Optimizer": "Optimizers",
+    "drjit.set_backend": "The runtime", "drjit.profile_enable": "Profiling", "drjit.WrapMode": "Textures",
+    "drjit.alloc_local": "Local memory", "drjit.dda.dda": "Ray marching", "drjit.opt.Optimizer": "Optimizers",
     "drjit.nn.CoopVec": "Neural networks", "drjit.cuda.green_context": "CUDA",
 }
 STATES = ("exists", "later", "missing")
@@ -63,8 +63,21 @@ def state_of(name: str) -> str:
 
 
 def member_state(name: str, member: str) -> str:
-    """The same for a member of a class; properties that raise a ``NotImplementedError`` exist as they are."""
-    return state_of(f"{name}.{member}")
+    """The same for a member of a class; those of the base of all arrays are asked of a vector."""
+    if name != "drjit.ArrayBase":
+        return state_of(f"{name}.{member}")
+    array = find("drjit.llvm.Array4f")(1)
+    if not hasattr(type(array), member):
+        return "missing"
+    try:
+        found = getattr(array, member)
+        if member in ("torch", "jax", "tf"):
+            found()
+    except NotImplementedError:
+        return "later"
+    except (ImportError, RuntimeError, TypeError):  # such as the transpose of a vector
+        pass
+    return "exists"
 
 
 def main() -> int:

@@ -195,7 +195,7 @@ class ArrayBase:
         if self._kind != "b":
             raise TypeError(f"{self._name}.__bool__(): implicit conversion to 'bool' is only supported for scalar mask "
                             "arrays.")
-        if self._depth:
+        if self._depth > 0:
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with at most 1 "
                             f"dimension (this one has {self.ndim} dimensions).")
         size = self._nodes()[0].size
@@ -243,7 +243,19 @@ class ArrayBase:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
                                  f"{TYPES[self._type].name} to {dtype} without a copy.")
             return result.astype(dtype)
-        return result.copy() if copy and not self._depth else result
+        return result.copy() if copy and self._depth <= 0 else result
+
+    def torch(self) -> NoReturn:
+        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
+
+    def jax(self) -> NoReturn:
+        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
+
+    def tf(self) -> NoReturn:
+        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""

@@ -7,11 +7,12 @@ written to memory at once. Elements of sequences must be of the type's own kind:
 from __future__ import annotations
 
 import array
+import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from drjit_core import TYPES, Node, import_copy, invalid, literal
+from drjit_core import TYPES, Node, cast, import_copy, invalid, literal
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
@@ -37,6 +38,8 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
     if isinstance(value, (str, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize element with a value of type '{describe(value)}'.")
     if isinstance(value, ArrayBase):
+        if value._depth < 0:
+            return _from_tensor(cls, value)[0]
         if not value._dynamic and value._depth == 1 and not value._special:
             return coerce(cls, value, function)[0]
         raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
@@ -145,6 +148,8 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
         return _components(cls, args, function)
     value = args[0]
     if isinstance(value, ArrayBase):
+        if value._depth < 0:
+            return _from_tensor(cls, value)
         if value._depth == cls._depth and cls._size not in (-1, len(value)):  # type: ignore[arg-type]
             raise _wrong_size(cls, len(value), function)  # type: ignore[arg-type]
         return list(coerce(cls, value, function))
@@ -172,6 +177,25 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     if isinstance(value, Iterable):
         return _components(cls, list(value), function)
     raise ArgumentError(f"{function}(): could not initialize an array from a value of type '{describe(value)}'.")
+
+
+def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:
+    """The component nodes of an array from a tensor of the same number of dimensions: its rows."""
+    from ._slicing import strided
+
+    function, shape = f"{cls._name}.__init__", value.shape
+    declared = (*cls._record.shape, -1)
+    if len(shape) != len(declared):
+        raise ArgumentError(f"{function}(): the tensor has {len(shape)} dimensions (its shape is {shape}), but "
+                            f"{cls._name} has {len(declared)}.")
+    for axis, (expected, found) in enumerate(zip(declared, shape, strict=True)):
+        if expected not in (-1, found):
+            raise ArgumentError(f"{function}(): axis {axis} of the tensor has size {found} (its shape is {shape}), but "
+                                f"that of {cls._name} has size {expected}.")
+    node, width = cast(value._nodes()[0], cls._type), shape[-1]
+    if len(shape) == 1:
+        return [node]
+    return [strided(node, (width,), (1,), row * width) for row in range(math.prod(shape[:-1]))]
 
 
 def _wrong_size(cls: type[ArrayBase], found: int, function: str) -> Exception:

@@ -16,7 +16,7 @@ from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
-from ._promote import plain_scalar, scalar_literal, wrap
+from ._promote import plain_scalar, scalar_literal, wrap, wrap_like
 from ._pytree import field_types, is_pytree, transform
 from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
 
@@ -32,7 +32,7 @@ def _require_type(dtype: Any, function: str) -> None:
         require_backend(dtype, function)
 
 
-def _parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
+def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
     try:
         if isinstance(shape, (list, tuple)):
             sizes = tuple(operator.index(size) for size in shape)
@@ -78,6 +78,12 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
         if not hasattr(dtype, "_record"):
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        if dtype._depth < 0:
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            size = math.prod(sizes)
+            from ._tensor import make as make_tensor
+
+            return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
         nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
         if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
@@ -112,19 +118,19 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
     """
     _require_type(dtype, "drjit.zeros")
-    return _create(dtype, _parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
+    return _create(dtype, parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
 
 
 def ones(dtype: Any, shape: Any = 1) -> Any:
     """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.ones")
-    return _create(dtype, _parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
+    return _create(dtype, parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
 
 
 def empty(dtype: Any, shape: Any = 1) -> Any:
     """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.empty")
-    return _create(dtype, _parse_shape(shape, "drjit.empty"), _undefined,
+    return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
 
 
@@ -138,8 +144,8 @@ def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
 
 def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     _require_type(dtype, function)
-    parsed = _parse_shape(shape, function)
-    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth:
+    parsed = parse_shape(shape, function)
+    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
         count, size = _array_size(dtype, parsed, function)
         prototype = dtype(value)
         nodes = prototype._nodes()
@@ -171,7 +177,7 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
     def visit(leaf: Any) -> Any:
         if isinstance(leaf, ArrayBase):
             cls = type(leaf)
-            return wrap(cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
+            return wrap_like(leaf, cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
         return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
 
     return transform(function, visit, arg)
@@ -197,8 +203,8 @@ def empty_like(arg: Any, /) -> Any:
 
 def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
     _require_type(dtype, function)
-    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._special or \
-            dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0:
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth >= 0 and (
+            dtype._special or dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0):
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")

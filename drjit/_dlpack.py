@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import math
 from typing import Any, NamedTuple
 
 from drjit_core import TYPES, Node, cast, import_shared, invalid
@@ -72,10 +73,10 @@ def to_capsule(array: ArrayBase, stream: Any, max_version: tuple[int, int] | Non
         raise BufferError(f"{function}(): arrays in the memory of the CPU have no stream, found stream={stream!r}.")
     if dl_device is not None and tuple(dl_device) != (_CPU, 0):
         raise BufferError(f"{function}(): the array is in the memory of the CPU (1, 0), found dl_device={dl_device!r}.")
-    if copy is False and array._depth:
+    if copy is False and array._depth > 0:
         raise BufferError(f"{function}(): nested arrays cannot be exported without a copy.")
     memory = host_memory(array)
-    if copy and not array._depth and memory.address:
+    if copy and array._depth <= 0 and memory.address:
         memory = _duplicate(memory)
     info, shape = memory.info, memory.shape
     sizes = (ctypes.c_int64 * len(shape))(*shape)
@@ -133,8 +134,11 @@ class _Owner:
             ctypes.CFUNCTYPE(None, ctypes.c_void_p)(deleter)(self.address)
 
 
-def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
-    """Import an object that speaks DLPack as rows of a type's elements, sharing memory where the type is the same."""
+def from_dlpack(value: Any, cls: type[ArrayBase], whole: bool = False) -> Imported:
+    """Import an object that speaks DLPack as rows of a type's elements, sharing memory where the type is the same.
+
+    ``whole``: what is contiguous is imported as a single row, and there may be any number of dimensions.
+    """
     function = f"{cls._name}.__init__"
     device = value.__dlpack_device__()[0] if hasattr(value, "__dlpack_device__") else _CPU
     if int(device) != _CPU:
@@ -150,15 +154,20 @@ def from_dlpack(value: Any, cls: type[ArrayBase]) -> Imported:
     shape = tuple(tensor.shape[k] for k in range(tensor.ndim))
     found = next((info for info in TYPES if info is not None and info.name != "pointer"
                   and (_CODES[info.kind], info.size * 8) == (tensor.code, tensor.bits)), None)
-    if found is None or tensor.lanes != 1 or not shape:
+    if found is None or tensor.lanes != 1 or not shape and not whole:
         raise ArgumentError(f"{function}(): the elements of the argument of type '{describe(value)}' have an "
                             f"unsupported type (DLPack code {tensor.code}, {tensor.bits} bits, {tensor.ndim} "
                             "dimensions).")
     strides = [tensor.strides[k] for k in range(tensor.ndim)] if tensor.strides else _contiguous_strides(shape)
+    start = (tensor.data or 0) + tensor.byte_offset
+    if whole and (0 in shape or all(size == 1 or stride == expected for size, stride, expected in
+                                    zip(shape, strides, _contiguous_strides(shape), strict=True))):
+        count = math.prod(shape)
+        node = import_shared(found.type, start, count, owner) if count else invalid(found.type)
+        return Imported(shape, [cast(node, cls._type)])
     if shape[-1] > 1 and strides[-1] != 1:
         raise ArgumentError(f"{function}(): the trailing dimension of the argument of type '{describe(value)}' must be "
                             f"contiguous in memory, found the strides {tuple(strides)}; copy it first.")
-    start = (tensor.data or 0) + tensor.byte_offset
     nodes = []
     for position in itertools.product(*map(range, shape[:-1])):
         offset = sum(index * stride for index, stride in zip(position, strides, strict=False)) * found.size

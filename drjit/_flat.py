@@ -14,19 +14,19 @@ from ._construct import flat_node
 from ._indexing import flat_get, flat_set
 from ._promote import scalar_literal
 
-__all__ = ["FlatArray"]
+__all__ = ["FlatArray", "no_component"]
 
 _SCALARS = (float, int, bool)
 
 
-def _no_component(name: str) -> property:
+def no_component(name: str) -> property:
     def get(self: ArrayBase) -> Any:
         raise RuntimeError(f"{self._name} does not have a '{name}' component.")
 
     def set_(self: ArrayBase, value: Any) -> None:
         get(self)
 
-    return property(get, set_, doc="Flat arrays have no components: raises a ``RuntimeError``.")
+    return property(get, set_, doc="Flat arrays and tensors have no components: raises a ``RuntimeError``.")
 
 
 class FlatArray(ArrayBase):
@@ -102,7 +102,7 @@ class FlatArray(ArrayBase):
     __and__ = make.masked(__and__)
     __iand__ = make.inplace(__and__)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
-    __matmul__ = make.matmul
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
     __eq__ = make.comparison("eq", ops.eq)
     __ne__ = make.comparison("ne", ops.neq)
@@ -116,5 +116,5 @@ class FlatArray(ArrayBase):
     __invert__ = make.flat_unary("invert", ops.inv)
     __abs__ = make.flat_unary("abs", ops.abs)
 
-    x, y, z, w = map(_no_component, "xyzw")
+    x, y, z, w = map(no_component, "xyzw")
     del _

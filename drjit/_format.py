@@ -13,19 +13,19 @@ from drjit_core import Node, broadcast_size, evaluate, read_element
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS
 
-__all__ = ["LIMIT", "format_array"]
+__all__ = ["LIMIT", "format_array", "format_element", "shown_positions"]
 
 LIMIT = 20
 _EDGE = 3
 
 
-def _element(value: Any) -> str:
+def format_element(value: Any) -> str:
     if value.__class__ is float:
         return "nan" if value != value else f"{value:.6g}"
     return str(value)
 
 
-def _positions(size: int, limit: int) -> list[int | None]:
+def shown_positions(size: int, limit: int) -> list[int | None]:
     """Positions to show of a dimension; ``None`` stands for those that are skipped."""
     if size <= limit:
         return list(range(size))
@@ -61,9 +61,9 @@ def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], 
         for size, inner in zip(shape, prefix[1:], strict=True):
             position = position * size + inner
         node = nodes[position]
-        return _element(read_element(node, prefix[0] if node.size > 1 else 0))
+        return format_element(read_element(node, prefix[0] if node.size > 1 else 0))
     entries, skipped = [], sizes[depth] - 2 * _EDGE
-    for index in _positions(sizes[depth], limit):
+    for index in shown_positions(sizes[depth], limit):
         entries.append(f".. {skipped} skipped .." if index is None
                        else _format(sizes, (*prefix, index), nodes, shape, limit, hidden))
     innermost = depth == len(sizes) - 1

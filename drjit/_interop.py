@@ -79,10 +79,10 @@ def host_memory(array: ArrayBase) -> HostMemory:
         data = ctypes.create_string_buffer(pack(nodes), len(nodes) * info.size)
         return HostMemory(ctypes.addressof(data) if nodes else 0, array._static_shape(), info, data)
     width = array._width(f"{array._name}.numpy")
-    shape = (*array._static_shape(), width)
+    shape = (*array._static_shape(), width) if array._depth >= 0 else array.shape
     if not nodes or not width:
         return HostMemory(0, shape, info, None)
-    if not array._depth:
+    if array._depth <= 0:
         node, address, buffer = host_view(nodes[0])
         if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
             array._replace([node])
@@ -118,5 +118,5 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
     flat: Any = memoryview(elements).cast("B")
     code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
-    view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) > 1 else flat.cast(code)
+    view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)
     return view

@@ -206,13 +206,19 @@ def inverse(arg: Any, /) -> Any:
 
 
 def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
-    """The transpose of a matrix, or of a nested array that has the shape of one.
+    """The transpose of a matrix, of a nested array that has the shape of one, or of a tensor.
 
-    ``axes`` is a permutation of the leading two dimensions: ``(0, 1)`` leaves the array as it is.
+    ``axes`` is a permutation of the leading two dimensions (of all dimensions of a tensor, by default the reversed
+    ones): ``(0, 1)`` leaves the array as it is.
     """
     function = "drjit.transpose"
+    if isinstance(value, ArrayBase) and value._depth < 0:
+        from ._rearrange import transpose as transpose_tensor
+
+        return transpose_tensor(value, axes)
     if not isinstance(value, ArrayBase) or value._depth < 2 or not _is_square(value):
-        raise TypeError(f"{function}(): 'value' must be a matrix or have its shape, found {describe(value)}.")
+        raise TypeError(f"{function}(): 'value' must be a tensor or a matrix, or have the shape of one, found "
+                        f"{describe(value)}.")
     if axes is not None:
         if sorted(axes) != [0, 1]:
             raise ArgumentError(f"{function}(): 'axes' must be a permutation of (0, 1), found {axes}.")

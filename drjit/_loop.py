@@ -16,7 +16,7 @@ from drjit_core import JitFlag, Node, VarType, ops
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._memop import masked_access
-from ._promote import wrap
+from ._promote import wrap_like
 from ._pytree import children, leaves, transform
 
 __all__ = ["while_loop"]
@@ -72,8 +72,8 @@ def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
 def _copy(state: Any) -> Any:
     """State with arrays of its own, so that in-place changes do not reach those of the caller."""
-    return transform(_FUNCTION, lambda leaf: wrap(type(leaf), list(leaf._nodes())) if isinstance(leaf, ArrayBase)
-                     else leaf, state)
+    return transform(_FUNCTION, lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes()))
+                     if isinstance(leaf, ArrayBase) else leaf, state)
 
 
 def _checked(before: tuple[Any, ...], after: Any, names: list[str]) -> tuple[Any, ...]:
@@ -137,7 +137,7 @@ def _with_nodes(state: Any, nodes: list[Node]) -> Any:
             return leaf
         count = len(leaf._nodes())
         position += count
-        return wrap(type(leaf), nodes[position - count:position])
+        return wrap_like(leaf, type(leaf), nodes[position - count:position])
 
     return transform(_FUNCTION, visit, state)
 
@@ -195,7 +195,7 @@ def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
             if not isinstance(old, ArrayBase) or not old._dynamic:
                 return new
             pairs = zip(new._nodes(), old._nodes(), strict=True)
-            return wrap(type(old), [a if a is b else ops.select(mask, a, b) for a, b in pairs])
+            return wrap_like(old, type(old), [a if a is b else ops.select(mask, a, b) for a, b in pairs])
 
         before = _copy(state)
         with masked_access(mask):

@@ -41,11 +41,11 @@ def _leaf_of(*values: Any) -> type[ArrayBase] | None:
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
     cls = retype(leaf, scalar)
-    if isinstance(value, ArrayBase) and not value._depth:
+    if isinstance(value, ArrayBase) and (not value._depth or value._depth < 0 and value.ndim < 2):
         allowed = "b" if scalar == BOOL else "iuf"
         if value._kind in allowed:
             return value._nodes()[0]
-    elif not isinstance(value, ArrayBase):
+    elif not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
@@ -146,6 +146,9 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
 
 def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape: tuple[int, ...] | None,
                   function: str) -> Any:
+    if source._depth < 0:
+        raise ArgumentError(f"{function}(): 'source' is a tensor ({source._name}): read it by a slice expression, or "
+                            "pass its flat array, 'source.array'.")
     if type(source) is dtype:
         nodes = source._nodes()
         width = source._width(function)
@@ -237,6 +240,9 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
 def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Node, mode: ReduceMode,
                    function: str) -> list[Node]:
     """The new versions of the components of a target."""
+    if target._depth < 0:
+        raise ArgumentError(f"{function}(): 'target' is a tensor ({target._name}): assign to a slice expression, or "
+                            "pass its flat array, 'target.array'.")
     if target._kind not in _KINDS[op]:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")

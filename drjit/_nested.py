@@ -159,7 +159,7 @@ class NestedArray(ArrayBase):
     __and__ = make.masked(__and__)
     __iand__ = make.inplace(__and__)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
-    __matmul__ = make.matmul
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
     __eq__ = make.nested_comparison("eq", ops.eq)
     __ne__ = make.nested_comparison("ne", ops.neq)

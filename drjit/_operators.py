@@ -22,7 +22,8 @@ from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
 from ._types import FLOAT32, FLOAT64, retype
 
 __all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
-           "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace", "reverse_power"]
+           "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
+           "reverse_matmul", "reverse_power"]
 
 _new = object.__new__
 Operator = Callable[[Any, Any], Any]
@@ -37,6 +38,8 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
+    if isinstance(other, ArrayBase) and other._depth < 0:  # tensors have rules of their own
+        return NotImplemented
     if not self._depth and isinstance(other, ArrayBase) and not other._depth and \
             self._record.backend is other._record.backend and self._record.diff is other._record.diff:
         # two scalar types: the larger one
@@ -236,6 +239,8 @@ def masked(binary: Operator) -> Operator:
     """``__and__``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
 
     def combine(self: Any, other: Any) -> Any:
+        if isinstance(other, ArrayBase) and other._depth < 0:
+            return NotImplemented
         if isinstance(other, ArrayBase) and other._kind == "b" and self._kind != "b":
             function = f"{self._name}.__and__"
             cls, (masks, values) = operands(function, (self,), mask=other)
@@ -285,6 +290,8 @@ def reverse_power(self: Any, other: Any) -> Any:
 
 
 def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) -> Any:
+    if isinstance(other, ArrayBase) and other._depth < 0:
+        return NotImplemented
     if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
         raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
                             "floating-point type first.")
@@ -294,9 +301,20 @@ def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) 
 power_inplace = inplace(power)
 
 
+def reverse_matmul(self: Any, other: Any) -> Any:
+    """``other @ self`` for a Python number, which scales, or a sequence of components."""
+    if plain_scalar(other) is not None:
+        return other * self
+    if not self._depth or not isinstance(other, (list, tuple, range)):
+        return NotImplemented
+    return type(self)(other) @ self
+
+
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the dot product of two vectors, or a product with a scalar."""
     function = f"{self._name}.__matmul__"
+    if isinstance(other, ArrayBase) and other._depth < 0:
+        return NotImplemented
     if not isinstance(other, ArrayBase):
         if plain_scalar(other) is None:
             return NotImplemented
@@ -319,3 +337,6 @@ def matmul(self: Any, other: Any) -> Any:
     except CORE_ERRORS as error:
         raise translate(error, function) from error
     return wrap(cls._leaf, [node])
+
+
+matmul_inplace = inplace(matmul)

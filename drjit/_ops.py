@@ -17,7 +17,7 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._operators import power as _array_power
 from ._operators import reverse_power as _array_reverse_power
-from ._promote import alike, elementwise, operands, plain_scalar, wrap
+from ._promote import alike, elementwise, operands, plain_scalar, wrap, wrap_like
 from ._pytree import is_pytree, transform
 from ._types import BOOL, FLOAT64, INT32, UINT32
 
@@ -58,7 +58,8 @@ def _unary(name: str, trace: Callable[[Node], Node], scalar: Callable[[Any], Any
             result = _new(arg.__class__)
             try:
                 if arg._depth:
-                    result._c = list(map(trace, arg._nodes()))
+                    nodes = list(map(trace, arg._nodes()))
+                    return wrap_like(arg, type(arg), nodes)
                 else:
                     result._n = trace(arg._n)  # type: ignore[attr-defined]
                 result._o = None
@@ -241,7 +242,7 @@ def sincos(arg: Any, /) -> tuple[Any, Any]:
             pairs = [core.sincos(node) for node in arg._nodes()]
         except CORE_ERRORS as error:
             raise translate(error, f"drjit.sincos(<{arg._name}>)") from error
-        return wrap(type(arg), [s for s, _ in pairs]), wrap(type(arg), [c for _, c in pairs])
+        return wrap_like(arg, type(arg), [s for s, _ in pairs]), wrap_like(arg, type(arg), [c for _, c in pairs])
     number = _number(arg, "drjit.sincos")
     return _float(math.sin)(number), _float(math.cos)(number)
 
@@ -263,6 +264,10 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
             except CORE_ERRORS as error:
                 raise translate(error, f"{function}(<{cls._name}>)") from error
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
+        if _is_tensor(arg1) or _is_tensor(arg2):
+            from ._tensor import tensor_select
+
+            return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             cls, (first, second) = operands(function, (arg1, arg2))
             return wrap(cls, list(first if arg0 else second))
@@ -274,11 +279,19 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):
         raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
                             f"found {describe(arg1)} and {describe(arg2)}.")
+    if _is_tensor(arg0) or _is_tensor(arg1) or _is_tensor(arg2):
+        from ._tensor import tensor_select
+
+        return tensor_select(f"{function}(<{arg0._name}>)", arg0, arg1, arg2)
     cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
     try:
         return wrap(cls, list(map(ops.select, masks, first, second)))
     except CORE_ERRORS as error:
         raise translate(error, f"{function}(<{cls._name}>)") from error
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._depth < 0
 
 
 def _selectable(value: Any, _: Any) -> bool:
@@ -301,8 +314,8 @@ def _classify(name: str, trace: Callable[[Node], Node], otherwise: bool, scalar:
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
-            return wrap(arg._mask, [trace(node) if arg._kind == "f" else literal(BOOL, otherwise, node.size)
-                                    for node in arg._nodes()])
+            return wrap_like(arg, arg._mask, [
+                trace(node) if arg._kind == "f" else literal(BOOL, otherwise, node.size) for node in arg._nodes()])
         return scalar(_number(arg, function_name))
 
     function.__name__ = function.__qualname__ = name
@@ -323,9 +336,9 @@ def reinterpret_array(dtype: type[ArrayBase], value: ArrayBase, /) -> Any:
     if not isinstance(value, ArrayBase) or not isinstance(dtype, type) or not issubclass(dtype, ArrayBase):
         raise TypeError(f"drjit.reinterpret_array(): expected an array type and an array, found {describe(dtype)} and "
                         f"{describe(value)}.")
-    if dtype._record.shape != value._record.shape:
+    if dtype._record[2:4] != value._record[2:4]:
         raise ArgumentError(f"drjit.reinterpret_array(): {value._name} and {dtype._name} differ in shape.")
     try:
-        return wrap(dtype, [core.bitcast(node, dtype._type) for node in value._nodes()])
+        return wrap_like(value, dtype, [core.bitcast(node, dtype._type) for node in value._nodes()])
     except CORE_ERRORS as error:
         raise translate(error, f"drjit.reinterpret_array(<{value._name}>)") from error

@@ -24,7 +24,7 @@ from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
 __all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "is_ndarray",
-           "number_of", "operands", "plain_scalar", "scalar_literal", "wrap"]
+           "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank", "wrap", "wrap_like"]
 
 _new = object.__new__
 _LITERAL = KIND["literal"]
@@ -34,8 +34,11 @@ _WEAK = {bool: 0, int: 1, float: 2}
 def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """An array of a type from its component nodes, which become its own."""
     array: Any = _new(cls)
-    if cls._depth:
+    if cls._depth > 0:
         array._c = nodes
+    elif cls._depth:  # a tensor with one dimension
+        array._n = nodes[0]
+        array._s = (nodes[0].size,)  # type: ignore[misc]
     elif cls._dynamic:
         array._n = nodes[0]
     else:
@@ -57,6 +60,12 @@ def elements_of(array: ArrayBase) -> list[Node]:
     from ._interop import values
 
     return [literal(array._type, value) for value in values(nodes[0])]
+def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
+    """What :func:`wrap` returns, with the shape of an array if that is a tensor."""
+    result = wrap(cls, nodes)
+    if cls._depth < 0:
+        result._s = array._s
+    return result
 
 
 def is_ndarray(value: object) -> bool:
@@ -101,7 +110,7 @@ def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: st
                         f"{shown} of type 'int': it is out of range.")
 
 
-def _weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
+def weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
     """Rank of a Python number or the elements of a sequence; collects the arrays that a sequence holds."""
     rank = _WEAK.get(value.__class__)
     if rank is not None:
@@ -113,12 +122,20 @@ def _weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int
         ranks = {item.__class__ for item in value}
         if ranks <= _WEAK.keys():
             return max((_WEAK[cls] for cls in ranks), default=-1)
-        return max(_weak_rank(item, function, arrays, position) for item in value)
+        return max(weak_rank(item, function, arrays, position) for item in value)
     scalar = plain_scalar(value)
     if scalar is not None:
         return _WEAK[scalar.__class__]
     raise ArgumentError(f"{function}(): argument {position} has the unsupported type '{describe(value)}' (expected a "
                         "Dr.Jit array or a type that can be converted into one).")
+
+
+def scalar_type(arrays: int, foreign: int, rank: int) -> int:
+    """The scalar type of a result, given the largest one of the arrays, of NumPy arrays, and the rank of numbers."""
+    scalar = max(arrays, foreign)
+    if rank == 2 and scalar < FLOAT16:
+        return FLOAT32
+    return INT32 if rank == 1 and scalar == BOOL else scalar
 
 
 def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
@@ -129,7 +146,8 @@ def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
     if scalar is None:
         raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
                             "are not supported.")
-    return reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1))(value)
+    shape = (-1,) * (value.ndim - 1) if like._dynamic else value.shape
+    return reshape(retype(like._leaf, scalar), shape)(value)
 
 
 def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], function: str) -> tuple[int, ...]:
@@ -162,12 +180,8 @@ def operands(function: str, args: Sequence[Any], mask: ArrayBase | None = None,
     for position, value in enumerate(values):
         if is_ndarray(value) and value.ndim:
             values[position] = value = _foreign(value, type(like), function)
-        rank = max(rank, _weak_rank(value, function, arrays, position + 1))
-    scalar = max((a._type for a in arrays), default=BOOL)
-    if rank == 2 and scalar < FLOAT16:
-        scalar = FLOAT32
-    elif rank == 1 and scalar == BOOL:
-        scalar = INT32
+        rank = max(rank, weak_rank(value, function, arrays, position + 1))
+    scalar = scalar_type(max((a._type for a in arrays), default=BOOL), BOOL, rank)
     top = [a for a in values if isinstance(a, ArrayBase)] + ([mask] if mask is not None else [])
     shapes = [(a._record.shape, a._static_shape()) for a in top] or [(like._record.shape, like._static_shape())]
     shape = shapes[0][0] if len(shapes) == 1 else _broadcast_shapes(shapes, function)
@@ -223,6 +237,8 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     """The common rule of conversion: what has fewer components is repeated."""
     count = 1 if cls._count < 0 else cls._count
     if isinstance(value, ArrayBase):
+        if value._depth < 0 and value.ndim:
+            value = cls(value)
         if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:
             return [_from_scalars(cls, value)]
         if not cls._dynamic and value._dynamic:

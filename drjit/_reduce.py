@@ -17,7 +17,7 @@ from drjit_core import SHAPE, TYPES, Node, ReduceOp, cast, literal, ops
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._interop import broadcast
-from ._promote import is_ndarray, plain_scalar, wrap
+from ._promote import is_ndarray, plain_scalar, wrap, wrap_like
 from ._types import FLOAT16, FLOAT32, UINT32, reshape, retype
 
 __all__ = ["COMBINE", "all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
@@ -86,10 +86,12 @@ def _check_mode(mode: str | None, where: str) -> None:
 
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
     where = f"{function}(<{array._name}>)"
-    axes = _axes(axis, array.ndim, where)
+    axes = _axes(None if axis is ... and array._depth < 0 else axis, array.ndim, where)
     _check_mode(mode, where)
     if array._kind not in _KINDS[op]:
         raise ArgumentError(f"{where}: array type is not compatible with the requested reduction.")
+    if array._depth < 0:
+        return _reduce_tensor(op, array, axes, mode, keepdims, where)
     if not axes:
         return type(array)(array)
     trailing = array._dynamic and axes[-1] == array._depth
@@ -117,6 +119,21 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
     except CORE_ERRORS as error:
         raise translate(error, where) from error
     return wrap(reshape(type(array), tuple(array._record.shape[k] for k in kept)), results)
+
+
+def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool,
+                   where: str) -> Any:
+    from ._tensor import make
+    from ._tensor_reduce import reduce_axes, result_shape
+
+    node = array._n
+    if mode == "evaluated":
+        core.evaluate([node])
+    try:
+        node = reduce_axes(op, COMBINE[op], node, array._s, axes, mode == "symbolic")
+    except CORE_ERRORS as error:
+        raise translate(error, where) from error
+    return make(type(array), node, result_shape(array._s, axes, keepdims))
 
 
 def _groups(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> list[list[Node]]:
@@ -215,7 +232,9 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     where = f"{function}(<{value._name}>)"
     if value._kind != "f":
         raise ArgumentError(f"{where}: the mean is defined for floating-point arrays; convert the input first.")
-    axes, shape = _axes(axis, value.ndim, where), (*value._static_shape(), 0)
+    tensor = value._depth < 0
+    axes = _axes(None if axis is ... and tensor else axis, value.ndim, where)
+    shape = value.shape if tensor else (*value._static_shape(), 0)
     number = 1
     for k in axes:
         number *= value._width(where) if value._dynamic and k == value._depth else shape[k]
@@ -227,8 +246,8 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     # The number of elements stays a parameter of the kernel: another size is no other program.
     cls, sums = (type(total), total._nodes()) if isinstance(total, ArrayBase) else \
         (source._leaf, [literal(source._type, total)])
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) for node in sums]
-    return wrap(retype(cls, value._type), [cast(node, value._type) for node in nodes])
+    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) if node.size else node for node in sums]
+    return wrap_like(total, retype(cls, value._type), [cast(node, value._type) for node in nodes])
 
 
 # --- masks -----------------------------------------------------------------------------------------------------------
@@ -271,7 +290,7 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         cls = retype(type(value), UINT32)
         nodes = [ops.select(node, literal(UINT32, 1), literal(UINT32, 0)) if node.size else cast(node, UINT32)
                  for node in value._nodes()]
-        return _reduce(ReduceOp.Add, wrap(cls, nodes), axis, None, keepdims, "drjit.count")
+        return _reduce(ReduceOp.Add, wrap_like(value, cls, nodes), axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
     entries = [count(entry, (), False) if isinstance(entry, ArrayBase) else int(entry) for entry in value]

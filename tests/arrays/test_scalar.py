@@ -42,7 +42,8 @@ def test_flat_types_are_those_of_python() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    (lambda: Array3f(1, 2, 3), "[1, 2, 3]"), (lambda: Array3f(0.5), "[0.5, 0.5, 0.5]"), (lambda: Array3f(), "[0, 0, 0]"),
+    (lambda: Array3f(1, 2, 3), "[1, 2, 3]"), (lambda: Array3f(0.5), "[0.5, 0.5, 0.5]"),
+    (lambda: Array3f(), "[0, 0, 0]"),
     (lambda: Array3f([1, 2, 3]), "[1, 2, 3]"), (lambda: Array3f(range(3)), "[0, 1, 2]"),
     (lambda: Array3f(True, 2, 3), "[1, 2, 3]"), (lambda: Array3b(True, False, True), "[True, False, True]"),
     (lambda: Array3i(Array3f(1.7, -2.7, 3)), "[1, -2, 3]"), (lambda: Array3f(np.arange(3.0)), "[0, 1, 2]"),
@@ -179,12 +180,19 @@ def test_operations_with_vectorised_arrays(diff: bool) -> None:
         assert type(result) is package.Array3f and repr(result) == "[[1, 2, 3],\n [2, 4, 6]]"
     assert type(Array3i(1) + package.Float(0.5)) is package.Array3f
     assert type(v < x) is package.Array3b
+    source = package.Float(1, 2, 3)
+    assert repr(dr.gather(package.Float, source, ArrayXu(2, 0))) == "[3, 1]"
     assert type(Array22f(1) + package.Array2f(1)) is package.Array22f
 
 
 def test_mixed_shapes() -> None:
     assert repr(Array22f((1, 2), (3, 4)) + Array2f(10, 20)) == "[[11, 22],\n [13, 24]]"
     assert type(Array3f(1) + ArrayXf(1, 2, 3)) is ArrayXf and type(Array3u(1) * Array3f(2)) is Array3f
+    for numbers in (Array3f(1, 2, 3), ArrayXf(1, 2, 3)):
+        result = numbers + np.array([1, 2, 3])
+        assert type(result).__name__[:6] == type(numbers).__name__[:6] and repr(result) == "[2, 4, 6]"
+    assert repr(Array22f(1) + np.array([[1, 2], [3, 4]])) == "[[2, 3],\n [4, 5]]"
+    assert repr(2.0 @ Array3f(1, 2, 3)) == "[2, 4, 6]" and [1, 2, 3] @ Array3f(1) == 6
     assert repr(Array3f(1) + [1, 2, 3]) == "[2, 3, 4]" and repr(2 - Array3f(1, 2, 3)) == "[1, 0, -1]"
     for operation in (lambda: ArrayXf(1, 2) + ArrayXf(1, 2, 3), lambda: Array2f(1) + Array3f(1)):
         with pytest.raises((TypeError, RuntimeError), match=r"drjit\.scalar\.Array.*incompatible"):

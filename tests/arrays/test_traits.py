@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import ClassVar
 
 import pytest
 
@@ -73,7 +74,7 @@ def test_values_have_the_traits_of_their_types() -> None:
 
 def test_structures() -> None:
     class Annotated:
-        DRJIT_STRUCT = {"x": llvm.Float}
+        DRJIT_STRUCT: ClassVar[dict[str, type]] = {"x": llvm.Float}
 
     @dataclasses.dataclass
     class Data:
@@ -176,7 +177,8 @@ def test_types_of_expressions_agree_with_arithmetic() -> None:
 
 
 def test_incompatible_expressions_raise() -> None:
-    for args in ((str, int), (llvm.Array2f, llvm.Array3f), (llvm.Float, dr.cuda.Float), (llvm.Complex2f, llvm.Matrix2f)):
+    for args in ((str, int), (llvm.Array2f, llvm.Array3f), (llvm.Float, dr.cuda.Float),
+                 (llvm.Complex2f, llvm.Matrix2f)):
         with pytest.raises(TypeError, match=r"drjit\.expr_t\(\): incompatible types"):
             dr.expr_t(*args)
 

@@ -1,0 +1,315 @@
+"""Tensors against NumPy: construction, broadcasting, operators, conversions."""
+
+import itertools
+import operator
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import (
+    Array2f,
+    Array3f,
+    Array22f,
+    Bool,
+    Float,
+    Int,
+    TensorXb,
+    TensorXf,
+    TensorXf16,
+    TensorXf64,
+    TensorXi,
+    TensorXu,
+    UInt,
+)
+
+rng = np.random.default_rng(7)
+
+
+def tensor(shape, cls=TensorXf):
+    values = rng.integers(-9, 10, shape).astype({TensorXf: np.float32, TensorXi: np.int32, TensorXb: bool}[cls])
+    return cls(values), values
+
+
+def same(found, expected, **tolerance):
+    found = found.numpy()
+    assert found.shape == np.shape(expected)
+    np.testing.assert_allclose(found, expected, **tolerance)
+
+
+# --- construction ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value, shape", [
+    (3, ()), (True, ()), (np.float32(2), ()), (np.array(3.0), ()), ([1, 2, 3], (3,)), ([7], (1,)), ([], (0,)),
+    ([[], []], (2, 0)), ([[1, 2], [3, 4]], (2, 2)), ([[[1, 2], [3, 4]]], (1, 2, 2)), (range(4), (4,)),
+    (np.arange(6.0).reshape(2, 3), (2, 3)), (np.zeros((2, 0, 3)), (2, 0, 3)),
+    (np.asfortranarray(np.arange(6.0).reshape(2, 3)), (2, 3)), (np.arange(12).reshape(3, 4)[::-1, ::2], (3, 2)),
+    ([np.arange(3.0), [4, 5, 6]], (2, 3)), (((k, k) for k in range(3)), (3, 2)),
+])
+def test_construction_from_host_data(value, shape):
+    kept = list(value) if not isinstance(value, (int, float, np.ndarray, np.generic)) else value
+    t = TensorXf(kept)
+    assert t.shape == shape and t.ndim == len(shape) and len(t.array) == int(np.prod(shape))
+    same(t, np.array([list(x) for x in kept] if isinstance(kept, list) and len(shape) > 1 else kept, dtype="f4")
+         .reshape(shape))
+
+
+@pytest.mark.parametrize("shape", [(6,), (2, 3), (3, 2, 1), (1, 6), (6, 1, 1)])
+def test_construction_from_elements_and_a_shape(shape):
+    expected = np.arange(6, dtype="f4").reshape(shape)
+    same(TensorXf([0, 1, 2, 3, 4, 5], shape=shape), expected)
+    same(TensorXf(dr.arange(Float, 6), shape), expected)
+    same(TensorXf(TensorXf(np.arange(6.0).reshape(3, 2)), shape=shape), expected)
+
+
+def test_without_arguments_a_tensor_is_empty():
+    assert TensorXf().shape == (0,)
+
+
+def test_construction_from_arrays_keeps_their_shape():
+    same(TensorXf(Array3f([1, 2], [3, 4], [5, 6])), [[1, 2], [3, 4], [5, 6]])
+    same(TensorXf(Array2f([1, 2], 3)), [[1, 2], [3, 3]])
+    same(TensorXf(Array3f(1, 2, 3)), [[1], [2], [3]])
+    same(TensorXf(Array3f([1, 2], [3, 4], [5, 6]), flip_axes=True), [[1, 3, 5], [2, 4, 6]])
+    same(TensorXf(Array22f([[[1, 2], [3, 4]], [[5, 6], [7, 8]]])), np.arange(1.0, 9).reshape(2, 2, 2))
+    same(TensorXf([Float(1, 2), Float(3, 4)]), [[1, 2], [3, 4]])
+    same(TensorXi(Float(1.5, 2)), [1, 2])
+
+
+def test_tensors_convert_to_other_arrays():
+    t = TensorXf([1, 2, 3, 4, 5, 6], shape=(3, 2))
+    assert repr(Array3f(t)) == "[[1, 3, 5],\n [2, 4, 6]]"
+    same(TensorXf(Array3f(t)), t.numpy())
+    same(Float(TensorXf([1, 2])), [1, 2])
+    same(TensorXf64(t), t.numpy())
+
+
+@pytest.mark.parametrize("make, words", [
+    (lambda: TensorXf([1, 2, 3], shape=(2, 2)), "got 3, expected 4"),
+    (lambda: TensorXf(3, shape=(2, 2)), "got 1, expected 4"),
+    (lambda: TensorXf([[1, 2], [3]]), "ragged"), (lambda: TensorXf("a"), "str"), (lambda: TensorXf(None), "NoneType"),
+    (lambda: TensorXf([1], shape=(-1,)), "'shape' must be"), (lambda: TensorXf([1], shape=3.5), "'shape' must be"),
+    (lambda: TensorXi([1.5]), "float"), (lambda: Array3f(TensorXf([1, 2, 3])), "1 dimensions"),
+    (lambda: Array3f(TensorXf(np.zeros((2, 3)))), "axis 0 of the tensor has size 2"),
+    (lambda: Float(TensorXf(np.zeros((2, 3)))), "2 dimensions"),
+    (lambda: dr.zeros(TensorXf, (-1,)), "'shape'"), (lambda: dr.full(TensorXf, [4, 5], (2, 2)), "'value'"),
+])
+def test_errors_of_construction(make, words):
+    with pytest.raises(TypeError, match=words):
+        make()
+
+
+@pytest.mark.parametrize("create, value", [(dr.zeros, 0), (dr.ones, 1)])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 0, 3), (0,)])
+def test_creation(create, value, shape):
+    same(create(TensorXf, shape), np.full(shape, value))
+    same(create(TensorXb, shape), np.full(shape, bool(value)))
+    assert dr.empty(TensorXf, shape).shape == shape
+    same(dr.full(TensorXi, 4, shape), np.full(shape, 4))
+    same(dr.opaque(TensorXi, 4, shape), np.full(shape, 4))
+    same(dr.ones_like(dr.zeros(TensorXf, shape)), np.ones(shape))
+
+
+def test_creation_with_a_number_makes_one_dimension():
+    assert dr.zeros(TensorXf).shape == (1,) and dr.zeros(TensorXf, 3).shape == (3,)
+    same(dr.arange(TensorXf, 4), np.arange(4.0))
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+SHAPES = [(), (1,), (4,), (3, 1), (1, 4), (3, 4), (2, 1, 4), (2, 3, 1), (1, 1, 1), (2, 3, 4), (5, 1, 3, 4)]
+EMPTY = [((0,), (1,)), ((0,), ()), ((2, 0), (1, 1)), ((3, 1), (0,)), ((1, 3), (2, 0, 1))]
+
+
+@pytest.mark.parametrize("a, b", [(a, b) for a, b in itertools.product(SHAPES, SHAPES)] + EMPTY)
+def test_broadcasting(a, b):
+    (x, left), (y, right) = tensor(a), tensor(b)
+    same(x + y, left + right)
+    same(x < y, left < right)
+    same(dr.minimum(x * 2, y), np.minimum(left * 2, right))
+    same(dr.fma(x, y, 3), left * right + 3)
+    same(dr.select(x > y, x, y), np.where(left > right, left, right))
+    assert type(x == y) is TensorXb
+
+
+@pytest.mark.parametrize("op", [operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.ge,
+                                operator.eq, operator.ne, operator.pow])
+def test_floating_point_operators(op):
+    (x, a), (y, b) = tensor((3, 1)), tensor((4,))
+    a, b = abs(a) + 1, abs(b) + 1
+    x, y = abs(x) + 1, abs(y) + 1
+    same(op(x, y), op(a, b), rtol=1e-5)
+    same(op(x, 2), op(a, np.float32(2)), rtol=1e-6)
+    same(op(2, x), op(np.float32(2), a), rtol=1e-5)
+    same(op(x, Float(3)), op(a, np.float32(3)), rtol=1e-5)
+    same(op(Float(3), x), op(np.float32(3), a), rtol=1e-5)
+    same(op(x, Float(1, 2, 3, 4)), op(a, np.float32([1, 2, 3, 4])), rtol=1e-5)
+    same(op(x, [1, 2]), op(a, np.float32([1, 2])), rtol=1e-5)
+    same(op(x, np.float32([1, 2])), op(a, np.float32([1, 2])), rtol=1e-5)
+
+
+@pytest.mark.parametrize("op", [operator.add, operator.and_, operator.or_, operator.xor, operator.mod, operator.lshift,
+                                operator.rshift, operator.floordiv])
+def test_integer_operators(op):
+    a, b = np.arange(1, 13, dtype="i4").reshape(3, 4), np.arange(1, 4, dtype="i4").reshape(3, 1)
+    same(op(TensorXi(a), TensorXi(b)), op(a, b))
+    same(op(TensorXi(a), 3), op(a, 3))
+    same(op(100, TensorXi(b)), op(100, b))
+
+
+def test_unary_operators_and_masks():
+    x, a = tensor((2, 3))
+    same(-x, -a)
+    same(abs(x), abs(a))
+    same(~(x > 0), ~(a > 0))
+    same(x**3, a**3)
+    same(x & (x > 0), np.where(a > 0, a, 0))
+    same((x[0] > 0) & x, np.where(a[0] > 0, a, 0))
+    same(Bool(True) & x, a)
+    same(Float(2) & (x > 0), np.where(a > 0, 2, 0))
+    same(dr.sqrt(abs(x)), np.sqrt(abs(a)), rtol=1e-6)
+    same(dr.isnan(x / 0), np.isnan(a * np.nan) & (a == 0))
+    same(dr.clip(x, -2, 2), np.clip(a, -2, 2))
+
+
+def test_promotion():
+    assert type(TensorXf(1) + TensorXi(1)) is TensorXf and type(TensorXi(1) + 1.5) is TensorXf
+    assert type(TensorXi(1) + Float(1)) is TensorXf and type(TensorXb(True) + 1) is TensorXi
+    assert type(Int(1) + TensorXu(1)) is TensorXu and type(TensorXf16(1) + 2.0) is TensorXf16
+    assert type(TensorXf(1) + np.arange(2.0)) is TensorXf64
+
+
+def test_in_place_operators_change_the_object():
+    t = alias = TensorXf([1, 2])
+    t += 1
+    t *= TensorXf([2, 3])
+    same(alias, [4, 9])
+    t += TensorXf([1, 2], shape=(2, 1))
+    same(alias, [[5, 10], [6, 11]])
+
+
+@pytest.mark.parametrize("operation, words", [
+    (lambda t: t + TensorXf([1, 2, 3, 4]), r"TensorXf.__add__\(\): operands have incompatible shapes: \(2, 3\) and "),
+    (lambda t: t + Array2f(1, 2), "Array2f cannot be combined with tensors"),
+    (lambda t: Array2f(1, 2) + t, "Array2f cannot be combined with tensors"),
+    (lambda t: t + Float(1, 2), "incompatible shapes"), (lambda t: t * 2j, "complex"), (lambda t: t + "a", "str"),
+    (lambda t: ~t, "float32"), (lambda t: dr.minimum(t, TensorXf([1, 2])), "drjit.minimum"),
+    (lambda t: dr.gather(Float, t, UInt(0)), "source.array"), (lambda t: dr.scatter(t, 1, UInt(0)), "target.array"),
+    (lambda t: t.T.x, "component"), (lambda t: TensorXf(np.zeros((1, 2, 3))).T, "mT"), (lambda t: t[0].mT, "two"),
+    (lambda t: t.item(), "single element"), (lambda t: bool(t > 0), "exactly 1 element"),
+])
+def test_errors_of_operations(operation, words):
+    with pytest.raises((TypeError, RuntimeError), match=words):
+        operation(TensorXf(np.ones((2, 3))))
+
+
+def test_select_with_a_bool_broadcasts():
+    same(dr.select(True, TensorXf([1, 2]), TensorXf([1, 2], shape=(2, 1))), [[1, 2], [1, 2]])
+    same(dr.select(Bool(True, False), TensorXf([1, 2]), 5), [1, 5])
+    same(dr.select(TensorXb([True, False]), 1.0, 5), [1, 5])
+
+
+def test_equal_shapes_and_scalars_fuse_into_one_kernel():
+    x, y = dr.opaque(TensorXf, 2, (30, 40)), dr.opaque(TensorXf, 3, (30, 40))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        z = (x + y) * 2 - dr.sqrt(x) * Float(4)
+        dr.eval(z)
+        assert len(dr.kernel_history((dr.KernelType.JIT,))) == 1
+    same(z, np.full((30, 40), 10 - np.sqrt(np.float32(2)) * 4), rtol=1e-6)
+
+
+# --- properties, host ------------------------------------------------------------------------------------------------
+
+
+def test_the_flat_array_is_live():
+    t = TensorXf([1, 2, 3, 4], shape=(2, 2))
+    flat = t.array
+    assert type(flat) is Float and flat is t.array
+    t.array[0] = 7
+    dr.scatter(t.array, Float(9), UInt(3))
+    same(t, [[7, 2], [3, 9]])
+    t += 1
+    same(flat, [8, 3, 4, 10])
+    t.array *= 2
+    same(t, [[16, 6], [8, 20]])
+    t.array = Float(1)
+    same(t, [[1, 1], [1, 1]])
+    with pytest.raises(RuntimeError, match="3 elements"):
+        t.array = Float(1, 2, 3)
+
+
+def test_length_iteration_and_bool():
+    t = TensorXf([1, 2, 3, 4], shape=(2, 2))
+    assert len(t) == 2 and [list(map(float, row.array)) for row in t] == [[1, 2], [3, 4]]
+    assert len(TensorXf(1)) == 0 and bool(TensorXb([True], shape=(1, 1))) and not bool(TensorXb(False))
+    assert TensorXf([3], shape=(1, 1, 1)).item() == 3.0
+    assert dr.width(t) == 4 and dr.shape(t) == (2, 2)
+
+
+def test_transposes():
+    t, a = tensor((2, 3, 4))
+    same(t.mT, np.swapaxes(a, 1, 2))
+    same(t[0].T, a[0].T)
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (5,), (2, 3), (2, 3, 4), (2, 0)])
+def test_host_views_have_the_shape(shape):
+    t, a = tensor(shape)
+    same(t, a)
+    np.testing.assert_array_equal(np.from_dlpack(t), a)
+    np.testing.assert_array_equal(np.asarray(t), a)
+    if a.size:
+        assert t.memview().shape == shape and t.memview().tolist() == a.tolist()
+        view = t.numpy()
+        assert view.ctypes.data == t.numpy().ctypes.data
+        t[...] = t + 0
+        t.array[0] = 55
+        dr.eval(t)
+        assert t.numpy().reshape(-1)[0] == 55
+
+
+def test_views_show_later_writes():
+    t = TensorXf(np.zeros((2, 3)))
+    view = t.numpy()
+    t[1, 2] = 5
+    dr.eval(t)
+    dr.sync_thread()
+    assert view[1, 2] == 5
+
+
+@pytest.mark.parametrize("make", [lambda a: a, lambda a: a.T, lambda a: a[::2], lambda a: a[:1, :1].reshape(()),
+                                  lambda a: a[:0]])
+def test_dlpack_import(make):
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+
+        def __dlpack__(self, **kwargs):
+            return self.array.__dlpack__()
+
+        def __dlpack_device__(self):
+            return self.array.__dlpack_device__()
+
+    a = np.arange(12, dtype="f4").reshape(3, 4)
+    part = make(a)
+    if part.ndim and part.strides[-1] != 4 and part.size:
+        with pytest.raises(TypeError, match="contiguous"):
+            TensorXf(Foreign(part))
+    else:
+        same(TensorXf(Foreign(part)), part)
+
+
+def test_repr():
+    assert repr(TensorXf(3)) == "3" and repr(TensorXf()) == "[]" and repr(TensorXb([True, False])) == "[True, False]"
+    assert repr(dr.zeros(TensorXf, (2, 0, 3))) == "[[],\n []]"
+    assert repr(dr.zeros(TensorXf, (1, 2, 3))) == "[[[0, 0, 0],\n  [0, 0, 0]]]"
+    assert repr(dr.zeros(TensorXf, (2, 30))) == \
+        "[[0, 0, 0, .. 24 skipped .., 0, 0, 0],\n [0, 0, 0, .. 24 skipped .., 0, 0, 0]]"
+    assert repr(dr.arange(TensorXf, 20)).count(",") == 19
+
+
+def test_loops_carry_tensors():
+    t, _ = dr.while_loop((TensorXf(np.zeros((2, 3))), UInt(0)), lambda t, i: i < 4, lambda t, i: (t + 2, i + 1))
+    same(t, np.full((2, 3), 8))

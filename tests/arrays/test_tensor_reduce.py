@@ -1,0 +1,137 @@
+"""Reductions and rearrangements of tensors against NumPy."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import Array2f, Array3f, ArrayXf, Float, TensorXb, TensorXf, TensorXf16, TensorXi, TensorXu
+
+AXES = [..., None, (), 0, 1, 2, -1, -2, (0, 1), (0, 2), (-1, 1), (0, 1, 2), (1, 1)]
+SHAPES = [(2, 3, 4), (40, 3, 2), (3, 1, 50), (1, 1, 1), (2, 0, 3), (0, 2, 2), (33, 34, 5)]
+rng = np.random.default_rng(3)
+
+
+def numpy_axes(axis, ndim):
+    return tuple(range(ndim)) if axis in (..., None) else tuple({a % ndim for a in np.atleast_1d(axis).astype(int)})
+
+
+@pytest.mark.parametrize("axis", AXES, ids=str)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_reductions(shape, axis):
+    values = rng.integers(-3, 4, shape).astype("i4")
+    axes = numpy_axes(axis, 3)
+    for keepdims, mode in ((False, None), (True, "evaluated"), (False, "symbolic")):
+        found = dr.sum(TensorXi(values), axis, mode=mode, keepdims=keepdims)
+        expected = values.sum(axis=axes, keepdims=keepdims)
+        assert type(found) is TensorXi and found.shape == expected.shape
+        np.testing.assert_array_equal(found.numpy(), expected)
+    t, positive = TensorXf(values), TensorXi(values) > 0
+    np.testing.assert_array_equal(dr.prod(TensorXi(values), axis).numpy(), values.prod(axis=axes, dtype="i4"))
+    if values.size:
+        np.testing.assert_array_equal(dr.min(t, axis).numpy(), values.min(axis=axes))
+        np.testing.assert_array_equal(dr.max(t, axis, mode="symbolic").numpy(), values.max(axis=axes))
+        np.testing.assert_allclose(dr.mean(t, axis).numpy(), values.mean(axis=axes), atol=1e-5)
+    np.testing.assert_array_equal(dr.all(~positive, axis).numpy(), (values <= 0).all(axis=axes))
+    np.testing.assert_array_equal(dr.any(positive, axis).numpy(), (values > 0).any(axis=axes))
+    np.testing.assert_array_equal(dr.none(positive, axis).numpy(), ~(values > 0).any(axis=axes))
+    counts = dr.count(positive, axis)
+    assert type(counts) is TensorXu
+    np.testing.assert_array_equal(counts.numpy(), (values > 0).sum(axis=axes))
+
+
+def test_minimum_and_maximum_ignore_nan():
+    values = np.arange(200, dtype="f4").reshape(2, 100)
+    values[0, ::7] = np.nan
+    for axis in (None, 0, 1):
+        np.testing.assert_array_equal(dr.max(TensorXf(values), axis).numpy(), np.nanmax(values, axis=axis))
+        np.testing.assert_array_equal(dr.min(TensorXf(values), axis).numpy(), np.nanmin(values, axis=axis))
+
+
+def test_results_of_rank_zero():
+    assert dr.sum(TensorXf([[1, 2], [3, 4]])).shape == () and dr.sum(TensorXf(3)).item() == 3
+    assert bool(dr.all(TensorXb([True, True]))) and dr.mean(dr.zeros(TensorXf, (0, 3))).item() == 0
+    assert dr.mean(TensorXf16([1, 2])).item() == 1.5
+
+
+@pytest.mark.parametrize("operation, words", [
+    (lambda t: dr.sum(t, axis=2), r"out-of-bounds axis \(got 2, ndim=2\)"), (lambda t: dr.all(t), "not compatible"),
+    (lambda t: dr.mean(TensorXi(t)), "floating-point"), (lambda t: dr.sum(t, axis="a"), "'axis'"),
+    (lambda t: dr.sum(t, mode="x"), "'mode'"), (lambda t: dr.squeeze(t, 0), "axis 0 has size 2"),
+    (lambda t: dr.transpose(t, (0, 0)), "twice"), (lambda t: dr.reshape(t, (4, -1)), "cannot infer"),
+    (lambda t: dr.reshape(t, (4, 2)), "mismatched"), (lambda t: dr.transpose(Float(1)), "must be a tensor"),
+    (lambda t: dr.concat([t, t.T]), "shapes must agree"), (lambda t: dr.split(t, 4, axis=1), "equal"),
+    (lambda t: dr.unravel(TensorXf, t.array), "'dtype'"), (lambda t: dr.unravel(ArrayXf, t.array), "dynamic"),
+    (lambda t: dr.unravel(Array3f, Float(1, 2)), "divisible"), (lambda t: dr.reshape(t.array, (2, 3)), "incompatible"),
+    (lambda t: dr.stack([]), "non-empty"), (lambda t: dr.ravel(t, "X"), "'order'"),
+])
+def test_errors(operation, words):
+    with pytest.raises((TypeError, RuntimeError), match=words):
+        operation(TensorXf(np.ones((2, 3))))
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 4), (1, 3, 1), (2, 0, 3), (5, 1, 2)], ids=str)
+def test_orders_of_axes(shape):
+    values = rng.random(shape, dtype="f4")
+    t = TensorXf(values)
+    for axes in itertools.permutations(range(3)):
+        np.testing.assert_array_equal(dr.transpose(t, axes).numpy(), values.transpose(axes))
+        np.testing.assert_array_equal(dr.moveaxis(t, (0, -1), axes[:2]).numpy(), np.moveaxis(values, (0, -1), axes[:2]))
+    np.testing.assert_array_equal(dr.transpose(t).numpy(), values.T)
+    np.testing.assert_array_equal(dr.swapaxes(t, 0, -1).numpy(), np.swapaxes(values, 0, -1))
+    for axis in (0, 2, -1, (0, -1), (1, 2)):
+        np.testing.assert_array_equal(dr.expand_dims(t, axis).numpy(), np.expand_dims(values, axis))
+    np.testing.assert_array_equal(dr.squeeze(t).numpy(), np.squeeze(values))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_joining_and_splitting(axis):
+    values = rng.random((6, 4, 6), dtype="f4")
+    t = TensorXf(values)
+    np.testing.assert_array_equal(dr.concat([t, t + 1, t], axis).numpy(),
+                                  np.concatenate([values, values + 1, values], axis))
+    np.testing.assert_array_equal(dr.stack([t, t + 1], axis).numpy(), np.stack([values, values + 1], axis))
+    for found, expected in zip(dr.split(t, 2, axis), np.split(values, 2, axis), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    for found, expected in zip(dr.split(t, [1, 3], axis), np.split(values, [1, 3], axis), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    for found, expected in zip(dr.array_split(t, 4, axis), np.array_split(values, 4, axis), strict=True):
+        np.testing.assert_array_equal(found.numpy(), expected)
+    np.testing.assert_array_equal(dr.take(t, 1, axis).numpy(), np.take(values, 1, axis))
+
+
+def test_concat_of_other_arrays():
+    assert repr(dr.concat([Float(1, 2), Float(3)])) == "[1, 2, 3]"
+    assert repr(dr.concat([Array2f([1, 2], 3), Array2f(4, 5)], axis=-1)) == "[[1, 3],\n [2, 3],\n [4, 5]]"
+    assert repr(dr.concat([TensorXf([[1, 2]]), TensorXf([[3], [4]])], axis=None)) == "[1, 2, 3, 4]"
+
+
+def test_flat_forms():
+    x = Array3f([1, 2], [3, 4], [5, 6])
+    assert repr(dr.ravel(x)) == "[1, 3, 5, 2, 4, 6]" and repr(dr.ravel(x, "C")) == "[1, 2, 3, 4, 5, 6]"
+    flat = Float(1, 2, 3, 4, 5, 6)
+    assert repr(dr.unravel(Array3f, flat)) == "[[1, 2, 3],\n [4, 5, 6]]"
+    assert repr(dr.unravel(Array3f, flat, "C")) == "[[1, 3, 5],\n [2, 4, 6]]"
+    t = TensorXf([[1, 2], [3, 4]])
+    assert repr(dr.ravel(t)) == "[1, 2, 3, 4]" and repr(dr.ravel(t, "F")) == "[1, 3, 2, 4]"
+    assert dr.ravel(flat) is flat and dr.ravel(3) == 3
+
+
+def test_reshape():
+    value = dr.arange(TensorXf, 6)
+    assert repr(dr.reshape(value, (3, -1))) == "[[0, 1],\n [2, 3],\n [4, 5]]"
+    array = Array2f([1, 2, 3], [4, 5, 6])
+    assert repr(dr.reshape(Array3f, array, shape=(3, -1), order="C")) == "[[1, 3, 5],\n [2, 4, 6]]"
+    assert repr(dr.reshape(Array3f, array, shape=(3, -1), order="F")) == "[[1, 4, 2],\n [5, 3, 6]]"
+    assert repr(dr.reshape(Float, array, -1)) == "[1, 4, 2, 5, 3, 6]"
+    assert repr(dr.reshape(TensorXf, Float(1, 2, 3, 4, 5, 6), (2, 3))) == "[[1, 2, 3],\n [4, 5, 6]]"
+    assert repr(dr.reshape(TensorXf, Array3f([1, 2], [3, 4], [5, 6]), (2, 3))) == "[[1, 3, 5],\n [2, 4, 6]]"
+    assert repr(dr.reshape(Array2f, value, (2, 3))) == "[[0, 1],\n [2, 3],\n [4, 5]]"
+    values = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_array_equal(dr.reshape(TensorXf(values), (3, 2), order="F").numpy(),
+                                  values.reshape(3, 2, order="F"))
+    assert dr.reshape(value, -1).shape == (6,) and dr.reshape({"a": value}, (2, 3))["a"].shape == (2, 3)
+    assert repr(dr.reshape(Float(1, 2, 3), 2, shrink=True)) == "[1, 2]"
+    assert repr(dr.reshape(Array2f([1, 2, 3], 4), 2, shrink=True)) == "[[1, 4],\n [2, 4]]"
+    assert dr.reshape("a", 3) == "a"
