@@ -212,7 +212,7 @@ class SpecialArray(NestedArray):
         number = plain_scalar(exponent)
         if number is not None and abs(number) < 1 << 31 and number == int(number):
             found, (nodes,) = operands(function, (base,))
-            one = found._identity(literal(found._type, 1))
+            one = found._identity(literal(found._type, 1, max(node.size for node in nodes)))
             product = functools.partial(found._compute, "mul")
             return wrap(found, integer_power(product, found._inverse, one, nodes, int(number)))
         if "pow" not in cls._rules:
