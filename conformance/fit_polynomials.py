@@ -11,6 +11,7 @@ errors of the kernel, which ``conformance/accuracy.py`` measures.
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -133,6 +134,60 @@ def _tan_tail(z: Real) -> Real:
     return (mp.tan(r) - r) / r ** 3
 
 
+def _asin_tail(z: Real) -> Real:
+    s = mp.sqrt(z)
+    return (mp.asin(s) - s) / s ** 3
+
+
+def _atan_tail(z: Real) -> Real:
+    t = mp.sqrt(z)
+    return (mp.atan(t) - t) / t ** 3
+
+
+def _sinh_tail(z: Real) -> Real:
+    r = mp.sqrt(z)
+    return (mp.sinh(r) - r) / r ** 3
+
+
+def _erf_tail(z: Real) -> Real:
+    x = mp.sqrt(z)
+    return mp.erf(x) / x - 1
+
+
+def _erfc_argument(t: Real) -> Real:
+    """The argument a with ``t = 1 - 2 K / (a + K)``, ``K = 4``."""
+    return 4 * (1 + t) / (1 - t)
+
+
+@functools.cache
+def _erfc_scaled(t: Real) -> Real:
+    a = _erfc_argument(t)
+    return mp.exp(a * a) * mp.erfc(a) * (a + 4)
+
+
+@functools.cache
+def _erfinv_of_log(w: Real) -> Real:
+    """``erfinv(x) / x`` as a function of ``w = -log(1 - x**2)``."""
+    x = mp.sqrt(-mp.expm1(-w))
+    return mp.erfinv(x) / x
+
+
+@functools.cache
+def _lgamma_at_two(t: Real) -> Real:
+    return mp.loggamma(2 + t) / t
+
+
+@functools.cache
+def _stirling_tail(z: Real) -> Real:
+    x = 1 / mp.sqrt(z)
+    return (mp.loggamma(x) - (x - mp.mpf(1) / 2) * mp.log(x) + x - mp.log(2 * mp.pi) / 2) * x
+
+
+def _sinpi_tail(z: Real) -> Real:
+    f = mp.sqrt(z)
+    return mp.sin(mp.pi * f) / f
+
+
 _HALF_LOG2 = mp.log(2) / 2 * mp.mpf("1.0001")  # beyond ln(2)/2 by the error of the rounded quotient
 _MANTISSA = (mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(mp.mpf(2)) - 1)
 _ATANH = (mp.mpf("1e-12"), (3 - 2 * mp.sqrt(mp.mpf(2))) ** 2)  # s = f / (2 + f) reaches 3 - 2 sqrt(2)
@@ -169,6 +224,60 @@ def _tan(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_tan_tail, lambda z: mp.sqrt(z) ** 3 / mp.tan(mp.sqrt(z)), *_OCTANT, degree, dtype)
 
 
+_TINY = mp.mpf("1e-12")
+_ROOT_OF_HALF = mp.sqrt(mp.mpf(1) / 2)
+
+
+def _asin(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_asin_tail, lambda z: mp.sqrt(z) ** 3 / mp.asin(mp.sqrt(z)), _TINY, mp.mpf(1) / 4, degree, dtype)
+
+
+def _atan(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    high = (mp.tan(mp.pi / 8) * mp.mpf("1.0001")) ** 2
+    return Fit(_atan_tail, lambda z: mp.sqrt(z) ** 3 / mp.atan(mp.sqrt(z)), _TINY, high, degree, dtype)
+
+
+def _sinh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_sinh_tail, lambda z: mp.sqrt(z) ** 3 / mp.sinh(mp.sqrt(z)), _TINY, _HALF_LOG2 ** 2, degree, dtype)
+
+
+def _cosh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(lambda z: (mp.cosh(mp.sqrt(z)) - 1) / z, lambda z: z, _TINY, _HALF_LOG2 ** 2, degree, dtype)
+
+
+def _cbrt(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(lambda m: 1 / mp.cbrt(m), mp.cbrt, _ROOT_OF_HALF, 2 * _ROOT_OF_HALF, degree, dtype)
+
+
+def _erf(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_erf_tail, lambda z: mp.sqrt(z) / mp.erf(mp.sqrt(z)), _TINY, mp.mpf(1), degree, dtype)
+
+
+def _erfc(degree: int, high: float, dtype: type[np.floating[Any]]) -> Fit:
+    low, end = mp.mpf(0.5), mp.mpf(high)
+    return Fit(_erfc_scaled, lambda t: 1 / _erfc_scaled(t), 1 - 8 / (low + 4), 1 - 8 / (end + 4), degree, dtype)
+
+
+def _erfinv(center: float, half: float, degree: int, dtype: type[np.floating[Any]], *, root: bool) -> Fit:
+    def target(v: Real) -> Real:
+        return _erfinv_of_log((v + center) ** 2 if root else v + center)
+
+    return Fit(target, lambda v: 1 / target(v), mp.mpf(-half), mp.mpf(half), degree, dtype)
+
+
+def _lgamma(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_lgamma_at_two, lambda t: 1 / _lgamma_at_two(t), -mp.mpf(1) / 2, mp.mpf(1) / 2, degree, dtype)
+
+
+def _stirling(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    # relative to log(gamma(8)), the smallest value that this is added to
+    return Fit(_stirling_tail, lambda z: mp.sqrt(z) / mp.log(5040), _TINY, mp.mpf(1) / 64, degree, dtype)
+
+
+def _sinpi(degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_sinpi_tail, lambda z: 1 / _sinpi_tail(z), _TINY, mp.mpf(1) / 4, degree, dtype)
+
+
 FITS: dict[str, Fit] = {
     "exp float32": _exp(4, np.float32),
     "exp float64": _exp(9, np.float64),
@@ -185,6 +294,31 @@ FITS: dict[str, Fit] = {
     "cos float64": _cos(5, np.float64),
     "tan float32": _tan(5, np.float32),
     "tan float64": _tan(13, np.float64),
+    "asin float32": _asin(4, np.float32),
+    "asin float64": _asin(11, np.float64),
+    "atan float32": _atan(3, np.float32),
+    "atan float64": _atan(9, np.float64),
+    "sinh float32": _sinh(1, np.float32),
+    "sinh float64": _sinh(4, np.float64),
+    "cosh float32": _cosh(2, np.float32),
+    "cosh float64": _cosh(5, np.float64),
+    "cbrt float32": _cbrt(3, np.float32),
+    "cbrt float64": _cbrt(4, np.float64),
+    "erf float32": _erf(6, np.float32),
+    "erf float64": _erf(13, np.float64),
+    "erfc float32": _erfc(10, 10.1, np.float32),
+    "erfc float64": _erfc(21, 27.3, np.float64),
+    "erfinv float32": _erfinv(2.5, 2.5, 8, np.float32, root=False),
+    "erfinv float64": _erfinv(3.125, 3.125, 22, np.float64, root=False),
+    "erfinv tail float32": _erfinv(3.125, 0.9, 9, np.float32, root=True),
+    "erfinv tail float64": _erfinv(3.25, 0.76, 19, np.float64, root=True),
+    "erfinv far float64": _erfinv(5.03, 1.04, 18, np.float64, root=True),
+    "lgamma float32": _lgamma(8, np.float32),
+    "lgamma float64": _lgamma(17, np.float64),
+    "stirling float32": _stirling(1, np.float32),
+    "stirling float64": _stirling(5, np.float64),
+    "sinpi float32": _sinpi(5, np.float32),
+    "sinpi float64": _sinpi(10, np.float64),
 }
 
 

@@ -92,6 +92,10 @@ class ArrayBase:
         """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
         return NotImplemented
 
+    def _function(self, name: str) -> Any:
+        """Apply a unary function by its name in ``drjit``, or leave it to the rule for components."""
+        return NotImplemented
+
     def _format(self, limit: int) -> str:
         """The text of ``repr``: dimensions of more entries than the limit are abbreviated."""
         from ._format import format_array
@@ -137,6 +141,16 @@ class ArrayBase:
         return self
 
     @property
+    def real(self) -> Any:
+        """The real part: the array itself where there is no other."""
+        return self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part: zeros of the array's shape where there is none."""
+        return type(self)(0)
+
+    @property
     def index(self) -> int:
         """Index of a flat array's variable in the computation graph; zero for nested arrays."""
         return 0
@@ -145,6 +159,15 @@ class ArrayBase:
     def index_ad(self) -> int:
         """Index of a flat array's variable in the graph of derivatives; zero, as this type does not track them."""
         return 0
+
+    @property
+    def grad(self) -> NoReturn:
+        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
+
+    @grad.setter
+    def grad(self, value: Any) -> NoReturn:
+        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
 
     @property
     def T(self) -> NoReturn:
@@ -221,6 +244,18 @@ class ArrayBase:
                                  f"{TYPES[self._type].name} to {dtype} without a copy.")
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
+
+    def torch(self) -> NoReturn:
+        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
+
+    def jax(self) -> NoReturn:
+        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
+
+    def tf(self) -> NoReturn:
+        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
+        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""

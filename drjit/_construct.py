@@ -12,13 +12,13 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from drjit_core import TYPES, Node, cast, import_copy, invalid
+from drjit_core import TYPES, Node, cast, import_copy, invalid, literal
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._promote import coerce, is_ndarray, plain_scalar, scalar_literal
 
-__all__ = ["flat_node", "nested_nodes"]
+__all__ = ["entry", "flat_node", "nested_nodes"]
 
 #: Element types that sequences may hold, by kind of the array.
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -40,6 +40,8 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
     if isinstance(value, ArrayBase):
         if value._depth < 0:
             return _from_tensor(cls, value)[0]
+        if not value._dynamic and value._depth == 1 and not value._special:
+            return coerce(cls, value, function)[0]
         raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
     if is_ndarray(value):
         if value.ndim != 1:
@@ -64,10 +66,11 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
 
 
 def _configuration(cls: type[ArrayBase], value: Any, found: str) -> ArgumentError:
-    shape = ", ".join("*" if size < 0 else str(size) for size in (*cls._record.shape, -1))
+    sizes = (*cls._record.shape, -1) if cls._dynamic else cls._record.shape
+    shape = ", ".join("*" if size < 0 else str(size) for size in sizes)
     return ArgumentError(
         f"{cls._name}.__init__(): unable to initialize from an array of type '{describe(value)}' ({found}). The input "
-        f"should have the following configuration for this to succeed: ndim={cls._depth + 1}, shape=({shape}), "
+        f"should have the following configuration for this to succeed: ndim={len(sizes)}, shape=({shape}), "
         f"dtype={TYPES[cls._type].name}, order='C'.")
 
 
@@ -140,7 +143,7 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     """The component nodes of a nested array made from the arguments of its constructor."""
     function = f"{cls._name}.__init__"
     if not args:
-        return [invalid(cls._type)] * max(cls._count, 0)
+        return [invalid(cls._type) if cls._dynamic else literal(cls._type, 0)] * max(cls._count, 0)
     if len(args) > 1:
         return _components(cls, args, function)
     value = args[0]
@@ -165,6 +168,11 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
         from ._dlpack import from_dlpack
 
         found = from_dlpack(value, cls)
+        if not cls._dynamic:
+            from ._interop import values
+
+            _checked_components(cls, value, found.shape, found.nodes)
+            return [literal(cls._type, element) for node in found.nodes for element in values(node)]
         return _checked_components(cls, value, found.shape, found.nodes)
     if isinstance(value, Iterable):
         return _components(cls, list(value), function)
@@ -198,6 +206,8 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
     if cls._size not in (-1, len(values)):
         raise _wrong_size(cls, len(values), function)
     kind: Any = cls._value
+    if not cls._dynamic and cls._depth == 1:
+        return [entry(cls, value, position, function) for position, value in enumerate(values)]
     nodes: list[Node] = []
     for position, value in enumerate(values):
         if value.__class__ is kind:
@@ -211,17 +221,31 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
     return nodes
 
 
+def entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Node:
+    """The node of an entry of a scalar array."""
+    if isinstance(value, ArrayBase) and len(value._nodes()) == 1 and value._nodes()[0].size == 1:
+        value = value.item()
+    number = plain_scalar(value)
+    if number.__class__ not in _ACCEPTED[cls._kind]:
+        raise ArgumentError(f"{function}(): could not initialize component {position} with a value of type "
+                            f"'{describe(value)}'.")
+    return scalar_literal(cls, number, function)
+
+
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:
     declared = cls._record.shape
-    if len(shape) != len(declared) + 1 or any(d not in (-1, s) for d, s in zip(declared, shape, strict=False)):
+    matches = all(d in (-1, s) for d, s in zip(declared, shape, strict=False))
+    if len(shape) != len(declared) + cls._dynamic or not matches:
         raise _configuration(cls, value, f"found the shape {shape}")
     return nodes
 
 
 def _from_nested_ndarray(cls: type[ArrayBase], value: Any) -> list[Node]:
     declared = cls._record.shape
-    if value.ndim == len(declared):
+    if value.ndim == len(declared) and cls._dynamic:
         value = value[..., None]
     _checked_components(cls, value, value.shape, [])
+    if not cls._dynamic:
+        value = value[..., None]
     leaf = cls._leaf
     return [_from_ndarray(leaf, row) for row in value.reshape(-1, value.shape[-1])]

@@ -18,7 +18,7 @@ from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap, wrap_like
 from ._pytree import field_types, is_pytree, transform
-from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64
+from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
 
@@ -28,6 +28,8 @@ Fill = Callable[[type[ArrayBase], int], Node]
 def _require_type(dtype: Any, function: str) -> None:
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
+    if issubclass(dtype, ArrayBase) and hasattr(dtype, "_record"):
+        require_backend(dtype, function)
 
 
 def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
@@ -46,6 +48,8 @@ def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
 
 def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
     """Number of components, and size of each, of an array of a type and requested shape."""
+    if not cls._dynamic:
+        return _scalar_size(cls, shape, function), 1
     if isinstance(shape, int):
         return (1 if cls._count < 0 else cls._count), shape
     declared = (*cls._record.shape, -1)
@@ -59,6 +63,17 @@ def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: st
     return count, shape[-1]
 
 
+def _scalar_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> int:
+    """Number of components of a scalar array: the requested size matters to dynamic ones only."""
+    if isinstance(shape, int):
+        return shape if cls._count < 0 else cls._count
+    if len(shape) != cls._depth or any(d not in (-1, s) for d, s in zip(cls._record.shape, shape, strict=True)):
+        expected = ", ".join("*" if d < 0 else str(d) for d in cls._record.shape)
+        raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
+                            f"'dtype' are incompatible (expected ({expected})).")
+    return math.prod(shape)
+
+
 def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callable[[type], Any], function: str) -> Any:
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
         if not hasattr(dtype, "_record"):
@@ -70,7 +85,11 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
 
             return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
-        return wrap(dtype, [fill(dtype, size) if size else invalid(dtype._type)] * count)
+        nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
+        if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
+            zero = literal(dtype._type, 0, size)
+            nodes = [node if k in dtype._unit() else zero for k, node in enumerate(nodes)]  # type: ignore[attr-defined]
+        return wrap(dtype, nodes)
     if dtype in (bool, int, float):
         return scalar(dtype)
     fields = field_types(dtype) if isinstance(dtype, type) else None
@@ -86,6 +105,10 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
 
 def _constant(value: Any) -> Fill:
     return lambda cls, size: literal(cls._type, value, size)
+
+
+def _undefined(cls: type[ArrayBase], size: int) -> Node:
+    return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
 
 
 def zeros(dtype: Any, shape: Any = 1) -> Any:
@@ -107,7 +130,7 @@ def ones(dtype: Any, shape: Any = 1) -> Any:
 def empty(dtype: Any, shape: Any = 1) -> Any:
     """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.empty")
-    return _create(dtype, parse_shape(shape, "drjit.empty"), lambda cls, size: core.undefined(cls._type, size),
+    return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
 
 
@@ -172,7 +195,7 @@ def ones_like(arg: Any, /) -> Any:
 
 def empty_like(arg: Any, /) -> Any:
     """Undefined contents of the type and shape of an array or PyTree."""
-    return _like(arg, "drjit.empty_like", lambda cls, size: core.undefined(cls._type, size), lambda kind: kind(0))
+    return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------
@@ -180,7 +203,8 @@ def empty_like(arg: Any, /) -> Any:
 
 def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
     _require_type(dtype, function)
-    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth > 0:
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._special not in ("", "tensor") or \
+            dtype._depth > (0 if dtype._dynamic else 1) or dtype._size >= 0:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
@@ -233,7 +257,7 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     if count < 0:
         raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
     if not count:
-        return wrap(cls, [invalid(cls._type)])
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
     last = first + (count - 1) * increment
     for name, value in (("start", first), ("last element", last)):
         if cls._kind != "f" and not cls._low <= value <= cls._high:
@@ -241,6 +265,8 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     # Floating-point sequences are computed as integers, which is exact, and converted at the end.
     low, high = min(first, last, increment), max(first, last, increment)
     wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
+    if not cls._dynamic:
+        return wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
     node = _counter(count)
     if (first, increment) != (0, 1):
         node = cast(node, wide)
@@ -267,13 +293,13 @@ def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = T
         if bound is None:
             raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
     if not count:
-        return wrap(cls, [invalid(cls._type)])
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
     first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
-    node = cast(_counter(count), scalar)
+    positions = [_counter(count)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
     increment = (last - first) / intervals if intervals else 0.0
-    node = ops.fma(node, literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2))
-    return wrap(cls, [cast(node, cls._type)])
+    step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)
+    return wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
 
 

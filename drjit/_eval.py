@@ -19,7 +19,7 @@ __all__ = ["eval", "flush_kernel_cache", "flush_malloc_cache", "has_backend", "k
 
 
 def _all_nodes(args: Sequence[Any], function: str) -> list[Node]:
-    return [node for arg in args for leaf in leaves(arg, function) if isinstance(leaf, ArrayBase)
+    return [node for arg in args for leaf in leaves(arg, function) if isinstance(leaf, ArrayBase) and leaf._dynamic
             for node in leaf._nodes()]
 
 
@@ -46,7 +46,8 @@ def make_opaque(*args: Any) -> None:
 
     Traverses PyTrees.
     """
-    found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque") if isinstance(leaf, ArrayBase)]
+    found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
+             if isinstance(leaf, ArrayBase) and leaf._dynamic]
     core.evaluate([node for array in found for node in array._nodes()])
     for array in found:
         array._replace([core.opaque(node) for node in array._nodes()])
@@ -57,11 +58,11 @@ def width(*args: Any) -> int:
 
     Arrays of size 1 go with any other; raises a ``RuntimeError`` if the sizes are inconsistent. 1 if there is no array.
     """
-    nodes = _all_nodes(args, "drjit.width")
-    if not nodes:
-        arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
+    arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
+    sizes = {size for array in arrays
+             for size in ((node.size for node in array._nodes()) if array._dynamic else array.shape[-1:])}
+    if not sizes:
         return 0 if arrays else 1
-    sizes = {node.size for node in nodes}
     wide = sizes - {1} if sizes != {1} else sizes
     if len(wide) > 1 or 0 in sizes and len(sizes) > 1:
         raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the "
@@ -75,9 +76,7 @@ def shape(arg: Any, /) -> tuple[int, ...]:
     Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.
     """
     if isinstance(arg, ArrayBase):
-        if arg._depth < 0:
-            return arg.shape
-        return (*arg._static_shape(), arg._width("drjit.shape"))
+        return (*arg._static_shape(), arg._width("drjit.shape")) if arg._dynamic and arg._depth >= 0 else arg.shape
     if is_ndarray(arg) or hasattr(arg, "shape"):
         return tuple(arg.shape)
     if plain_scalar(arg) is not None:

@@ -102,7 +102,7 @@ class FlatArray(ArrayBase):
     __and__ = make.masked(__and__)
     __iand__ = make.inplace(__and__)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
-    __matmul__ = make.matmul
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
     __eq__ = make.comparison("eq", ops.eq)
     __ne__ = make.comparison("ne", ops.neq)

@@ -35,6 +35,8 @@ def shown_positions(size: int, limit: int) -> list[int | None]:
 def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
     """The text of ``repr(array)``; evaluates the array and reads the elements that are shown."""
     nodes, shape = array._nodes(), array._static_shape()
+    if not array._dynamic:
+        return _format((1, *shape), (0,), nodes, shape, limit, 1) if nodes else "[]"
     try:
         width = broadcast_size("repr", *nodes) if len(nodes) > 1 else nodes[0].size if nodes else 0
     except CORE_ERRORS:
@@ -48,8 +50,11 @@ def format_array(array: ArrayBase, limit: int = LIMIT) -> str:
 
 
 def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], shape: tuple[int, ...],
-            limit: int) -> str:
-    """One dimension of the transposed array: the dynamic one is outermost; ``prefix`` are the indices so far."""
+            limit: int, hidden: int = 0) -> str:
+    """One dimension of the transposed array: the dynamic one is outermost; ``prefix`` are the indices so far.
+
+    ``hidden`` is the number of dimensions without brackets of their own.
+    """
     depth = len(prefix)
     if depth == len(sizes):
         position = 0
@@ -60,6 +65,6 @@ def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], 
     entries, skipped = [], sizes[depth] - 2 * _EDGE
     for index in shown_positions(sizes[depth], limit):
         entries.append(f".. {skipped} skipped .." if index is None
-                       else _format(sizes, (*prefix, index), nodes, shape, limit))
+                       else _format(sizes, (*prefix, index), nodes, shape, limit, hidden))
     innermost = depth == len(sizes) - 1
-    return "[" + (", " if innermost else ",\n" + " " * (depth + 1)).join(entries) + "]"
+    return "[" + (", " if innermost else ",\n" + " " * (depth + 1 - hidden)).join(entries) + "]"

@@ -174,8 +174,11 @@ def nested_get(array: Any, key: Any) -> Any:
         first, rest = key[0], key[1:]
         if not rest:
             return nested_get(array, first)
+        if not array._dynamic and len(key) > array._depth:
+            raise IndexError(f"{array._name}.__getitem__(): too many indices (the array has {array._depth} dimensions, "
+                             f"found {len(key)} indices).")
         if first.__class__ is slice:
-            element = _integer(rest[0]) if len(rest) == 1 and array._depth == 1 else None
+            element = _integer(rest[0]) if len(rest) == 1 and array._depth == 1 and array._dynamic else None
             if element is not None:  # components of size 1 go with any other
                 width = array._width(f"{array._name}.__getitem__")
                 at = _position(array, element, width, "__getitem__")
@@ -188,6 +191,10 @@ def nested_get(array: Any, key: Any) -> Any:
         if key == slice(None):
             return type(array)(array)
         return _stack(array, [array._component(k) for k in range(*key.indices(len(array)))])
+    if isinstance(key, ArrayBase) and not array._dynamic and array._depth == 1 and key._kind in "iu":
+        from ._scalar import gather as gather_scalars
+
+        return gather_scalars(reshape(type(array), (-1,)), array, key, True, f"{array._name}.__getitem__")
     raise _invalid_key(array, key, "__getitem__")
 
 
@@ -196,6 +203,9 @@ def _stack(array: Any, parts: list[Any]) -> Any:
     if not parts:
         return wrap(reshape(type(array), (-1,) * array._depth), [])
     if not isinstance(parts[0], ArrayBase):  # elements: what remains is one-dimensional
+        if not array._dynamic:
+            shape = (-1,) if array._size < 0 else (len(parts),)
+            return wrap(reshape(type(array), shape), [literal(array._type, part) for part in parts])
         return array._leaf(parts)
     nodes = [node for part in parts for node in part._nodes()]
     shape = (-1,) if array._size < 0 else (len(parts), *parts[0]._record.shape)
@@ -244,6 +254,11 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
             array._replace(list(map(ops.select, masks, values, array._c)))
         except CORE_ERRORS as error:
             raise translate(error, function) from error
+        return
+    if isinstance(key, ArrayBase) and not array._dynamic and array._depth == 1 and key._kind in "iu":
+        from ._scalar import scatter as scatter_scalars
+
+        array._replace(scatter_scalars(ReduceOp.Identity, array, value, key, True, function))
         return
     raise _invalid_key(array, key, "__setitem__")
 

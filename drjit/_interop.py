@@ -73,6 +73,11 @@ def host_memory(array: ArrayBase) -> HostMemory:
     """The values of an array in C order; evaluates it and waits."""
     info = TYPES[array._type]
     nodes = array._nodes()
+    if not array._dynamic:
+        from ._scalar import pack
+
+        data = ctypes.create_string_buffer(pack(nodes), len(nodes) * info.size)
+        return HostMemory(ctypes.addressof(data) if nodes else 0, array._static_shape(), info, data)
     width = array._width(f"{array._name}.numpy")
     shape = (*array._static_shape(), width) if array._depth >= 0 else array.shape
     if not nodes or not width:

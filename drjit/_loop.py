@@ -120,7 +120,7 @@ def _condition(value: Any) -> Node:
 
 
 def _arrays(state: Any) -> list[ArrayBase]:
-    return [leaf for leaf in leaves(state, _FUNCTION) if isinstance(leaf, ArrayBase)]
+    return [leaf for leaf in leaves(state, _FUNCTION) if isinstance(leaf, ArrayBase) and leaf._dynamic]
 
 
 def _nodes(state: Any) -> list[Node]:
@@ -133,7 +133,7 @@ def _with_nodes(state: Any, nodes: list[Node]) -> Any:
 
     def visit(leaf: Any) -> Any:
         nonlocal position
-        if not isinstance(leaf, ArrayBase):
+        if not isinstance(leaf, ArrayBase) or not leaf._dynamic:
             return leaf
         count = len(leaf._nodes())
         position += count
@@ -192,7 +192,7 @@ def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         mask = active
 
         def blend(old: Any, new: Any, mask: Node = mask) -> Any:
-            if not isinstance(old, ArrayBase):
+            if not isinstance(old, ArrayBase) or not old._dynamic:
                 return new
             pairs = zip(new._nodes(), old._nodes(), strict=True)
             return wrap_like(old, type(old), [a if a is b else ops.select(mask, a, b) for a, b in pairs])

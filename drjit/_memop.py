@@ -45,7 +45,7 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
         allowed = "b" if scalar == BOOL else "iuf"
         if value._kind in allowed:
             return value._nodes()[0]
-    elif not isinstance(value, ArrayBase):
+    elif not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
@@ -128,6 +128,12 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
     if not isinstance(source, ArrayBase) and (type(source) is not dtype or not is_pytree(dtype)):
         raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), "
                         f"found {describe(source)}.")
+    if not leaf._dynamic:
+        from . import _scalar
+
+        return transform(function, lambda value: _scalar.gather(
+            dtype if value is source else type(value), value, index, active, function)
+            if isinstance(value, ArrayBase) else value, source)
     index_, mask = _prepare(leaf, index, active, function)
     try:
         if isinstance(source, ArrayBase):
@@ -204,8 +210,17 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
     leaf = _leaf_of(target)
     if leaf is None or not (isinstance(target, ArrayBase) or is_pytree(type(target))):
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")
-    index_, mask = _prepare(leaf, index, active, function)
     pending: list[tuple[ArrayBase, list[Node]]] = []  # nothing is changed before everything has been checked
+    if not leaf._dynamic:
+        from . import _scalar
+
+        transform(function, lambda old, new: pending.append(
+            (old, _scalar.scatter(op, old, new, index, active, function)))
+            if isinstance(old, ArrayBase) else None, target, value)
+        for array, nodes in pending:
+            array._replace(nodes)
+        return
+    index_, mask = _prepare(leaf, index, active, function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):

@@ -159,7 +159,7 @@ class NestedArray(ArrayBase):
     __and__ = make.masked(__and__)
     __iand__ = make.inplace(__and__)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
-    __matmul__ = make.matmul
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
     __eq__ = make.nested_comparison("eq", ops.eq)
     __ne__ = make.nested_comparison("ne", ops.neq)
@@ -180,8 +180,7 @@ class NestedArray(ArrayBase):
 
 def _swizzle(array: NestedArray, positions: list[int]) -> Any:
     """A new array of some components, in a given order."""
-    value: Any = array._value
-    count = value._count if value._depth else 1
+    count = len(array._c) // array._size
     nodes = [node for position in positions for node in array._c[position * count:(position + 1) * count]]
     return wrap(reshape(type(array), (len(positions), *array._record.shape[1:])), nodes)
 

@@ -22,7 +22,8 @@ from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
 from ._types import FLOAT32, FLOAT64, retype
 
 __all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
-           "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace", "reverse_power"]
+           "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
+           "reverse_matmul", "reverse_power"]
 
 _new = object.__new__
 Operator = Callable[[Any, Any], Any]
@@ -300,6 +301,15 @@ def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) 
 power_inplace = inplace(power)
 
 
+def reverse_matmul(self: Any, other: Any) -> Any:
+    """``other @ self`` for a Python number, which scales, or a sequence of components."""
+    if plain_scalar(other) is not None:
+        return other * self
+    if not self._depth or not isinstance(other, (list, tuple, range)):
+        return NotImplemented
+    return type(self)(other) @ self
+
+
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the dot product of two vectors, or a product with a scalar."""
     function = f"{self._name}.__matmul__"
@@ -309,8 +319,10 @@ def matmul(self: Any, other: Any) -> Any:
         if plain_scalar(other) is None:
             return NotImplemented
         return self * other
-    if self._depth > 1 or other._depth > 1:
-        raise NotImplementedError(f"{function}(): matrix products of {self._name} and {other._name} are not available.")
+    if self._depth > 1 or other._depth > 1 or self._special or other._special:
+        from ._linalg import product
+
+        return product(function, self, other)
     if self._depth != other._depth:
         return self * other
     cls, (left, right) = operands(function, (self, other))
@@ -325,3 +337,6 @@ def matmul(self: Any, other: Any) -> Any:
     except CORE_ERRORS as error:
         raise translate(error, function) from error
     return wrap(cls._leaf, [node])
+
+
+matmul_inplace = inplace(matmul)

@@ -50,7 +50,12 @@ def _unary(name: str, trace: Callable[[Node], Node], scalar: Callable[[Any], Any
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
-            result: Any = _new(arg.__class__)
+            result: Any
+            if arg._special:
+                result = arg._function(name)
+                if result is not NotImplemented:
+                    return result
+            result = _new(arg.__class__)
             try:
                 if arg._depth:
                     nodes = list(map(trace, arg._nodes()))
@@ -210,9 +215,9 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
 def power(arg0: Any, arg1: Any, /) -> Any:
     """``arg0 ** arg1``: multiplications if ``arg1`` is an integral Python number, else ``exp2(log2(arg0) * arg1)``."""
     if isinstance(arg0, ArrayBase):
-        result = _array_power(arg0, arg1)
+        result = arg0 ** arg1 if arg0._special else _array_power(arg0, arg1)
     elif isinstance(arg1, ArrayBase):
-        result = _array_reverse_power(arg1, arg0)
+        result = arg0 ** arg1 if arg1._special else _array_reverse_power(arg1, arg0)
     else:
         base, exponent = _number(arg0, "drjit.power", "arg0"), _number(arg1, "drjit.power", "arg1")
         try:
@@ -229,6 +234,10 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 def sincos(arg: Any, /) -> tuple[Any, Any]:
     """Sine and cosine of an angle in radians, sharing their work."""
     if isinstance(arg, ArrayBase):
+        if arg._special:
+            result = arg._function("sincos")
+            if result is not NotImplemented:
+                return result  # type: ignore[no-any-return]
         try:
             pairs = [core.sincos(node) for node in arg._nodes()]
         except CORE_ERRORS as error:

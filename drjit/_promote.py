@@ -17,16 +17,17 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from drjit_core import Node, cast, literal
+from drjit_core import KIND, Node, cast, import_copy, invalid, literal, read_element
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
-__all__ = ["alike", "coerce", "common_package", "convert", "elementwise", "is_ndarray", "operands", "plain_scalar",
-           "scalar_literal", "scalar_type", "weak_rank", "wrap", "wrap_like"]
+__all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "is_ndarray",
+           "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank", "wrap", "wrap_like"]
 
 _new = object.__new__
+_LITERAL = KIND["literal"]
 _WEAK = {bool: 0, int: 1, float: 2}
 
 
@@ -34,6 +35,8 @@ def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """An array of a type from its component nodes, which become its own."""
     array: Any = _new(cls)
     if not cls._depth:
+        if not cls._dynamic:
+            return number_of(nodes[0])
         array._n = nodes[0]
     elif cls._depth > 0:
         array._c = nodes
@@ -50,6 +53,21 @@ def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
     if cls._depth < 0:
         result._s = array._s
     return result
+
+
+def number_of(node: Node) -> Any:
+    """The only element of a node as a Python number."""
+    return node.payload if node.kind == _LITERAL else read_element(node, 0)
+
+
+def elements_of(array: ArrayBase) -> list[Node]:
+    """Literals with the elements of a one-dimensional array; evaluates it."""
+    nodes = array._nodes()
+    if not array._dynamic:
+        return nodes
+    from ._interop import values
+
+    return [literal(array._type, value) for value in values(nodes[0])]
 
 
 def is_ndarray(value: object) -> bool:
@@ -130,7 +148,8 @@ def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
     if scalar is None:
         raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
                             "are not supported.")
-    return reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1))(value)
+    shape = (-1,) * (value.ndim - 1) if like._dynamic else value.shape
+    return reshape(retype(like._leaf, scalar), shape)(value)
 
 
 def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], function: str) -> tuple[int, ...]:
@@ -222,6 +241,10 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     if isinstance(value, ArrayBase):
         if value._depth < 0 and value.ndim:
             value = cls(value)
+        if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:
+            return [_from_scalars(cls, value)]
+        if not cls._dynamic and value._dynamic:
+            value = _to_scalars(cls, value, function)
         nodes, scalar = value._nodes(), cls._type
         if value._type != scalar:
             nodes = [cast(node, scalar) for node in nodes]
@@ -240,6 +263,30 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
                             f"{cls._name}: {error}") from error
 
 
+def _from_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
+    """The node of a flat array with the entries of a one-dimensional scalar array."""
+    from ._scalar import pack
+
+    nodes = [cast(node, cls._type) for node in value._nodes()]
+    if len(nodes) < 2:
+        return nodes[0] if nodes else invalid(cls._type)
+    return import_copy(cls._type, pack(nodes))
+
+
+def _to_scalars(cls: type[ArrayBase], value: ArrayBase, function: str) -> Any:
+    """A scalar array with the elements of a vectorised one: flat, or of components of one element each."""
+    if not value._depth:
+        nodes = elements_of(value)
+        if cls._depth > 1 or cls._size not in (-1, 1, len(nodes)) and len(nodes) != 1:
+            raise ArgumentError(f"{function}(): cannot convert {value._name} of size {len(nodes)} to {cls._name}.")
+        return wrap(reshape(relative(type(value), SCALAR, False), (-1,)), nodes)
+    nodes = value._nodes()
+    if any(node.size != 1 for node in nodes):
+        raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}: each component must have a "
+                            f"single element, found the sizes {', '.join(str(node.size) for node in nodes)}.")
+    return wrap(relative(type(value), SCALAR, False), [literal(node.type, read_element(node, 0)) for node in nodes])
+
+
 def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
     """What :func:`operands` returns, in the frequent case of arrays of one type and Python numbers that it can hold."""
     cls: Any = None
@@ -250,7 +297,7 @@ def alike(args: Sequence[Any]) -> tuple[Any, list[list[Node]]] | None:
                 return None
             cls = kind
     count = cls._count
-    if count < 0 or cls._special and any(value.__class__ is not cls for value in args):
+    if count < 0 or cls._special:
         return None
     lists: list[list[Node]] = []
     for value in args:

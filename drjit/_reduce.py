@@ -20,7 +20,7 @@ from ._interop import broadcast
 from ._promote import is_ndarray, plain_scalar, wrap, wrap_like
 from ._types import FLOAT16, FLOAT32, UINT32, reshape, retype
 
-__all__ = ["all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
+__all__ = ["COMBINE", "all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
 
 _min, _max, _any, _all = min, max, any, all
 
@@ -36,7 +36,8 @@ def _ignoring_nan(compare: Callable[[Node, Node], Node], trace: Callable[[Node, 
     return combine
 
 
-_COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
+#: The operation on two nodes that a reduction repeats.
+COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
     ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: getattr(ops, "and"), ReduceOp.Or: getattr(ops, "or"),
     ReduceOp.Min: _ignoring_nan(ops.le, ops.minimum), ReduceOp.Max: _ignoring_nan(ops.ge, ops.maximum),
 }
@@ -60,7 +61,7 @@ def _extremum(a: Any, b: Any, op: ReduceOp) -> Any:
         return _min(a, b) if op is ReduceOp.Min else _max(a, b)
     from ._promote import elementwise
 
-    return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", _COMBINE[op], (a, b))
+    return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", COMBINE[op], (a, b))
 
 
 def _axes(axis: Any, ndim: int, where: str) -> tuple[int, ...]:
@@ -93,14 +94,14 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
         return _reduce_tensor(op, array, axes, mode, keepdims, where)
     if not axes:
         return type(array)(array)
-    trailing = axes[-1] == array._depth
+    trailing = array._dynamic and axes[-1] == array._depth
     if keepdims and axes != (array._depth,):
         raise ArgumentError(f"{where}: 'keepdims=True' is only supported for tensor types or reductions of a trailing "
                             "dynamic axis.")
     shape, nodes = array._static_shape(), array._nodes()
     if mode == "evaluated" and trailing:
         core.evaluate(nodes)
-    combine = _COMBINE[op]
+    combine = COMBINE[op]
     if trailing and len(nodes) > 1:  # components of size 1 stand for the full width
         width = array._width(function)
     try:
@@ -129,7 +130,7 @@ def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | 
     if mode == "evaluated":
         core.evaluate([node])
     try:
-        node = reduce_axes(op, _COMBINE[op], node, array._s, axes, mode == "symbolic")
+        node = reduce_axes(op, COMBINE[op], node, array._s, axes, mode == "symbolic")
     except CORE_ERRORS as error:
         raise translate(error, where) from error
     return make(type(array), node, result_shape(array._s, axes, keepdims))
@@ -236,16 +237,17 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     shape = value.shape if tensor else (*value._static_shape(), 0)
     number = 1
     for k in axes:
-        number *= value._width(where) if k == value._depth else shape[k]
+        number *= value._width(where) if value._dynamic and k == value._depth else shape[k]
     half = value._type == FLOAT16
     source = retype(type(value), FLOAT32)(value) if half else value
     total = _reduce_array(ReduceOp.Add, source, axis, mode, keepdims, function)
     if not number:
-        return total if not half else retype(type(total), FLOAT16)(total)
+        return total if not half or not isinstance(total, ArrayBase) else retype(type(total), FLOAT16)(total)
     # The number of elements stays a parameter of the kernel: another size is no other program.
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) if node.size else node
-             for node in total._nodes()]
-    return wrap_like(total, retype(type(total), value._type), [cast(node, value._type) for node in nodes])
+    cls, sums = (type(total), total._nodes()) if isinstance(total, ArrayBase) else \
+        (source._leaf, [literal(source._type, total)])
+    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) if node.size else node for node in sums]
+    return wrap_like(total, retype(cls, value._type), [cast(node, value._type) for node in nodes])
 
 
 # --- masks -----------------------------------------------------------------------------------------------------------

@@ -53,16 +53,20 @@ import functools
 import importlib
 import math
 import re
+import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from drjit_core import TYPES, JitBackend, VarType
+from drjit_core import TYPES, JitBackend, VarType, has_backend
+
+from . import _later as later
 
 if TYPE_CHECKING:
     from ._array import ArrayBase
 
 __all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record", "lookup",
-           "package", "relative", "reshape", "retype"]
+           "package", "relative",
+           "require_backend", "reshape", "retype"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
 FLOAT16, FLOAT32, FLOAT64 = (VarType[name].value for name in ("Float16", "Float32", "Float64"))
@@ -164,13 +168,27 @@ def _existing(record: Record) -> Record | None:
 
 
 _classes: dict[Record, type[ArrayBase]] = {}
+#: Classes that this thread is making, which are published together once each of them is complete.
+_unfinished: dict[Record, type[ArrayBase]] = {}
+_lock = threading.RLock()
 
 
 def lookup(record: Record) -> type[ArrayBase] | None:
     """The class of a record, or ``None`` if there is no such type."""
     found = _classes.get(record)
-    if found is None and _existing(record) is not None:
-        found = _make(record)
+    if found is not None or _existing(record) is None:
+        return found
+    with _lock:
+        found = _classes.get(record) or _unfinished.get(record)
+        if found is None:
+            outermost = not _unfinished
+            try:
+                found = _make(record)
+                if outermost:
+                    _classes.update(_unfinished)
+            finally:
+                if outermost:
+                    _unfinished.clear()
     return found
 
 
@@ -211,6 +229,24 @@ _PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
 _LARGEST = math.ldexp(1 - 2.0**-53, 1024)  # of a Python float: an int beyond cannot become one
 
 
+def require_backend(cls: type[ArrayBase], function: str) -> None:
+    """Raise if the backend of a type is not available on this machine."""
+    backend = cls._record.backend
+    if backend is not SCALAR and not has_backend(backend):
+        raise RuntimeError(f"{function}(): the {backend.name} backend is not available on this machine; use the types "
+                           "of another package, or those of drjit.auto, which stands for one that is available.")
+
+
+def _unavailable(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of types whose backend is not available."""
+    require_backend(type(self), f"{self._name}.__init__")
+
+
+def _no_instances(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of the classes that stand for Python types."""
+    raise TypeError("flat arrays of the scalar backend are Python numbers")
+
+
 def _bases(record: Record) -> tuple[type, ...]:
     from ._flat import FlatArray
     from ._nested import NestedArray
@@ -225,6 +261,10 @@ def _bases(record: Record) -> tuple[type, ...]:
         from ._quaternion import QuaternionBase as base
     else:
         from ._tensor import TensorBase as base
+    if record.backend is SCALAR and (record.shape or record.kind != "array") and record.kind != "tensor":
+        from ._scalar import ScalarMixin
+
+        return (ScalarMixin, base)
     return (base,)
 
 
@@ -236,6 +276,10 @@ def _make(record: Record) -> type[ArrayBase]:
         # Stands for a Python type where operations need a class; there are no instances.
         module, name = "builtins", python.__name__
     floating, tensor = info.kind == "f", record.kind == "tensor"
+    available = record.backend is not JitBackend.CUDA or has_backend(record.backend)
+    methods = {} if available else {"__init__": _unavailable}
+    if module == "builtins":
+        methods["__init__"] = _no_instances
     cls: Any = type(name, _bases(record), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
         "_record": record, "_type": record.type, "_kind": info.kind,
@@ -247,9 +291,9 @@ def _make(record: Record) -> type[ArrayBase]:
         "_depth": len(record.shape) if not tensor else -1,
         "_size": record.shape[0] if record.shape else -1,  # of the outermost static dimension
         "_count": math.prod(record.shape) if -1 not in record.shape and not tensor else -1,  # of components
-        "_special": "" if record.kind == "array" else record.kind, "_dynamic": record.backend is not SCALAR,
+        "_special": "" if record.kind == "array" else record.kind, "_dynamic": record.backend is not SCALAR, **methods,
     })
-    _classes[record] = cls
+    _unfinished[record] = cls
     plain = record._replace(kind="array")
     cls._mask = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
     cls._leaf = cls if record.kind == "array" and not record.shape else _require(plain._replace(shape=()))
@@ -283,7 +327,10 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
         if record is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            found = later.package_name(module, name)
+            if found is None:
+                raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return found
         cls: Any = _PYTHON[TYPES[record.type].kind] if backend is SCALAR and name in _FLAT else lookup(record)
         namespace[name] = cls
         return cls

@@ -9,7 +9,12 @@ modules; ``conformance/accuracy.py`` prints them beside the documented ones.
 
 ========================  ===========================================================================
 :mod:`.exponential`       exp, exp2, log, log2, power
-:mod:`.trigonometric`     sin, cos, sincos, tan
+:mod:`.trigonometric`     sin, cos, sincos, tan, cot
+:mod:`.inverse`           asin, acos, atan, atan2
+:mod:`.hyperbolic`        sinh, cosh, sincosh, tanh, asinh, acosh, atanh
+:mod:`.error`             erf, erfc, erfinv
+:mod:`.gamma`             lgamma
+:mod:`.roots`             cbrt, hypot
 :mod:`.reciprocal`        rcp, rsqrt
 :mod:`.division`          floordiv and mod of integers, by a multiplication where the divisor is a literal
 :mod:`.polynomial`        what these share
@@ -19,8 +24,15 @@ modules; ``conformance/accuracy.py`` prints them beside the documented ones.
 from __future__ import annotations
 
 from .division import floordiv, mod
+from .error import erf, erfc, erfinv
 from .exponential import exp, exp2, log, log2, power
+from .gamma import lgamma
+from .hyperbolic import acosh, asinh, atanh, cosh, sincosh, sinh, tanh
+from .inverse import acos, asin, atan, atan2
 from .reciprocal import rcp, rsqrt
-from .trigonometric import cos, sin, sincos, tan
+from .roots import cbrt, hypot
+from .trigonometric import cos, cot, sin, sincos, tan
 
-__all__ = ["cos", "exp", "exp2", "floordiv", "log", "log2", "mod", "power", "rcp", "rsqrt", "sin", "sincos", "tan"]
+__all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "erf", "erfc",
+           "erfinv", "exp", "exp2", "floordiv", "hypot", "lgamma", "log", "log2", "mod", "power", "rcp", "rsqrt", "sin",
+           "sincos", "sincosh", "sinh", "tan", "tanh"]

@@ -12,12 +12,13 @@ from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, estrin
 
-__all__ = ["exp", "exp2", "log", "log2", "power"]
+__all__ = ["FORMATS", "Format", "exp", "exp2", "log", "log2", "log_of_mantissa", "power", "round_quotient",
+           "scale_by_power", "split", "split_any"]
 
 _and, _or = getattr(ops, "and"), getattr(ops, "or")
 
 
-class _Format(NamedTuple):
+class Format(NamedTuple):
     """Layout of one precision, and the constants that follow from it."""
 
     word: int  # unsigned integer type of the same size
@@ -29,11 +30,11 @@ class _Format(NamedTuple):
     exp_range: tuple[float, float]  # results are 0 below and infinite above
     exp2: tuple[float, ...]  # (2**r - 1) / r
     exp2_range: tuple[float, float]
-    log: tuple[float, ...]  # see _log_of_mantissa
+    log: tuple[float, ...]  # see log_of_mantissa
 
 
-_FORMATS = {
-    FLOAT32: _Format(
+FORMATS = {
+    FLOAT32: Format(
         word=UINT32, mantissa=23, bias=127,
         log2_e=(1.4426950216293335, 1.925963033500011e-08), log_2=(0.6931471824645996, -1.9046542121259336e-09),
         # |r| <= 1.0001 log(2)/2, relative error 2^-27.99
@@ -46,7 +47,7 @@ _FORMATS = {
         # (log(1+f) - f + f**2/2) / f**3 on sqrt(1/2) <= 1 + f <= sqrt(2), relative error 2^-27.25
         log=(0.3333333134651184, -0.2500081956386566, 0.20001226663589478, -0.16623356938362122, 0.14201760292053223,
              -0.13160185515880585, 0.12761561572551727, -0.07634473592042923)),
-    FLOAT64: _Format(
+    FLOAT64: Format(
         word=UINT64, mantissa=52, bias=1023,
         log2_e=(1.4426950408889634, 2.0355273740931033e-17), log_2=(0.6931471805599453, 2.3190468138462996e-17),
         # |r| <= 1.0001 log(2)/2, relative error 2^-56.36
@@ -68,7 +69,7 @@ _FORMATS = {
 # --- exponentials ----------------------------------------------------------------------------------------------------
 
 
-def _round_quotient(x: Node, factor: float, f: _Format, bias: int) -> tuple[Node, Node]:
+def round_quotient(x: Node, factor: float, f: Format, bias: int) -> tuple[Node, Node]:
     """``x * factor`` rounded to an integer n, as a float, and as ``n + bias`` in the low bits of a word.
 
     A number is added that is so large that its last place is 1; the sum then holds n in its low bits.
@@ -78,7 +79,7 @@ def _round_quotient(x: Node, factor: float, f: _Format, bias: int) -> tuple[Node
     return ops.sub(shifted, magic), bitcast(shifted, f.word)
 
 
-def _scale(value: Node, biased: Node, f: _Format) -> Node:
+def scale_by_power(value: Node, biased: Node, f: Format) -> Node:
     """``value * 2**n`` for ``biased = n + 2 * bias``, in two steps of half the exponent.
 
     Each factor is a normal number, and only the last product rounds: right up to overflow and into gradual underflow.
@@ -93,32 +94,32 @@ def _scale(value: Node, biased: Node, f: _Format) -> Node:
 @elementary
 def exp(a: Node) -> Node:
     """Exponential ``e**a`` as ``2**n * e**r`` with ``a = n * log(2) + r`` and ``|r| <= log(2)/2``."""
-    f = _FORMATS[a.type]
+    f = FORMATS[a.type]
     x = clamp(a, *f.exp_range)
-    n, biased = _round_quotient(x, f.log2_e[0], f, 2 * f.bias)
+    n, biased = round_quotient(x, f.log2_e[0], f, 2 * f.bias)
     r = x
     for part in f.log_2:
         r = ops.fma(n, constant(a.type, -part), r)
     z = ops.mul(r, r)
     value = ops.add(ops.fma(z, estrin(r, f.exp, z), r), constant(a.type, 1))
-    return _scale(value, biased, f)
+    return scale_by_power(value, biased, f)
 
 
 @elementary
 def exp2(a: Node) -> Node:
     """Exponential ``2**a`` as ``2**n * 2**r`` with ``|r| <= 1/2``; exact for integers."""
-    f = _FORMATS[a.type]
+    f = FORMATS[a.type]
     x = clamp(a, *f.exp2_range)
-    n, biased = _round_quotient(x, 1.0, f, 2 * f.bias)
+    n, biased = round_quotient(x, 1.0, f, 2 * f.bias)
     r = ops.sub(x, n)
     value = ops.fma(estrin(r, f.exp2), r, constant(a.type, 1))
-    return _scale(value, biased, f)
+    return scale_by_power(value, biased, f)
 
 
 # --- logarithms ------------------------------------------------------------------------------------------------------
 
 
-def _split(x: Node, f: _Format, offset: Node | None = None) -> tuple[Node, Node]:
+def split(x: Node, f: Format, offset: Node | None = None) -> tuple[Node, Node]:
     """Exponent e and mantissa m of a positive normal number, ``x = m * 2**e`` with ``sqrt(1/2) <= m < sqrt(2)``.
 
     Only unsigned shifts, and no conversion from integers: 64-bit words have neither before AVX-512.  Put into the low
@@ -134,20 +135,20 @@ def _split(x: Node, f: _Format, offset: Node | None = None) -> tuple[Node, Node]
     return ops.sub(exponent, offset), bitcast(mantissa, x.type)
 
 
-def _split_any(a: Node, f: _Format) -> tuple[Node, Node]:
-    """:func:`_split` of any positive number: denormal ones are scaled into the normal range first."""
+def split_any(a: Node, f: Format) -> tuple[Node, Node]:
+    """:func:`split` of any positive number: denormal ones are scaled into the normal range first."""
     scale, offset = f.mantissa + 2, 2.0 ** f.mantissa + f.bias
     small = ops.lt(a, constant(a.type, 2.0 ** (1 - f.bias)))
     scaled = ops.select(small, ops.mul(a, constant(a.type, 2.0 ** scale)), a)
-    return _split(scaled, f, ops.select(small, constant(a.type, offset + scale), constant(a.type, offset)))
+    return split(scaled, f, ops.select(small, constant(a.type, offset + scale), constant(a.type, offset)))
 
 
-def _bits_of_root(f: _Format) -> int:
+def _bits_of_root(f: Format) -> int:
     """Bit pattern of sqrt(1/2)."""
     return ((f.bias - 1) << f.mantissa) + int((math.sqrt(2.0) - 1.0) * 2.0 ** f.mantissa)
 
 
-def _log_of_mantissa(m: Node, f: _Format, carry: Node | None) -> Node:
+def log_of_mantissa(m: Node, f: Format, carry: Node | None) -> Node:
     """``log(m) + carry`` where the carry is tiny.
 
     Single precision: ``f - f**2/2 + f**3 P(f)`` with ``f = m - 1``.  Double precision, where P would have 20 terms:
@@ -180,18 +181,18 @@ def _log_special(a: Node, value: Node) -> Node:
 @elementary
 def log(a: Node) -> Node:
     """Natural logarithm, ``e * log(2) + log(m)`` with ``a = m * 2**e`` and m next to 1."""
-    f = _FORMATS[a.type]
-    e, m = _split_any(a, f)
-    value = _log_of_mantissa(m, f, ops.mul(e, constant(a.type, f.log_2[1])))
+    f = FORMATS[a.type]
+    e, m = split_any(a, f)
+    value = log_of_mantissa(m, f, ops.mul(e, constant(a.type, f.log_2[1])))
     return _log_special(a, ops.fma(e, constant(a.type, f.log_2[0]), value))
 
 
 @elementary
 def log2(a: Node) -> Node:
     """Logarithm to the base 2, ``e + log(m) / log(2)``; exact for powers of two."""
-    f = _FORMATS[a.type]
-    e, m = _split_any(a, f)
-    value = _log_of_mantissa(m, f, None)
+    f = FORMATS[a.type]
+    e, m = split_any(a, f)
+    value = log_of_mantissa(m, f, None)
     low = ops.fma(value, constant(a.type, f.log2_e[1]), e)
     return _log_special(a, ops.fma(value, constant(a.type, f.log2_e[0]), low))
 
@@ -259,7 +260,7 @@ def _integer_power(a: Node, n: int) -> Node:
 
 def _power_special(a: Node, b: Node, value: Node) -> Node:
     """Sign and special values of ``|a|**b`` (C99, annex F.9.4.4)."""
-    f, type_ = _FORMATS[a.type], a.type
+    f, type_ = FORMATS[a.type], a.type
     half = ops.mul(b, constant(type_, 0.5))
     integer = ops.eq(ops.round(b), b)
     odd = _and(integer, ops.neq(ops.round(half), half))
@@ -282,12 +283,12 @@ def _infinite_ends(magnitude: Node, logarithm: Node, type_: int) -> Node:
 
 def _power32(magnitude: Node, b: Node) -> Node:
     """``exp2(b * log2(a))`` in double precision, with polynomials that are just good enough for single precision."""
-    f = _FORMATS[FLOAT64]
-    e, m = _split(cast(magnitude, FLOAT64), f)
+    f = FORMATS[FLOAT64]
+    e, m = split(cast(magnitude, FLOAT64), f)
     x = ops.sub(m, constant(FLOAT64, 1))
     logarithm = _infinite_ends(magnitude, ops.fma(x, estrin(x, _POWER_LOG2), e), FLOAT64)
     exponent = clamp(ops.mul(cast(b, FLOAT64), logarithm), -151.0, 129.0)
-    n, biased = _round_quotient(exponent, 1.0, f, f.bias)
+    n, biased = round_quotient(exponent, 1.0, f, f.bias)
     r = ops.sub(exponent, n)
     value = ops.fma(estrin(r, _POWER_EXP2), r, constant(FLOAT64, 1))
     # far from the ends of double precision one factor will do
@@ -313,8 +314,8 @@ def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
     With ``s = (m - 1) / (m + 1)`` as a sum of two numbers, ``log(m) = s (2 + z (2/3 + z P(z)))``, ``z = s**2``, where
     everything but P is computed with the rounding errors of the larger terms.
     """
-    f, type_ = _FORMATS[FLOAT64], FLOAT64
-    e, m = _split_any(magnitude, f)
+    f, type_ = FORMATS[FLOAT64], FLOAT64
+    e, m = split_any(magnitude, f)
     one = constant(type_, 1)
     x, (t, t_low) = ops.sub(m, one), _sum_with_one(m)
     reciprocal = ops.div(one, t)
@@ -349,12 +350,12 @@ def _sum_with_one(m: Node) -> tuple[Node, Node]:
 
 def _power64(magnitude: Node, b: Node) -> Node:
     """``exp2(b * log2(a))`` with the logarithm and the product as sums of two numbers."""
-    f = _FORMATS[FLOAT64]
+    f = FORMATS[FLOAT64]
     logarithm, low = _log2_extended(magnitude)
     exponent = ops.mul(b, logarithm)
     rest = ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
     rest = ops.select(ops.lt(ops.abs(exponent), constant(FLOAT64, 2048)), rest, constant(FLOAT64, 0))
     exponent = clamp(exponent, *f.exp2_range)
-    n, biased = _round_quotient(exponent, 1.0, f, 2 * f.bias)
+    n, biased = round_quotient(exponent, 1.0, f, 2 * f.bias)
     r = ops.add(ops.sub(exponent, n), rest)
-    return _scale(ops.fma(estrin(r, f.exp2), r, constant(FLOAT64, 1)), biased, f)
+    return scale_by_power(ops.fma(estrin(r, f.exp2), r, constant(FLOAT64, 1)), biased, f)

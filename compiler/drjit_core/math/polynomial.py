@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from ..errors import UnsupportedType
 from ..ir.build import literal
 from ..ir.node import BAKED, Node
-from ..ir.trace import cast, ops
-from ..types import FLOAT16, FLOAT32, TYPES, is_float
+from ..ir.trace import bitcast, cast, ops
+from ..types import FLOAT16, FLOAT32, TYPES, UINT32, UINT64, is_float
 
-__all__ = ["clamp", "constant", "elementary", "estrin", "horner"]
+__all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "horner", "with_sign_of"]
 
 
 @functools.cache
@@ -70,3 +70,25 @@ def elementary(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
         return function(a)
 
     return expand
+
+
+def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:
+    """Like :func:`elementary`, for a function of two operands of one type."""
+    name = function.__name__
+
+    @functools.wraps(function)
+    def expand(a: Node, b: Node) -> Node:
+        if a.type != b.type or not is_float(a.type):
+            raise UnsupportedType(name, TYPES[a.type].name if not is_float(a.type) else TYPES[b.type].name)
+        if a.type == FLOAT16:
+            return cast(function(cast(a, FLOAT32), cast(b, FLOAT32)), FLOAT16)
+        return function(a, b)
+
+    return expand
+
+
+def with_sign_of(value: Node, sign: Node) -> Node:
+    """A value that is not negative, with the sign of another; exact, and right for zeros."""
+    word = UINT32 if value.type == FLOAT32 else UINT64
+    mask = constant(word, 1 << (TYPES[word].bits - 1))
+    return bitcast(getattr(ops, "or")(bitcast(value, word), getattr(ops, "and")(bitcast(sign, word), mask)), value.type)

@@ -1,4 +1,4 @@
-"""Sine, cosine and tangent.
+"""Sine, cosine, tangent and cotangent.
 
 The argument is reduced to ``|x| = n * pi/2 + r`` with ``|r| <= pi/4`` by the method of Cody and Waite (*Software Manual
 for the Elementary Functions*, 1980, chapter 8): ``pi/2`` is a sum of three numbers of the working precision, whose
@@ -40,7 +40,7 @@ from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT32, FLOAT64, TYPES, UINT32, UINT64
 from .polynomial import constant, elementary, estrin, horner
 
-__all__ = ["cos", "sin", "sincos", "tan"]
+__all__ = ["cos", "cot", "sin", "sincos", "tan"]
 
 _and = getattr(ops, "and")
 
@@ -154,11 +154,25 @@ def sincos(a: Node) -> tuple[Node, Node]:
     return sin(a), cos(a)
 
 
-@elementary
-def tan(a: Node) -> Node:
-    """Tangent of an angle in radians: ``tan(r)`` or ``-1 / tan(r)``."""
+def _tangent(a: Node, *, inverse: bool) -> Node:
+    """The tangent is ``tan(r)`` or ``-1 / tan(r)``; the cotangent has these the other way round."""
     r, quadrant, odd = _reduce(a)
     z = ops.mul(r, r)
     value = ops.fma(ops.mul(r, z), estrin(z, _FORMATS[a.type].tangent), r)
-    value = ops.select(odd, ops.div(constant(a.type, -1), value), value)
+    if inverse:
+        value = ops.select(odd, ops.neg(value), ops.div(constant(a.type, 1), value))
+    else:
+        value = ops.select(odd, ops.div(constant(a.type, -1), value), value)
     return _flip(value, bitcast(a, quadrant.type))
+
+
+@elementary
+def tan(a: Node) -> Node:
+    """Tangent of an angle in radians."""
+    return _tangent(a, inverse=False)
+
+
+@elementary
+def cot(a: Node) -> Node:
+    """Cotangent of an angle in radians; infinite at zero."""
+    return _tangent(a, inverse=True)

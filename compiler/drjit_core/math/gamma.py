@@ -1,0 +1,111 @@
+"""The logarithm of the gamma function.
+
+* From 8 on, Stirling's series with a fitted tail.
+* Below, the recurrence ``gamma(x + 1) = x gamma(x)`` moves the argument into ``[1.5, 2.5]``, where
+  ``log(gamma(2 + t))`` is ``t`` times a polynomial; one logarithm, of the product of the factors, remains.  Arguments
+  next to 1 go to ``2 + t`` as well: ``log(x)`` vanishes there as the other term does, but they do not cancel.
+* From -1/2 down, the reflection ``gamma(x) gamma(-x) = -pi / (x sin(pi x))``.
+
+(These identities are chapter 5 of the *NIST Digital Library of Mathematical Functions*.)  Largest errors for positive
+arguments are 5.4 units of the last place.  Next to the zeros between the negative integers, whose number is
+infinite, the error is small against 1, not against the result.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ..ir.node import Node
+from ..ir.trace import ops
+from ..types import FLOAT32, FLOAT64
+from .exponential import FORMATS as EXPONENTIAL
+from .exponential import log_of_mantissa, split_any
+from .polynomial import constant, elementary, estrin, horner
+
+__all__ = ["lgamma"]
+
+
+class _Format(NamedTuple):
+    """Constants of one precision."""
+
+    at_two: tuple[float, ...]  # log(gamma(2 + t)) / t on |t| <= 1/2
+    stirling: tuple[float, ...]  # x times what Stirling's formula leaves, in 1 / x**2
+    sine: tuple[float, ...]  # sin(pi f) / f in f**2
+
+
+_FORMATS = {
+    FLOAT32: _Format(
+        # relative error 2^-24.33
+        at_two=(0.42278432846069336, 0.32246702909469604, -0.06735222041606903, 0.020581601187586784,
+                -0.007387427147477865, 0.0028790568467229605, -0.0011778419138863683, 0.0005698211607523263,
+                -0.00026985176373273134),
+        # relative error 2^-32.37
+        stirling=(0.08333327621221542, -0.0027626510709524155),
+        # relative error 2^-24.76
+        sine=(3.1415927410125732, -5.167728900909424, 2.550652503967285, -0.6045209169387817, 0.10533436387777328,
+              -0.04312915354967117)),
+    FLOAT64: _Format(
+        # relative error 2^-55.72
+        at_two=(0.42278433509846713, 0.3224670334241133, -0.06735230105319576, 0.020580808427765957,
+                -0.0073855510289251676, 0.0028905103318417583, -0.001192753901330291, 0.0005096694951114549,
+                -0.0002231549722473189, 9.945794420073366e-05, -4.4923772059848314e-05, 2.0503543864891863e-05,
+                -9.456078221321485e-06, 4.393521254321239e-06, -1.974828226618344e-06, 8.999009808378137e-07,
+                -5.806103326336693e-07, 2.977064406454028e-07),
+        # relative error 2^-61.73
+        stirling=(0.0833333333333331, -0.0027777777773628125, 0.000793650577686033, -0.0005951898368150552,
+                  0.0008364674830293575, -0.0016336236610988264),
+        # relative error 2^-54.51
+        sine=(3.141592653589793, -5.167712780049876, 2.5501640398653715, -0.5992645287253707, 0.08214587151109674,
+              -0.0073702102566662675, 0.0004643339648016649, -1.102052662798761e-05, -3.570303800464429e-05,
+              6.777352746968395e-05, -5.359018052410526e-05)),
+}
+
+
+def _log(x: Node) -> Node:
+    """Logarithm of a positive finite number."""
+    f = EXPONENTIAL[x.type]
+    e, m = split_any(x, f)
+    value = log_of_mantissa(m, f, ops.mul(e, constant(x.type, f.log_2[1])))
+    return ops.fma(e, constant(x.type, f.log_2[0]), value)  # type: ignore[no-any-return]
+
+
+def _without_reflection(a: Node) -> Node:
+    """``log(abs(gamma(a)))`` where the argument is above -1/2, elsewhere that of its magnitude."""
+    f, type_, x = _FORMATS[a.type], a.type, ops.abs(a)
+    one = constant(type_, 1)
+    large = ops.ge(x, constant(type_, 8))
+    below_half, below = ops.lt(x, constant(type_, 0.5)), ops.lt(x, constant(type_, 1.5))
+    # t = x - 2 + k and the product of the k factors between
+    t = ops.sub(x, constant(type_, 2))
+    product = one
+    for _ in range(6):
+        more = ops.ge(t, constant(type_, 0.5))
+        following = ops.add(t, one)
+        product = ops.select(more, ops.mul(product, following), product)
+        t = ops.select(more, ops.sub(t, one), t)
+    t = ops.select(below_half, a, ops.select(below, ops.sub(x, one), t))
+    product = ops.select(below_half, ops.fma(x, a, x), ops.select(below, x, product))
+    logarithm = _log(ops.select(large, x, product))
+    small = ops.fma(t, estrin(t, f.at_two), ops.select(below, ops.neg(logarithm), logarithm))
+
+    inverse = ops.div(one, x)
+    tail = ops.fma(inverse, horner(ops.mul(inverse, inverse), f.stirling),
+                   constant(type_, 0.5 * math.log(2 * math.pi) - 0.5))
+    stirling = ops.fma(ops.sub(x, constant(type_, 0.5)), ops.sub(logarithm, one), tail)
+    return ops.select(large, stirling, small)  # type: ignore[no-any-return]
+
+
+@elementary
+def lgamma(a: Node) -> Node:
+    """Logarithm of the absolute value of the gamma function; infinite at zero and the negative integers."""
+    f, type_, x = _FORMATS[a.type], a.type, ops.abs(a)
+    infinity = constant(type_, math.inf)
+    value = _without_reflection(a)
+    fraction = ops.sub(x, ops.round(x))
+    sine = ops.mul(ops.abs(fraction), horner(ops.mul(fraction, fraction), f.sine))
+    reflected = ops.sub(_log(ops.div(constant(type_, math.pi), ops.mul(x, sine))), value)
+    value = ops.select(ops.le(a, constant(type_, -0.5)), reflected, value)
+    pole = getattr(ops, "and")(ops.le(a, constant(type_, 0)), ops.eq(fraction, constant(type_, 0)))
+    infinite = getattr(ops, "or")(ops.eq(x, infinity), pole)
+    return ops.select(infinite, infinity, value)  # type: ignore[no-any-return]

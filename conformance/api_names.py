@@ -1,0 +1,116 @@
+"""Which names of Dr.Jit's reference exist, which say that they are yet to come, and which are missing.
+
+    PYTHONPATH=compiler:. python conformance/api_names.py path/to/api_names.json [--strict]
+
+The argument is a JSON object from dotted names (``drjit.gather``, ``drjit.nn.Linear``) to objects with the keys
+``kind``, ``line`` (the order in the reference) and ``members`` (of classes and enumerations). Sections follow from the
+first name in each. With ``--strict`` the exit status is 1 if anything is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import pathlib
+import sys
+from typing import Any
+
+from drjit._later import Later
+
+#: The first name of each section of the reference.
+SECTIONS = {
+    "drjit.zeros": "Array creation", "drjit.syntax": "Control flow", "drjit.gather": "Scatter and gather",
+    "drjit.ReduceOp": "Reductions", "drjit.prefix_reduce": "Prefix and block reductions",
+    "drjit.concat": "Rearranging arrays", "drjit.resample": "Tensor operations", "drjit.rng": "Random numbers",
+    "drjit.select": "Masks, comparisons, shapes", "drjit.linear_to_srgb": "Colour",
+    "drjit.reorder_threads": "The compiler", "drjit.freeze": "Frozen functions",
+    "drjit.is_array_v": "Type traits", "drjit.reinterpret_array": "Bits", "drjit.fma": "Standard mathematics",
+    "drjit.cross": "Vectors, matrices, quaternions", "drjit.sin": "Transcendental functions",
+    "drjit.safe_sqrt": "Safe functions", "drjit.ADMode": "Derivatives", "drjit.wrap": "Other frameworks",
+    "drjit.e": "Constants", "drjit.ArrayBase": "ArrayBase", "drjit.graphviz": "Debugging",
+    "drjit.set_backend": "The runtime", "drjit.profile_enable": "Profiling", "drjit.WrapMode": "Textures",
+    "drjit.alloc_local": "Local memory", "drjit.dda.dda": "Ray marching", "drjit.opt.Optimizer": "Optimizers",
+    "drjit.nn.CoopVec": "Neural networks", "drjit.cuda.green_context": "CUDA",
+}
+STATES = ("exists", "later", "missing")
+
+
+def find(name: str) -> Any:
+    """What a dotted name stands for; raises an ``AttributeError`` if there is nothing."""
+    parts = name.split(".")
+    found: Any = importlib.import_module(parts[0])
+    for position, part in enumerate(parts[1:], 2):
+        try:
+            found = getattr(found, part)
+        except AttributeError:
+            try:
+                found = importlib.import_module(".".join(parts[:position]))
+            except ImportError:
+                raise AttributeError(name) from None
+    return found
+
+
+def state_of(name: str) -> str:
+    """``exists``, ``later`` (a ``NotImplementedError`` says so) or ``missing``."""
+    try:
+        found = find(name)
+    except AttributeError:
+        return "missing"
+    except NotImplementedError:
+        return "later"
+    return "later" if isinstance(found, Later) else "exists"
+
+
+def member_state(name: str, member: str) -> str:
+    """The same for a member of a class; those of the base of all arrays are asked of a vector."""
+    if name != "drjit.ArrayBase":
+        return state_of(f"{name}.{member}")
+    array = find("drjit.llvm.Array4f")(1)
+    if not hasattr(type(array), member):
+        return "missing"
+    try:
+        found = getattr(array, member)
+        if member in ("torch", "jax", "tf"):
+            found()
+    except NotImplementedError:
+        return "later"
+    except (ImportError, RuntimeError, TypeError):  # such as the transpose of a vector
+        pass
+    return "exists"
+
+
+def main() -> int:
+    """Print a table; returns the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser.add_argument("names", type=pathlib.Path, help="the JSON file")
+    parser.add_argument("--strict", action="store_true", help="fail if anything is missing")
+    options = parser.parse_args()
+    reference: dict[str, dict[str, Any]] = json.loads(options.names.read_text("utf-8"))
+
+    section = "Other"
+    found: dict[str, dict[str, list[str]]] = {}
+    for name, entry in sorted(reference.items(), key=lambda item: item[1]["line"]):
+        section = SECTIONS.get(name, section)
+        table = found.setdefault(section, {state: [] for state in STATES})
+        state = state_of(name)
+        table[state].append(name)
+        if state == "exists":
+            for member in entry["members"]:
+                table[member_state(name, member)].append(f"{name}.{member}")
+
+    print(f"{'section':34}{'exist':>8}{'later':>8}{'missing':>9}")
+    for section, table in found.items():
+        print(f"{section:34}{len(table['exists']):8}{len(table['later']):8}{len(table['missing']):9}")
+    totals = {state: sum(len(table[state]) for table in found.values()) for state in STATES}
+    print(f"{'all':34}{totals['exists']:8}{totals['later']:8}{totals['missing']:9}")
+    for state in STATES[1:]:
+        print(f"\n{state}:")
+        for section, table in found.items():
+            if table[state]:
+                print(f"  {section}: {' '.join(name.removeprefix('drjit.') for name in table[state])}")
+    return 1 if options.strict and totals["missing"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,20 @@
+"""Array types of the best backend that is available.
+
+The module redirects to another package, see :func:`drjit.set_backend`.
+"""
+
+from typing import Any
+
+from .. import _auto
+
+
+def __getattr__(name: str) -> Any:
+    if name == "ad":
+        import importlib
+
+        return importlib.import_module("drjit.auto.ad")
+    return _auto.get(name, False)
+
+
+def __dir__() -> list[str]:
+    return dir(_auto.module(False))
