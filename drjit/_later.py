@@ -17,7 +17,7 @@ _AREAS: dict[str, str] = {
     "memory operations": """
         argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum compress cumsum prefix_reduce
         prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort""",
-    "tensor operations": "column_stack convolve dstack hstack repeat resample reverse slice take_interp tile vstack",
+    "tensor operations": "convolve repeat resample reverse slice take_interp tile",
     "random numbers": "random rng", "frozen functions": "freeze", "other frameworks": "wrap",
     "textures": "FilterMode WrapMode", "ray marching through grids": "dda", "neural networks": "nn",
     "optimizers": "opt", "profiling": "profile_enable profile_mark profile_range",

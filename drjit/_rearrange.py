@@ -16,14 +16,15 @@ from drjit_core import cast
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._interop import broadcast
+from ._linalg import transpose as transpose_matrix
 from ._promote import wrap
 from ._pytree import is_pytree, transform
 from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
 from ._types import reshape as reshape_type
 
-__all__ = ["array_split", "concat", "expand_dims", "moveaxis", "ravel", "reshape", "split", "squeeze", "stack",
-           "swapaxes", "take", "transpose", "unravel"]
+__all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "reshape",
+           "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
 
 
 def _require_tensor(function: str, value: Any, name: str = "value") -> Any:
@@ -263,8 +264,13 @@ def _permuted(tensor: Any, axes: tuple[int, ...]) -> Any:
 
 
 def transpose(value: Any, /, axes: Any = None) -> Any:
-    """A tensor with its axes in another order: that of the permutation ``axes``, or reversed."""
+    """A tensor with its axes in another order: that of the permutation ``axes``, or reversed.
+
+    Also the transpose of a matrix, or of a nested array that has the shape of one.
+    """
     function = "drjit.transpose"
+    if isinstance(value, ArrayBase) and value._depth >= 2:
+        return transpose_matrix(value, axes)
     tensor = _require_tensor(function, value)
     rank = len(tensor._s)
     order = tuple(range(rank))[::-1] if axes is None else normalise_axes(function, axes, rank, "axes")
@@ -355,6 +361,32 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
                         f"{' and '.join(dict.fromkeys(str(value._s) for value in values))}.")
     position = normalise_axis(function, axis, len(values[0]._s) + 1)
     return concat([expand_dims(value, position) for value in values], axis=position)
+
+
+def vstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their first axis; those with fewer than two dimensions become rows."""
+    values = [_require_tensor("drjit.vstack", value, "arrays") for value in _sequence("drjit.vstack", arrays, "arrays")]
+    return concat([v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values])
+
+
+def hstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their second axis, or the first one if they have no other."""
+    values = [_require_tensor("drjit.hstack", value, "arrays") for value in _sequence("drjit.hstack", arrays, "arrays")]
+    return concat(values, axis=1 if len(values[0]._s) > 1 else 0)
+
+
+def column_stack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their second axis; those with one dimension become columns."""
+    function = "drjit.column_stack"
+    values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
+    return concat([v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], axis=1)
+
+
+def dstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
+    values = [_require_tensor("drjit.dstack", value, "arrays") for value in _sequence("drjit.dstack", arrays, "arrays")]
+    shapes = [v._s if len(v._s) > 2 else (*((1, *v._s) if len(v._s) < 2 else v._s), 1) for v in values]
+    return concat([make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], axis=2)
 
 
 def split(value: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Any]:

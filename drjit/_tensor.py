@@ -47,7 +47,7 @@ from ._promote import (
 from ._slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
 from ._types import BOOL, FLOAT32, FLOAT64, retype
 
-__all__ = ["TensorBase", "combine", "concatenate", "make", "tensor_select"]
+__all__ = ["TensorBase", "combine", "concatenate", "make", "prepare", "promote", "tensor_select"]
 
 _new = object.__new__
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
@@ -96,8 +96,8 @@ def _align(function: str, found: Sequence[tuple[Node, Shape]]) -> tuple[list[Nod
     return [expand(node, own, shape) for node, own in found], shape
 
 
-def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
-    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
+def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
+    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes; a ``mask`` comes first."""
     values = [*args] if mask is None else [*args, mask]
     arrays = [value for value in values if isinstance(value, ArrayBase)]
     cls = common_package(function, arrays, next(type(a) for a in arrays if a._special == "tensor"))
@@ -112,6 +112,12 @@ def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[
     found = [_operand(function, cls, value) for value in args]
     if mask is not None:
         found.insert(0, _operand(function, cls._mask, mask))
+    return cls, found
+
+
+def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
+    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
+    cls, found = promote(function, args, mask)
     nodes, shape = _align(function, found)
     return cls, nodes, shape
 
@@ -237,6 +243,21 @@ def _reverse_power(self: Any, other: Any) -> Any:
     return combine(function, core.power, (other, self))
 
 
+def _matmul(self: Any, other: Any) -> Any:
+    """``self @ other``, see :mod:`drjit._tensor_product`."""
+    from ._tensor_product import tensor_matmul
+
+    function = f"{self._name}.__matmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
+
+
+def _reverse_matmul(self: Any, other: Any) -> Any:
+    from ._tensor_product import tensor_matmul
+
+    function = f"{self._name}.__rmatmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
+
+
 # --- construction ----------------------------------------------------------------------------------------------------
 
 
@@ -354,6 +375,9 @@ class TensorBase(ArrayBase):
     def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
         cls = self.__class__
         function = f"{cls._name}.__init__"
+        if not cls._dynamic:
+            raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "
+                                      "of drjit.llvm.")
         self._o = None
         node, found = _convert(cls, array)
         if flip_axes:
@@ -539,6 +563,8 @@ class TensorBase(ArrayBase):
     __and__, __rand__ = _masked(__and__, "and"), _masked(__rand__, "rand")
     __iand__ = inplace(__and__)
     __pow__, __rpow__, __ipow__ = _power, _reverse_power, inplace(_power)
+
+    __matmul__, __rmatmul__, __imatmul__ = _matmul, _reverse_matmul, inplace(_matmul)
 
     __eq__ = _binary("eq", ops.eq, mask=True)
     __ne__ = _binary("ne", ops.neq, mask=True)
