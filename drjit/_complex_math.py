@@ -229,7 +229,7 @@ def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
     zero = constant(x, 0)
     x_zero, y_zero = ops.eq(x, zero), ops.eq(y, zero)
     unbounded = both(infinite(x), ops.inv(finite(y)))  # the sign is unspecified there
-    sinh_real = ops.select(either(x_zero, unbounded), x, ops.mul(ops.mul(sh, c), factor))
+    sinh_real = ops.select(x_zero, flip(x, c), ops.select(unbounded, x, ops.mul(ops.mul(sh, c), factor)))
     sinh_imaginary = ops.select(y_zero, y, ops.mul(ops.mul(ch, s), factor))
     cosh_real = ops.select(unbounded, ops.abs(x), ops.mul(ops.mul(ch, c), factor))
     cosh_imaginary = ops.select(either(x_zero, y_zero), flip(copysign(zero, y), x), ops.mul(ops.mul(sh, s), factor))

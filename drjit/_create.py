@@ -205,8 +205,8 @@ def empty_like(arg: Any, /) -> Any:
 
 def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
     _require_type(dtype, function)
-    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._special not in ("", "tensor") or \
-            dtype._depth > (0 if dtype._dynamic else 1) or dtype._size >= 0:
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth >= 0 and (
+            dtype._special or dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0):
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")

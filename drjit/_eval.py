@@ -76,7 +76,9 @@ def shape(arg: Any, /) -> tuple[int, ...]:
     Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.
     """
     if isinstance(arg, ArrayBase):
-        return (*arg._static_shape(), arg._width("drjit.shape")) if arg._dynamic and arg._depth >= 0 else arg.shape
+        if arg._depth < 0 or not arg._dynamic:
+            return arg.shape
+        return (*arg._static_shape(), arg._width("drjit.shape"))
     if is_ndarray(arg) or hasattr(arg, "shape"):
         return tuple(arg.shape)
     if plain_scalar(arg) is not None:

@@ -16,7 +16,7 @@ _AREAS: dict[str, str] = {
     "control flow": "Local alloc_local dispatch hint if_stmt reorder_threads switch syntax",
     "memory operations": """
         argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum compress cumsum prefix_reduce
-        prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort std var""",
+        prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort""",
     "tensor operations": "convolve repeat resample reverse slice take_interp tile",
     "random numbers": "random rng", "frozen functions": "freeze", "other frameworks": "wrap",
     "textures": "FilterMode WrapMode", "ray marching through grids": "dda", "neural networks": "nn",

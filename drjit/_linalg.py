@@ -220,7 +220,8 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     """
     function = "drjit.transpose"
     if not isinstance(value, ArrayBase) or value._depth < 2 or not _is_square(value):
-        raise TypeError(f"{function}(): 'value' must be a matrix or have its shape, found {describe(value)}.")
+        raise TypeError(f"{function}(): 'value' must be a tensor or a matrix, or have the shape of one, found "
+                        f"{describe(value)}.")
     if axes is not None:
         if sorted(axes) != [0, 1]:
             raise ArgumentError(f"{function}(): 'axes' must be a permutation of (0, 1), found {axes}.")

@@ -89,7 +89,7 @@ erf = _function("erf", math.erf, "Error function.")
 erfc = _function("erfc", math.erfc, "Complement of the error function, ``1 - erf(arg)`` without cancellation.")
 erfinv = _function("erfinv", None, "Inverse of the error function; infinite at -1 and 1, NaN beyond.")
 lgamma = _function("lgamma", math.lgamma, "Logarithm of the absolute value of the gamma function.")
-cbrt = _function("cbrt", math.cbrt, "Cube root, of negative numbers too.")
+cbrt = _function("cbrt", None, "Cube root, of negative numbers too.")
 sincosh = _pair("sincosh", core.sincosh, sinh, cosh, "Hyperbolic sine and cosine, sharing their work.")
 
 atan2 = _binary("atan2", core.atan2, _scalar(core.atan2, math.atan2),

@@ -21,6 +21,7 @@ from ._promote import wrap
 from ._pytree import is_pytree, transform
 from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
+from ._types import reshape as reshape_type
 
 __all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "reshape",
            "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
@@ -60,6 +61,9 @@ def ravel(array: Any, order: str = "A") -> Any:
     if not array._depth:
         return array
     shape, rows = array.shape, array._nodes()
+    if not array._dynamic:
+        order_of = _positions(shape) if found == "F" else range(len(rows))
+        return wrap(reshape_type(type(array), (-1,)), [rows[k] for k in order_of])
     node = concatenate([broadcast(row, shape[-1]) if row.size else row for row in rows]) if rows else None
     if node is None:
         return array._leaf()
@@ -80,6 +84,9 @@ def unravel(dtype: Any, array: Any, order: str = "A") -> Any:
         raise TypeError(f"{function}(): 'dtype' must be an array type other than a tensor, found {describe(dtype)}.")
     if dtype._count < 0:
         raise TypeError(f"{function}(): only the last dimension of 'dtype' may be dynamic (found {dtype._name}).")
+    if not dtype._dynamic and isinstance(array, ArrayBase) and array._plain._record.shape == (-1,) and \
+            array._leaf is dtype._leaf and not array._dynamic:
+        return _unravel_scalars(function, dtype, array._nodes(), _order(function, order, "F"))
     if not isinstance(array, ArrayBase) or array._depth or array._leaf is not dtype._leaf:
         raise TypeError(f"{function}(): 'array' must be a flat array of type {dtype._leaf._name}, found "
                         f"{describe(array)}.")
@@ -87,6 +94,24 @@ def unravel(dtype: Any, array: Any, order: str = "A") -> Any:
     if not dtype._depth:
         return array
     return _unravel(function, dtype, array._nodes()[0], dtype._record.shape, found)
+
+
+def _positions(shape: tuple[int, ...]) -> list[int]:
+    """Positions of the entries of a row-major array in column-major order."""
+    strides = contiguous_strides(shape)
+    found = [0]
+    for size, stride in zip(shape, strides, strict=True):
+        found = [position + k * stride for k in range(size) for position in found]
+    return found
+
+
+def _unravel_scalars(function: str, dtype: Any, entries: list[Any], order: str) -> Any:
+    if len(entries) != dtype._count:
+        raise SizeError(f"{function}(): {dtype._name} has {dtype._count} components, found {len(entries)} elements.")
+    if order == "F":
+        source = dict(zip(_positions(dtype._record.shape), entries, strict=True))
+        entries = [source[k] for k in range(len(entries))]
+    return wrap(dtype, list(entries))
 
 
 def _unravel(function: str, dtype: Any, node: Any, static: tuple[int, ...], order: str) -> Any:

@@ -212,7 +212,7 @@ class SpecialArray(NestedArray):
         number = plain_scalar(exponent)
         if number is not None and abs(number) < 1 << 31 and number == int(number):
             found, (nodes,) = operands(function, (base,))
-            one = found._identity(literal(found._type, 1))
+            one = found._identity(literal(found._type, 1, max(node.size for node in nodes)))
             product = functools.partial(found._compute, "mul")
             return wrap(found, integer_power(product, found._inverse, one, nodes, int(number)))
         if "pow" not in cls._rules:
@@ -277,7 +277,7 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
     """``repr`` of numbers that are sums of units, such as ``1+2j``: one a line; terms that are zero are left out."""
     from drjit_core import broadcast_size, evaluate, read_element
 
-    from ._format import _EDGE, _element, _positions
+    from ._format import _EDGE, format_element, shown_positions
 
     nodes = array._nodes()
     try:
@@ -297,14 +297,14 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
             value = read_element(node, index if node.size > 1 else 0)
             if value == 0:
                 continue
-            term = _element(value) + unit
+            term = format_element(value) + unit
             text += term if not text or term.startswith("-") else "+" + term
         return text or "0"
 
     if not array._dynamic:
         return entry(0)
     entries = [f".. {width - 2 * _EDGE} skipped .." if index is None else entry(index)
-               for index in _positions(width, limit)]
+               for index in shown_positions(width, limit)]
     return "[" + ",\n ".join(entries) + "]"
 
 

@@ -33,7 +33,17 @@ from ._format import format_element, shown_positions
 from ._indexing import store
 from ._interop import broadcast
 from ._operators import inplace, integer_power
-from ._promote import common_package, is_ndarray, plain_scalar, scalar_literal, scalar_type, weak_rank, wrap
+from ._promote import (
+    common_package,
+    elements_of,
+    flat_of_scalars,
+    is_ndarray,
+    plain_scalar,
+    scalar_literal,
+    scalar_type,
+    weak_rank,
+    wrap,
+)
 from ._slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
 from ._types import BOOL, FLOAT32, FLOAT64, retype
 
@@ -300,6 +310,8 @@ def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if not value._depth:
         return cast(value._n, cls._type), (value._n.size,)
     shape = value.shape
+    if not value._dynamic:
+        return flat_of_scalars(cls, value), shape
     nodes = [cast(node, cls._type) for node in value._nodes()]
     if not nodes:
         return core.invalid(cls._type), shape
@@ -414,6 +426,8 @@ class TensorBase(ArrayBase):
     @property
     def array(self) -> Any:
         """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
+        if self._plain is not self._leaf:  # of the scalar backend: a copy
+            return wrap(self._plain, elements_of(self._n))
         view = self._v() if hasattr(self, "_v") else None
         if view is None:
             view = wrap(self._leaf, [self._n])
@@ -424,11 +438,11 @@ class TensorBase(ArrayBase):
     @array.setter
     def array(self, value: Any) -> None:
         function = f"{self._name}.array"
-        new: Any = value if value.__class__ is self._leaf else self._leaf(value)
+        node = value._n if value.__class__ is self._leaf else _convert(type(self), value)[0]
         count = math.prod(self._s)
-        if new._n.size not in (1, count):
-            raise SizeError(f"{function}: cannot assign {new._n.size} elements to a tensor of the shape {self._s}.")
-        self._replace([broadcast(new._n, count) if count else self._n])
+        if node.size not in (1, count):
+            raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
+        self._replace([broadcast(node, count) if count else self._n])
 
     @property
     def shape(self) -> Shape:

@@ -185,7 +185,7 @@ def leaf_t(arg: Any, /) -> Any:
     cls = _array_type(arg)
     if cls is None:
         return _type_of(arg)
-    if cls._dynamic:
+    if cls._record.backend is not SCALAR:
         return cls._leaf
     return _found(cls._plain._record._replace(shape=cls._plain._record.shape[-1:]), "drjit.leaf_t")
 
@@ -277,9 +277,10 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> 
     shape = tuple(arg1)
     if not all(size.__class__ is int and size >= -1 for size in shape):
         raise TypeError(f"{function}(): 'arg1' must be a sequence of sizes, -1 where dynamic, found {arg1!r}.")
-    static = shape[:-1] if cls._dynamic else shape
+    vectorised = cls._record.backend is not SCALAR
+    static = shape[:-1] if vectorised else shape
     kind = arg2 if arg2 is not None else cls._special if static == cls._record.shape and cls._special else "array"
-    if not cls._dynamic and not static:
+    if not vectorised and not static and kind != "tensor":
         return scalar_t(cls)
     return _found(cls._record._replace(kind=kind, shape=() if kind == "tensor" else static), function)
 

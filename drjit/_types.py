@@ -25,7 +25,8 @@ What the factory gives a class
 components; -1 if dynamic; a tensor has depth -1), ``_mask`` (result of comparisons; always an array or tensor),
 ``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the ``array_t``: the array type of the same layout),
 ``_special`` (the kind of matrices, complex numbers, quaternions and tensors, else the empty string), ``_dynamic``
-(whether there is a trailing dynamic dimension: everywhere but in ``drjit.scalar``).
+(whether a node may hold
+many elements: everywhere but in the static types of ``drjit.scalar``).
 
 What a base class of a special kind may override
 ------------------------------------------------
@@ -291,7 +292,8 @@ def _make(record: Record) -> type[ArrayBase]:
         "_depth": len(record.shape) if not tensor else -1,
         "_size": record.shape[0] if record.shape else -1,  # of the outermost static dimension
         "_count": math.prod(record.shape) if -1 not in record.shape and not tensor else -1,  # of components
-        "_special": "" if record.kind == "array" else record.kind, "_dynamic": record.backend is not SCALAR, **methods,
+        "_special": "" if record.kind == "array" else record.kind,
+        "_dynamic": record.backend is not SCALAR or tensor, **methods,
     })
     _unfinished[record] = cls
     plain = record._replace(kind="array")
@@ -302,7 +304,7 @@ def _make(record: Record) -> type[ArrayBase]:
     else:
         cls._value = python
     if tensor:
-        cls._plain = cls._leaf if cls._dynamic else _require(plain._replace(shape=(-1,)))
+        cls._plain = cls._leaf if record.backend is not SCALAR else _require(plain._replace(shape=(-1,)))
     else:
         cls._plain = cls if record.kind == "array" else _require(plain)
     return cls  # type: ignore[no-any-return]

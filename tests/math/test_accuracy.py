@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import mpmath
 import numpy as np
 import pytest
+import scipy.special
 
 from drjit_core import JitFlag, Node, math, scoped_set_flag
 from drjit_core.types import FLOAT16, FLOAT32, FLOAT64
@@ -47,16 +48,50 @@ CASES = [
     Case("log", 0.5, 2, 0.9),
     Case("log2", 1e-37, 1e38, 1.6, logarithmic=True),
     Case("log2", 0.5, 2, 1.6),
+    Case("cot", -8192, 8192, 2.7),
+    Case("asin", -1, 1, 1.2),
+    Case("asin", 1e-30, 1, 1.2, logarithmic=True),
+    Case("acos", -1, 1, 1.3),
+    Case("acos", 0.99, 1, 1.5),
+    Case("atan", -1, 1, 2.8),
+    Case("atan", 1e-30, 1e30, 2.8, logarithmic=True),
+    Case("sinh", -10, 10, 2.2),
+    Case("sinh", 1e-30, 89, 2.2, logarithmic=True),
+    Case("sinh", -710, 710, 2.2, (FLOAT64,)),
+    Case("cosh", -10, 10, 2.0),
+    Case("cosh", -89, 89, 2.0),
+    Case("cosh", -710, 710, 2.0, (FLOAT64,)),
+    Case("tanh", -10, 10, 2.8),
+    Case("tanh", 1e-30, 30, 2.8, logarithmic=True),
+    Case("asinh", -30, 30, 1.8),
+    Case("asinh", 1e-30, 1e38, 1.8, logarithmic=True),
+    Case("acosh", 1, 10, 2.6),
+    Case("acosh", 1, 1.001, 2.6),
+    Case("acosh", 1, 1e38, 2.6, logarithmic=True),
+    Case("atanh", -1, 1, 1.2),
+    Case("atanh", 1e-30, 1, 1.2, logarithmic=True),
+    Case("cbrt", -8, 8, 0.53),
+    Case("cbrt", 1e-44, 1e38, 0.53, logarithmic=True),
+    Case("cbrt", 1e-320, 1e308, 0.53, (FLOAT64,), logarithmic=True),
     Case("rcp", 1e-37, 1e37, 0.51, logarithmic=True),
     Case("rsqrt", 1e-37, 1e37, 1.5, logarithmic=True),
     Case("sin", -100, 100, 0.55, (FLOAT16,)),
     Case("cos", -100, 100, 0.55, (FLOAT16,)),
     Case("exp", -9, 11, 0.55, (FLOAT16,)),
     Case("log", 1e-4, 6e4, 0.55, (FLOAT16,), logarithmic=True),
+    *(Case(name, -0.99, 0.99, 0.55, (FLOAT16,)) for name in ("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh",
+                                                             "atanh", "cbrt")),
 ]
 REFERENCES: dict[str, Callable[[Any], Any]] = {
     "sin": np.sin, "cos": np.cos, "tan": np.tan, "exp": np.exp, "exp2": np.exp2, "log": np.log, "log2": np.log2,
-    "rcp": np.reciprocal, "rsqrt": lambda x: 1 / np.sqrt(x)}
+    "rcp": np.reciprocal, "rsqrt": lambda x: 1 / np.sqrt(x), "cot": lambda x: 1 / np.tan(x), "asin": np.arcsin,
+    "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt}
+#: Functions whose reference is mpmath: name, domain, largest error.
+SLOW: list[tuple[str, float, float, float]] = [
+    ("erf", -1, 1, 1.3), ("erf", -6, 6, 1.6), ("erfc", -1, 1, 7.5), ("erfc", 1, 9, 7.5), ("erfinv", -1, 1, 4.6),
+    ("erfinv", 0.99, 1, 4.6), ("lgamma", 0, 3, 5.5), ("lgamma", 3, 100, 3), ("lgamma", -0.45, 0, 5.5)]
+ALL = sorted({*REFERENCES, "erf", "erfc", "erfinv", "lgamma"})
 
 
 def _samples(low: float, high: float, logarithmic: bool, dtype: np.dtype[Any], size: int) -> np.ndarray[Any, Any]:
@@ -100,19 +135,67 @@ def test_double_precision_against_mpmath(name: str) -> None:
             assert error < 1.7, value
 
 
-@pytest.mark.parametrize("name", ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"])
+def _with_mpmath(name: str, x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Values in extended precision, as sums of two doubles."""
+    function = mpmath.loggamma if name == "lgamma" else getattr(mpmath, name)
+    with mpmath.workdps(30):
+        exact = [mpmath.re(function(mpmath.mpf(float(value)))) for value in x]
+        high = [float(value) for value in exact]
+        low = [float(value - part) for value, part in zip(exact, high, strict=True)]
+    return np.array(high, np.longdouble) + np.array(low, np.longdouble)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("name", "low", "high", "limit"), SLOW)
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=lambda t: str(DTYPES[t]))
+def test_error_and_gamma_functions(name: str, low: float, high: float, limit: float, type_: int) -> None:
+    x = _samples(low, high, False, DTYPES[type_], 1000)
+    x = x[np.abs(x) < 1] if name == "erfinv" else x
+    assert ulp_error(compute(getattr(math, name), x), _with_mpmath(name, x)).max() <= limit
+
+
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=lambda t: str(DTYPES[t]))
+def test_gamma_of_negative_arguments(type_: int) -> None:
+    x = _samples(-20, -0.5, False, DTYPES[type_], 1000)
+    exact = _with_mpmath("lgamma", x)
+    error = np.abs(compute(math.lgamma, x) - exact) / np.maximum(1, np.abs(exact))
+    assert error.max() <= 8 * np.finfo(DTYPES[type_]).eps
+
+
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+@pytest.mark.parametrize(("name", "limit"), [("atan2", 2.9), ("hypot", 1.2)])
+def test_functions_of_two_operands(name: str, limit: float, type_: int) -> None:
+    rng, largest = np.random.default_rng(6), float(np.finfo(DTYPES[type_]).maxexp)
+    for spread in (1.0, 3.0, largest - 2):
+        a, b = (np.exp2(rng.uniform(-spread, spread, 20_000)) * rng.choice([-1, 1], 20_000) for _ in range(2))
+        a, b = a.astype(DTYPES[type_]), b.astype(DTYPES[type_])
+        exact = {"atan2": np.arctan2, "hypot": np.hypot}[name](a.astype(np.longdouble), b.astype(np.longdouble))
+        ordinary = np.abs(exact) > 4 * np.finfo(DTYPES[type_]).tiny
+        assert ulp_error(compute(getattr(math, name), a, b), exact)[ordinary].max() <= limit
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name != "acosh"])
 @pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
 def test_folding_computes_the_same_bits_as_the_kernel(name: str, type_: int) -> None:
     x = np.array([0.0, 1e-3, 0.5, 0.75, 1, 1.5, 3.25, 10], DTYPES[type_])
     function = getattr(math, name)
-    assert [fold(function, type_, float(v)) for v in x] == compute(function, x).tolist()
+    np.testing.assert_array_equal([fold(function, type_, float(v)) for v in x], compute(function, x))
 
 
-@pytest.mark.parametrize("name", ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"])
+EVERY_HALF = ["sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt",
+              *(pytest.param(name, marks=pytest.mark.exhaustive) for name in ALL if name not in (
+                  "sin", "cos", "tan", "exp", "exp2", "log", "log2", "rcp", "rsqrt"))]
+
+
+@pytest.mark.parametrize("name", EVERY_HALF)
 def test_every_half(name: str) -> None:
     x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     with np.errstate(all="ignore"):
-        exact = REFERENCES[name](x.astype(np.float64))
+        if name in ("erf", "erfc", "erfinv", "lgamma"):
+            exact = getattr(scipy.special, "gammaln" if name == "lgamma" else name)(x.astype(np.float64))
+            exact[np.isinf(x)] = np.inf if name == "lgamma" else exact[np.isinf(x)]
+        else:
+            exact = REFERENCES[name](x.astype(np.float64))
         expected = exact.astype(np.float16)
         found = compute(getattr(math, name), x)
         ordinary = np.isfinite(expected)

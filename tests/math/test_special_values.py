@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math as pymath
 from typing import Any
 
 import numpy as np
@@ -50,6 +51,64 @@ def test_trigonometry(name: str, type_: int) -> None:
     found = compute(getattr(math, name), x)
     wrong = ~_same(found, expected, 3.0)
     assert not wrong.any(), list(zip(x[wrong], found[wrong], expected[wrong], strict=True))
+
+
+MORE = [3.0, -3.0, 1e4, 26.5, 10.0]
+LIMITS = {FLOAT16: [11.79, 11.81, 65504.0], FLOAT32: [89.41, -89.4, 89.42, 3.4e38, -3.4e38],
+          FLOAT64: [710.47, -710.47, 710.48, 1.7e308, -1.7e308]}
+INVERSE: dict[str, Any] = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh,
+    "asinh": np.arcsinh, "acosh": np.arccosh, "atanh": np.arctanh, "cbrt": np.cbrt, "erf": np.vectorize(pymath.erf),
+    "erfc": np.vectorize(pymath.erfc)}
+
+
+def _ends(type_: int) -> np.ndarray[Any, Any]:
+    finfo = np.finfo(DTYPES[type_])
+    tiny = [finfo.tiny, finfo.smallest_subnormal, finfo.eps]
+    values = SPECIAL + MORE + LIMITS[type_] + tiny + [-value for value in tiny] + [1 + finfo.eps, 1 - finfo.eps / 2]
+    return np.array(values, DTYPES[type_])
+
+
+@pytest.mark.parametrize("name", INVERSE)
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+def test_hyperbolic_inverse_and_error_functions(name: str, type_: int) -> None:
+    x = _ends(type_)
+    with np.errstate(all="ignore"):
+        expected = INVERSE[name](x.astype(np.longdouble)).astype(x.dtype)
+    found = compute(getattr(math, name), x)
+    wrong = ~_same(found, expected, 7.5 if name == "erfc" else 3.0)
+    assert not wrong.any(), list(zip(x[wrong], found[wrong], expected[wrong], strict=True))
+
+
+@pytest.mark.parametrize("name", ["atan2", "hypot"])
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+def test_two_operands(name: str, type_: int) -> None:
+    a, b = (grid.ravel() for grid in np.meshgrid(_ends(type_), _ends(type_)))
+    with np.errstate(all="ignore"):
+        function = np.arctan2 if name == "atan2" else np.hypot
+        expected = function(a.astype(np.longdouble), b.astype(np.longdouble)).astype(a.dtype)
+    found = compute(getattr(math, name), a, b)
+    wrong = ~_same(found, expected, 3.0)
+    assert not wrong.any(), list(zip(a[wrong], b[wrong], found[wrong], expected[wrong], strict=True))
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected"), [
+    ("lgamma", [0.0, -0.0, 1.0, 2.0, -1.0, -7.0, np.inf, -np.inf, np.nan, -1e5], [np.inf, np.inf, 0, 0, np.inf, np.inf,
+                                                                             np.inf, np.inf, np.nan, np.inf]),
+    ("erfinv", [0.0, 1.0, -1.0, 1.5, -np.inf, np.nan], [0, np.inf, -np.inf, np.nan, np.nan, np.nan]),
+    ("cot", [0.0, -0.0, np.inf, np.nan], [np.inf, -np.inf, np.nan, np.nan])])
+@pytest.mark.parametrize("type_", FLOATS, ids=lambda t: str(DTYPES[t]))
+def test_poles_and_domains(name: str, arguments: list[float], expected: list[float], type_: int) -> None:
+    with np.errstate(over="ignore"):
+        x = np.array(arguments, DTYPES[type_])
+    np.testing.assert_array_equal(compute(getattr(math, name), x), np.array(expected, DTYPES[type_]))
+
+
+@pytest.mark.parametrize("name", ["asin", "atan", "sinh", "tanh", "asinh", "atanh", "cbrt", "erf", "erfinv"])
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=lambda t: str(DTYPES[t]))
+def test_odd_functions_are_exactly_odd(name: str, type_: int) -> None:
+    x = np.random.default_rng(8).uniform(0, 1, 1000).astype(DTYPES[type_])
+    np.testing.assert_array_equal(compute(getattr(math, name), -x), -compute(getattr(math, name), x))
 
 
 @pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=lambda t: str(DTYPES[t]))
@@ -125,11 +184,21 @@ def test_integer_powers_wrap_around() -> None:
     np.testing.assert_array_equal(compute(lambda n: math.power(n, 0), a), np.ones_like(a))
 
 
-@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "sin", "cos", "tan", "rcp", "rsqrt"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log2", "sin", "cos", "tan", "rcp", "rsqrt", "acos", "asin",
+                                  "atan", "sinh", "cosh", "sincosh", "tanh", "asinh", "acosh", "atanh", "cbrt", "erf",
+                                  "erfc", "erfinv", "lgamma", "cot"])
 @pytest.mark.parametrize("type_", [BOOL, INT8, INT32, UINT64])
 def test_functions_of_floats_refuse_other_types(name: str, type_: int) -> None:
     with pytest.raises(UnsupportedType):
         getattr(math, name)(literal(type_, 1, 1, BAKED))
+
+
+@pytest.mark.parametrize("name", ["atan2", "hypot"])
+def test_functions_of_two_floats_refuse_other_types(name: str) -> None:
+    with pytest.raises(UnsupportedType, match="int32"):
+        getattr(math, name)(literal(INT32, 1), literal(INT32, 1))
+    with pytest.raises(UnsupportedType):
+        getattr(math, name)(literal(FLOAT32, 1), literal(FLOAT64, 1))
 
 
 def test_power_refuses_what_has_no_result() -> None:
