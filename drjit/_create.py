@@ -80,6 +80,8 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
         if dtype._depth < 0:
             sizes = shape if isinstance(shape, tuple) else (shape,)
+            if not dtype._dynamic:
+                dtype()  # says that it is not available
             size = math.prod(sizes)
             from ._tensor import make as make_tensor
 

@@ -17,7 +17,7 @@ from drjit_core import TYPES, Node, UnsupportedType, VarType, bitcast, cast, lit
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, translate
 from ._ops import _binary, _number, _unary, clip, maximum, select, sqrt
-from ._promote import alike, operands, wrap
+from ._promote import alike, operands, wrap, wrap_like
 from ._reduce import _ignoring_nan
 from ._types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, retype
 
@@ -64,7 +64,7 @@ def _pair(name: str, trace: Callable[[Node], tuple[Node, Node]], first: Callable
             pairs = [trace(node) for node in arg._nodes()]
         except CORE_ERRORS as error:
             raise translate(error, f"drjit.{name}(<{arg._name}>)") from error
-        return wrap(type(arg), [a for a, _ in pairs]), wrap(type(arg), [b for _, b in pairs])
+        return wrap_like(arg, type(arg), [a for a, _ in pairs]), wrap_like(arg, type(arg), [b for _, b in pairs])
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "drjit"
@@ -178,6 +178,10 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
         if not all(number.__class__ is int for number in numbers):
             raise TypeError(f"{function}(): the arguments must be integer arrays or ints, found {arg0!r} and {arg1!r}.")
         return numbers[0] * numbers[1]
+    if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
+        wide_args = [retype(type(arg), {INT32: INT64, UINT32: UINT64}.get(arg._type, arg._type))(arg)
+                     if isinstance(arg, ArrayBase) and arg._kind in "iu" else arg for arg in args]
+        return wide_args[0] * wide_args[1]
     cls, lists = alike(args) or operands(f"{function}(<{array._name}>)", args)
     wide = {INT32: INT64, UINT32: UINT64}.get(cls._type)
     try:

@@ -215,7 +215,7 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
 def power(arg0: Any, arg1: Any, /) -> Any:
     """``arg0 ** arg1``: multiplications if ``arg1`` is an integral Python number, else ``exp2(log2(arg0) * arg1)``."""
     if isinstance(arg0, ArrayBase):
-        result = arg0 ** arg1 if arg0._special else _array_power(arg0, arg1)
+        result = arg0 ** arg1 if arg0._special or _is_tensor(arg1) else _array_power(arg0, arg1)
     elif isinstance(arg1, ArrayBase):
         result = arg0 ** arg1 if arg1._special else _array_reverse_power(arg1, arg0)
     else:

@@ -15,7 +15,7 @@ from ._interop import broadcast
 from ._ops import sqrt
 from ._promote import plain_scalar, wrap
 from ._reduce import _axes, _check_mode, _groups, mean, sum
-from ._types import FLOAT16, FLOAT32, reshape
+from ._types import FLOAT16, FLOAT32, reshape, retype
 
 __all__ = ["std", "var"]
 
@@ -44,10 +44,22 @@ def _variance(group: list[Node], trailing: bool, count: int, ddof: int) -> Node:
     return _divide(total([ops.mul(node, node) for node in deviations]), count - ddof)
 
 
+def _of_tensor(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int, where: str) -> Any:
+    single = retype(type(value), FLOAT32)(value) if value._type == FLOAT16 else value
+    axes = _axes(None if axis is ... else axis, value.ndim, where)
+    deviations = single - mean(single, axes, mode, keepdims=True)
+    count = math.prod(value.shape[k] for k in axes)
+    total = sum(deviations * deviations, axes, mode, keepdims)
+    total._n = _divide(total._n, count - ddof) if total._n.size else total._n
+    return type(value)(total)
+
+
 def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
     where = f"{function}(<{value._name}>)"
     if value._kind != "f":
         raise ArgumentError(f"{where}: the variance is defined for floating-point arrays; convert the input first.")
+    if value._depth < 0:
+        return _of_tensor(value, axis, mode, keepdims, ddof, where)
     axes, shape = _axes(axis, value.ndim, where), value._static_shape()
     _check_mode(mode, where)
     trailing = value._depth in axes

@@ -32,6 +32,8 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
         if len(arg0) != len(arg1):
             raise ArgumentError(f"{function}(): the arguments have {len(arg0)} and {len(arg1)} entries.")
         return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
+    if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
+        return sum(arg0 * arg1)
     cls, (first, second) = alike(args) or operands(f"{function}(<{array._name}>)", args)
     try:
         if not cls._depth:

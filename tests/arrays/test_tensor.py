@@ -313,3 +313,22 @@ def test_repr():
 def test_loops_carry_tensors():
     t, _ = dr.while_loop((TensorXf(np.zeros((2, 3))), UInt(0)), lambda t, i: i < 4, lambda t, i: (t + 2, i + 1))
     same(t, np.full((2, 3), 8))
+
+
+@pytest.mark.parametrize("function", [
+    lambda t, r: dr.power(Float(2), t), lambda t, r: dr.atan2(t, r), lambda t, r: dr.lerp(t, r, 0.5),
+    lambda t, r: dr.sincosh(t)[1], lambda t, r: dr.sincos(t)[0], lambda t, r: dr.hypot(r, t), lambda t, r: dr.cbrt(t),
+    lambda t, r: dr.mul_wide(TensorXu(t), TensorXu(r)), lambda t, r: dr.reinterpret_array(TensorXu, t),
+    lambda t, r: dr.isfinite(t), lambda t, r: dr.clip(t, 0, r), lambda t, r: dr.copysign(t, r),
+])
+def test_functions_keep_and_broadcast_shapes(function):
+    assert function(TensorXf(np.ones((2, 3))), TensorXf([1, 2, 3])).shape == (2, 3)
+
+
+def test_statistics_and_products():
+    t, a = tensor((4, 5))
+    for axis in (None, 0, 1):
+        same(dr.var(t, axis), a.var(axis=axis), rtol=1e-5)
+        same(dr.std(t, axis, keepdims=True, ddof=1), a.std(axis=axis, keepdims=True, ddof=1), rtol=1e-5)
+    same(dr.dot(t[0], t[1]), a[0] @ a[1])
+    same(dr.norm(t[0]), np.linalg.norm(a[0]), rtol=1e-6)
