@@ -181,7 +181,7 @@ def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: in
 
 def _integer(key: Any) -> int | None:
     if key.__class__ is int:
-        return key  # type: ignore[no-any-return]
+        return key
     if isinstance(key, (bool, ArrayBase)) or type(key).__name__ in ("bool_", "bool", "ndarray"):
         return None
     try:
@@ -311,7 +311,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
             strides.append(step * stride)
         elif _is_array(entry):
             node, array_shape = _index_array(function, entry, size, axis, leaf)
-            if not size and math.prod(array_shape):
+            if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
             if where < 0:
                 where = len(sizes)

@@ -438,7 +438,7 @@ class TensorBase(ArrayBase):
     @array.setter
     def array(self, value: Any) -> None:
         function = f"{self._name}.array"
-        node = value._n if value.__class__ is self._leaf else _convert(type(self), value)[0]
+        node = value._nodes()[0] if isinstance(value, self._leaf) else _convert(type(self), value)[0]
         count = math.prod(self._s)
         if node.size not in (1, count):
             raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
