@@ -277,7 +277,7 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
     """``repr`` of numbers that are sums of units, such as ``1+2j``: one a line; terms that are zero are left out."""
     from drjit_core import broadcast_size, evaluate, read_element
 
-    from ._format import _EDGE, _element, _positions
+    from ._format import format_element, shown_positions
 
     nodes = array._nodes()
     try:
@@ -297,14 +297,14 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
             value = read_element(node, index if node.size > 1 else 0)
             if value == 0:
                 continue
-            term = _element(value) + unit
+            term = format_element(value) + unit
             text += term if not text or term.startswith("-") else "+" + term
         return text or "0"
 
     if not array._dynamic:
         return entry(0)
-    entries = [f".. {width - 2 * _EDGE} skipped .." if index is None else entry(index)
-               for index in _positions(width, limit)]
+    positions = shown_positions(width, limit)
+    entries = [f".. {width - len(positions) + 1} skipped .." if index is None else entry(index) for index in positions]
     return "[" + ",\n ".join(entries) + "]"
 
 
