@@ -44,8 +44,10 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     if not isinstance(A, ArrayBase) and not isinstance(B, ArrayBase):
         raise TypeError(f"{function}(): expected at least one Dr.Jit array, found {describe(A)} and {describe(B)}.")
     for value, flag, name in ((A, At, "At"), (B, Bt, "Bt")):
-        if flag and not (isinstance(value, ArrayBase) and value._depth >= 2):
+        if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._special == "tensor")):
             raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}.")
+    if any(isinstance(value, ArrayBase) and value._special == "tensor" for value in (A, B)):
+        return product(function, A, B)  # says that it cannot
     return product(function, transpose(A) if At else A, transpose(B) if Bt else B)
 
 
@@ -64,6 +66,9 @@ def product(function: str, left: Any, right: Any) -> Any:
         if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
             raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array "
                             "or a Python number).")
+        if getattr(value, "_special", "") == "tensor":
+            raise NotImplementedError(f"{function}(): products of tensors are not available yet (found "
+                                      f"{describe(left)} and {describe(right)}).")
         if getattr(value, "_special", "") in ("complex", "quaternion"):
             raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
                             f"{describe(left)} and {describe(right)}); use '*'.")
