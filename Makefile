@@ -40,6 +40,7 @@ doc-blocks: $(VENV)/.installed-dev
 	$(BIN)/python conformance/run_doc_blocks.py
 
 pytest: $(VENV)/.installed-dev
+	DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
 	$(BIN)/python -m pytest -n $(WORKERS)
 
 exhaustive: $(VENV)/.installed-dev

@@ -73,7 +73,7 @@ SECTIONS: dict[str, Callable[[], object]] = {
     "platform": platform.platform,
     "packages": _packages,
     "processor": _processor,
-    "threads": lambda: drjit_core.thread_count(),
+    "threads": lambda: drjit_core.thread_report(),
     "backends": _backends,
     "kernel cache": _cache,
     "conflicts": _conflicts,

@@ -16,7 +16,7 @@ from drjit_core import TYPES, Node, cast, import_copy, invalid, literal
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
-from ._promote import coerce, is_ndarray, plain_scalar, scalar_literal
+from ._promote import coerce, elements_of, is_ndarray, plain_scalar, scalar_literal
 
 __all__ = ["entry", "flat_node", "nested_nodes"]
 
@@ -184,7 +184,7 @@ def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:
     from ._slicing import strided
 
     function, shape = f"{cls._name}.__init__", value.shape
-    declared = (*cls._record.shape, -1)
+    declared = (*cls._record.shape, -1) if cls._dynamic else cls._record.shape
     if len(shape) != len(declared):
         raise ArgumentError(f"{function}(): the tensor has {len(shape)} dimensions (its shape is {shape}), but "
                             f"{cls._name} has {len(declared)}.")
@@ -193,6 +193,8 @@ def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:
             raise ArgumentError(f"{function}(): axis {axis} of the tensor has size {found} (its shape is {shape}), but "
                                 f"that of {cls._name} has size {expected}.")
     node, width = cast(value._nodes()[0], cls._type), shape[-1]
+    if not cls._dynamic:
+        return elements_of(node)
     if len(shape) == 1:
         return [node]
     return [strided(node, (width,), (1,), row * width) for row in range(math.prod(shape[:-1]))]

@@ -16,10 +16,8 @@ _AREAS: dict[str, str] = {
     "control flow": "Local alloc_local dispatch hint if_stmt reorder_threads switch syntax",
     "memory operations": """
         argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum compress cumsum prefix_reduce
-        prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort std var""",
-    "tensor operations": """
-        array_split column_stack concat convolve dstack expand_dims hstack matmul moveaxis ravel repeat resample reshape
-        reverse slice slice_index split squeeze stack swapaxes take take_interp tile transpose unravel vstack""",
+        prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort""",
+    "tensor operations": "convolve repeat resample reverse slice take_interp tile",
     "random numbers": "random rng", "frozen functions": "freeze", "other frameworks": "wrap",
     "textures": "FilterMode WrapMode", "ray marching through grids": "dda", "neural networks": "nn",
     "optimizers": "opt", "profiling": "profile_enable profile_mark profile_range",

@@ -44,11 +44,13 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     if not isinstance(A, ArrayBase) and not isinstance(B, ArrayBase):
         raise TypeError(f"{function}(): expected at least one Dr.Jit array, found {describe(A)} and {describe(B)}.")
     for value, flag, name in ((A, At, "At"), (B, Bt, "Bt")):
-        if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._special == "tensor")):
+        if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._depth < 0 and value.ndim >= 2)):
             raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}.")
-    if any(isinstance(value, ArrayBase) and value._special == "tensor" for value in (A, B)):
-        return product(function, A, B)  # says that it cannot
-    return product(function, transpose(A) if At else A, transpose(B) if Bt else B)
+    return product(function, _transposed(A) if At else A, _transposed(B) if Bt else B)
+
+
+def _transposed(value: Any) -> Any:
+    return value.mT if value._depth < 0 else transpose(value)
 
 
 def matmul_operator(left: Any, right: Any) -> Any:
@@ -72,6 +74,10 @@ def product(function: str, left: Any, right: Any) -> Any:
         if getattr(value, "_special", "") in ("complex", "quaternion"):
             raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
                             f"{describe(left)} and {describe(right)}); use '*'.")
+    if any(isinstance(value, ArrayBase) and value._depth < 0 for value in (left, right)):
+        from ._tensor_product import tensor_matmul
+
+        return tensor_matmul(function, left, right)
     if is_real(left) or is_real(right):
         if isinstance(left, ArrayBase) and isinstance(right, ArrayBase) and left._depth == right._depth:
             return _flat_dot(function, left, right)
@@ -211,16 +217,11 @@ def inverse(arg: Any, /) -> Any:
 
 
 def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
-    """The transpose of a matrix, of a nested array that has the shape of one, or of a tensor.
+    """The transpose of a matrix, or of a nested array that has the shape of one.
 
-    ``axes`` is a permutation of the leading two dimensions (of all dimensions of a tensor, by default the reversed
-    ones): ``(0, 1)`` leaves the array as it is.
+    ``axes`` is a permutation of the leading two dimensions: ``(0, 1)`` leaves the array as it is.
     """
     function = "drjit.transpose"
-    if isinstance(value, ArrayBase) and value._depth < 0:
-        from ._rearrange import transpose as transpose_tensor
-
-        return transpose_tensor(value, axes)
     if not isinstance(value, ArrayBase) or value._depth < 2 or not _is_square(value):
         raise TypeError(f"{function}(): 'value' must be a tensor or a matrix, or have the shape of one, found "
                         f"{describe(value)}.")

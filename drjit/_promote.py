@@ -23,8 +23,9 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
-__all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "is_ndarray",
-           "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank", "wrap", "wrap_like"]
+__all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "flat_of_scalars",
+           "is_ndarray", "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank",
+           "wrap", "wrap_like"]
 
 _new = object.__new__
 _LITERAL = KIND["literal"]
@@ -52,14 +53,11 @@ def number_of(node: Node) -> Any:
     return node.payload if node.kind == _LITERAL else read_element(node, 0)
 
 
-def elements_of(array: ArrayBase) -> list[Node]:
-    """Literals with the elements of a one-dimensional array; evaluates it."""
-    nodes = array._nodes()
-    if not array._dynamic:
-        return nodes
+def elements_of(node: Node) -> list[Node]:
+    """Literals with the elements of a node; evaluates it."""
     from ._interop import values
 
-    return [literal(array._type, value) for value in values(nodes[0])]
+    return [literal(node.type, value) for value in values(node)]
 def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """What :func:`wrap` returns, with the shape of an array if that is a tensor."""
     result = wrap(cls, nodes)
@@ -240,7 +238,7 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
         if value._depth < 0 and value.ndim:
             value = cls(value)
         if not value._dynamic and not cls._depth and value._depth == 1 and cls._dynamic:
-            return [_from_scalars(cls, value)]
+            return [flat_of_scalars(cls, value)]
         if not cls._dynamic and value._dynamic:
             value = _to_scalars(cls, value, function)
         nodes, scalar = value._nodes(), cls._type
@@ -261,8 +259,8 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
                             f"{cls._name}: {error}") from error
 
 
-def _from_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
-    """The node of a flat array with the entries of a one-dimensional scalar array."""
+def flat_of_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
+    """The node of a flat array with the components of a scalar array."""
     from ._scalar import pack
 
     nodes = [cast(node, cls._type) for node in value._nodes()]
@@ -274,7 +272,7 @@ def _from_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
 def _to_scalars(cls: type[ArrayBase], value: ArrayBase, function: str) -> Any:
     """A scalar array with the elements of a vectorised one: flat, or of components of one element each."""
     if not value._depth:
-        nodes = elements_of(value)
+        nodes = elements_of(value._nodes()[0])
         if cls._depth > 1 or cls._size not in (-1, 1, len(nodes)) and len(nodes) != 1:
             raise ArgumentError(f"{function}(): cannot convert {value._name} of size {len(nodes)} to {cls._name}.")
         return wrap(reshape(relative(type(value), SCALAR, False), (-1,)), nodes)

@@ -16,13 +16,15 @@ from drjit_core import cast
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._interop import broadcast
+from ._linalg import transpose as transpose_matrix
 from ._promote import wrap
 from ._pytree import is_pytree, transform
 from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
+from ._types import reshape as reshape_type
 
-__all__ = ["array_split", "concat", "expand_dims", "moveaxis", "ravel", "reshape", "split", "squeeze", "stack",
-           "swapaxes", "take", "transpose", "unravel"]
+__all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "reshape",
+           "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
 
 
 def _require_tensor(function: str, value: Any, name: str = "value") -> Any:
@@ -59,6 +61,9 @@ def ravel(array: Any, order: str = "A") -> Any:
     if not array._depth:
         return array
     shape, rows = array.shape, array._nodes()
+    if not array._dynamic:
+        order_of = _positions(shape) if found == "F" else range(len(rows))
+        return wrap(reshape_type(type(array), (-1,)), [rows[k] for k in order_of])
     node = concatenate([broadcast(row, shape[-1]) if row.size else row for row in rows]) if rows else None
     if node is None:
         return array._leaf()
@@ -79,6 +84,9 @@ def unravel(dtype: Any, array: Any, order: str = "A") -> Any:
         raise TypeError(f"{function}(): 'dtype' must be an array type other than a tensor, found {describe(dtype)}.")
     if dtype._count < 0:
         raise TypeError(f"{function}(): only the last dimension of 'dtype' may be dynamic (found {dtype._name}).")
+    if not dtype._dynamic and isinstance(array, ArrayBase) and array._plain._record.shape == (-1,) and \
+            array._leaf is dtype._leaf and not array._dynamic:
+        return _unravel_scalars(function, dtype, array._nodes(), _order(function, order, "F"))
     if not isinstance(array, ArrayBase) or array._depth or array._leaf is not dtype._leaf:
         raise TypeError(f"{function}(): 'array' must be a flat array of type {dtype._leaf._name}, found "
                         f"{describe(array)}.")
@@ -86,6 +94,24 @@ def unravel(dtype: Any, array: Any, order: str = "A") -> Any:
     if not dtype._depth:
         return array
     return _unravel(function, dtype, array._nodes()[0], dtype._record.shape, found)
+
+
+def _positions(shape: tuple[int, ...]) -> list[int]:
+    """Positions of the entries of a row-major array in column-major order."""
+    strides = contiguous_strides(shape)
+    found = [0]
+    for size, stride in zip(shape, strides, strict=True):
+        found = [position + k * stride for k in range(size) for position in found]
+    return found
+
+
+def _unravel_scalars(function: str, dtype: Any, entries: list[Any], order: str) -> Any:
+    if len(entries) != dtype._count:
+        raise SizeError(f"{function}(): {dtype._name} has {dtype._count} components, found {len(entries)} elements.")
+    if order == "F":
+        source = dict(zip(_positions(dtype._record.shape), entries, strict=True))
+        entries = [source[k] for k in range(len(entries))]
+    return wrap(dtype, list(entries))
 
 
 def _unravel(function: str, dtype: Any, node: Any, static: tuple[int, ...], order: str) -> Any:
@@ -238,8 +264,13 @@ def _permuted(tensor: Any, axes: tuple[int, ...]) -> Any:
 
 
 def transpose(value: Any, /, axes: Any = None) -> Any:
-    """A tensor with its axes in another order: that of the permutation ``axes``, or reversed."""
+    """A tensor with its axes in another order: that of the permutation ``axes``, or reversed.
+
+    Also the transpose of a matrix, or of a nested array that has the shape of one.
+    """
     function = "drjit.transpose"
+    if isinstance(value, ArrayBase) and value._depth >= 2:
+        return transpose_matrix(value, axes)
     tensor = _require_tensor(function, value)
     rank = len(tensor._s)
     order = tuple(range(rank))[::-1] if axes is None else normalise_axes(function, axes, rank, "axes")
@@ -330,6 +361,32 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
                         f"{' and '.join(dict.fromkeys(str(value._s) for value in values))}.")
     position = normalise_axis(function, axis, len(values[0]._s) + 1)
     return concat([expand_dims(value, position) for value in values], axis=position)
+
+
+def vstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their first axis; those with fewer than two dimensions become rows."""
+    values = [_require_tensor("drjit.vstack", value, "arrays") for value in _sequence("drjit.vstack", arrays, "arrays")]
+    return concat([v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values])
+
+
+def hstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their second axis, or the first one if they have no other."""
+    values = [_require_tensor("drjit.hstack", value, "arrays") for value in _sequence("drjit.hstack", arrays, "arrays")]
+    return concat(values, axis=1 if len(values[0]._s) > 1 else 0)
+
+
+def column_stack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their second axis; those with one dimension become columns."""
+    function = "drjit.column_stack"
+    values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
+    return concat([v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], axis=1)
+
+
+def dstack(arrays: Sequence[Any], /) -> Any:
+    """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
+    values = [_require_tensor("drjit.dstack", value, "arrays") for value in _sequence("drjit.dstack", arrays, "arrays")]
+    shapes = [v._s if len(v._s) > 2 else (*((1, *v._s) if len(v._s) < 2 else v._s), 1) for v in values]
+    return concat([make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], axis=2)
 
 
 def split(value: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Any]:

@@ -33,11 +33,21 @@ from ._format import format_element, shown_positions
 from ._indexing import store
 from ._interop import broadcast
 from ._operators import inplace, integer_power
-from ._promote import common_package, is_ndarray, plain_scalar, scalar_literal, scalar_type, weak_rank, wrap
+from ._promote import (
+    common_package,
+    elements_of,
+    flat_of_scalars,
+    is_ndarray,
+    plain_scalar,
+    scalar_literal,
+    scalar_type,
+    weak_rank,
+    wrap,
+)
 from ._slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
 from ._types import BOOL, FLOAT32, FLOAT64, retype
 
-__all__ = ["TensorBase", "combine", "concatenate", "make", "tensor_select"]
+__all__ = ["TensorBase", "combine", "concatenate", "make", "prepare", "promote", "tensor_select"]
 
 _new = object.__new__
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
@@ -86,8 +96,8 @@ def _align(function: str, found: Sequence[tuple[Node, Shape]]) -> tuple[list[Nod
     return [expand(node, own, shape) for node, own in found], shape
 
 
-def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
-    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
+def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
+    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes; a ``mask`` comes first."""
     values = [*args] if mask is None else [*args, mask]
     arrays = [value for value in values if isinstance(value, ArrayBase)]
     cls = common_package(function, arrays, next(type(a) for a in arrays if a._special == "tensor"))
@@ -102,6 +112,12 @@ def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[
     found = [_operand(function, cls, value) for value in args]
     if mask is not None:
         found.insert(0, _operand(function, cls._mask, mask))
+    return cls, found
+
+
+def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
+    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
+    cls, found = promote(function, args, mask)
     nodes, shape = _align(function, found)
     return cls, nodes, shape
 
@@ -227,6 +243,21 @@ def _reverse_power(self: Any, other: Any) -> Any:
     return combine(function, core.power, (other, self))
 
 
+def _matmul(self: Any, other: Any) -> Any:
+    """``self @ other``, see :mod:`drjit._tensor_product`."""
+    from ._tensor_product import tensor_matmul
+
+    function = f"{self._name}.__matmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
+
+
+def _reverse_matmul(self: Any, other: Any) -> Any:
+    from ._tensor_product import tensor_matmul
+
+    function = f"{self._name}.__rmatmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
+
+
 # --- construction ----------------------------------------------------------------------------------------------------
 
 
@@ -279,6 +310,8 @@ def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if not value._depth:
         return cast(value._n, cls._type), (value._n.size,)
     shape = value.shape
+    if not value._dynamic:
+        return flat_of_scalars(cls, value), shape
     nodes = [cast(node, cls._type) for node in value._nodes()]
     if not nodes:
         return core.invalid(cls._type), shape
@@ -342,6 +375,9 @@ class TensorBase(ArrayBase):
     def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
         cls = self.__class__
         function = f"{cls._name}.__init__"
+        if not cls._dynamic:
+            raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "
+                                      "of drjit.llvm.")
         self._o = None
         node, found = _convert(cls, array)
         if flip_axes:
@@ -390,6 +426,8 @@ class TensorBase(ArrayBase):
     @property
     def array(self) -> Any:
         """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
+        if self._plain is not self._leaf:  # of the scalar backend: a copy
+            return wrap(self._plain, elements_of(self._n))
         view = self._v() if hasattr(self, "_v") else None
         if view is None:
             view = wrap(self._leaf, [self._n])
@@ -400,11 +438,11 @@ class TensorBase(ArrayBase):
     @array.setter
     def array(self, value: Any) -> None:
         function = f"{self._name}.array"
-        new: Any = value if value.__class__ is self._leaf else self._leaf(value)
+        node = value._n if value.__class__ is self._leaf else _convert(type(self), value)[0]
         count = math.prod(self._s)
-        if new._n.size not in (1, count):
-            raise SizeError(f"{function}: cannot assign {new._n.size} elements to a tensor of the shape {self._s}.")
-        self._replace([broadcast(new._n, count) if count else self._n])
+        if node.size not in (1, count):
+            raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
+        self._replace([broadcast(node, count) if count else self._n])
 
     @property
     def shape(self) -> Shape:
@@ -525,6 +563,8 @@ class TensorBase(ArrayBase):
     __and__, __rand__ = _masked(__and__, "and"), _masked(__rand__, "rand")
     __iand__ = inplace(__and__)
     __pow__, __rpow__, __ipow__ = _power, _reverse_power, inplace(_power)
+
+    __matmul__, __rmatmul__, __imatmul__ = _matmul, _reverse_matmul, inplace(_matmul)
 
     __eq__ = _binary("eq", ops.eq, mask=True)
     __ne__ = _binary("ne", ops.neq, mask=True)

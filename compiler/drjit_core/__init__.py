@@ -32,7 +32,7 @@ from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, hos
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
 from .runtime.pool import get_expand_threshold as expand_threshold
-from .runtime.pool import set_expand_threshold, set_thread_count, thread_count
+from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 __all__ = [
     "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "IncompatibleSizes", "JitBackend", "JitFlag", "KIND",
@@ -46,6 +46,6 @@ __all__ = [
     "llvm_version", "log", "log2", "log_level", "malloc_statistics", "mod", "opaque", "ops", "power", "rcp",
     "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule", "scoped_set_flag",
     "set_expand_threshold", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin", "sincos",
-    "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "undefined", "while_loop",
-    "write_element",
+    "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "thread_report", "undefined",
+    "while_loop", "write_element",
 ]

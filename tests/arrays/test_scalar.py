@@ -281,6 +281,24 @@ def test_loops_with_scalar_state() -> None:
     assert repr(total) == "[12, 6]" and repr(offset) == "[1, 2]"
 
 
+def test_special_types_and_tensors_of_scalars() -> None:
+    from drjit.scalar import Complex2f, Matrix2f, Quaternion4f, TensorXf
+
+    assert repr(Complex2f(1 + 2j) + 3) == "4+2j" and repr(Quaternion4f(1, 2, 3, 4) + 10) == "1i+2j+3k+14"
+    assert repr(Matrix2f(1, 2, 3, 4) + 10) == "[[11, 2],\n [3, 14]]" and dr.det(Matrix2f(1, 2, 3, 4)) == -2
+    assert repr(Matrix2f(1, 2, 3, 4) @ Array2f(1, 2)) == "[5, 11]" and Complex2f(1, 2).imag == 2
+    tensor = TensorXf([1, 2, 3, 4], shape=(2, 2))
+    assert type(tensor.array) is ArrayXf and repr(tensor.array) == "[1, 2, 3, 4]"
+    assert repr(tensor + 1) == "[[2, 3],\n [4, 5]]"
+    assert repr(TensorXf(Array3f(1, 2, 3))) == "[1, 2, 3]" and TensorXf(Array22f(1)).shape == (2, 2)
+    assert repr(Array3f(TensorXf([1, 2, 3]))) == "[1, 2, 3]" and repr(ArrayXf(TensorXf([5]))) == "[5]"
+    assert repr(Array22f(tensor)) == repr(tensor)
+    matrix = Array22f((1, 2), (3, 4))
+    for order in "CFA":
+        assert repr(dr.unravel(Array22f, dr.ravel(matrix, order), order)) == repr(matrix)
+    assert repr(dr.ravel(matrix)) == "[1, 3, 2, 4]" and repr(dr.ravel(matrix, "C")) == "[1, 2, 3, 4]"
+
+
 def test_without_constant_propagation() -> None:
     with dr.scoped_set_flag(dr.JitFlag.ConstantPropagation, False):
         value = Array3f(1, 2, 3) * 2 + 1

@@ -135,3 +135,40 @@ def test_reshape():
     assert repr(dr.reshape(Float(1, 2, 3), 2, shrink=True)) == "[1, 2]"
     assert repr(dr.reshape(Array2f([1, 2, 3], 4), 2, shrink=True)) == "[[1, 4],\n [2, 4]]"
     assert dr.reshape("a", 3) == "a"
+
+
+@pytest.mark.parametrize("a, b", [
+    ((3,), (3,)), ((2, 3), (3,)), ((3,), (3, 4)), ((2, 3), (3, 4)), ((5, 2, 3), (3, 4)), ((2, 1, 2, 3), (4, 3, 5)),
+    ((2, 0), (0, 3)), ((0, 2), (2, 3)), ((30, 40), (40, 50)),
+], ids=str)
+def test_matrix_products(a, b):
+    left, right = rng.random(a, dtype="f4"), rng.random(b, dtype="f4")
+    expected = left @ right
+    np.testing.assert_allclose((TensorXf(left) @ TensorXf(right)).numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(dr.matmul(TensorXf(left), TensorXf(right)).numpy(), expected, rtol=1e-5)
+    if len(a) > 1 and len(b) > 1:
+        np.testing.assert_allclose(dr.matmul(TensorXf(left).mT, TensorXf(right).mT, True, True).numpy(), expected,
+                                   rtol=1e-5)
+
+
+def test_matrix_products_need_matching_sizes():
+    with pytest.raises(RuntimeError, match=r"\(2, 3\) and \(2, 3\)"):
+        TensorXf(np.ones((2, 3))) @ TensorXf(np.ones((2, 3)))
+    with pytest.raises(RuntimeError, match="at least one dimension"):
+        TensorXf(1) @ TensorXf(2)
+
+
+@pytest.mark.parametrize("name", ["vstack", "hstack", "column_stack", "dstack"])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (2, 3, 4)], ids=str)
+def test_stacks(name, shape):
+    if name == "column_stack" and len(shape) > 2:
+        pytest.skip("two dimensions at most")
+    values = [rng.random(shape, dtype="f4") for _ in range(3)]
+    np.testing.assert_array_equal(getattr(dr, name)([TensorXf(v) for v in values]).numpy(), getattr(np, name)(values))
+
+
+def test_sums_along_axes_are_the_same_in_every_run():
+    values = TensorXf(rng.random((7, 30000), dtype="f4"))
+    first = dr.sum(values, axis=1).numpy().copy()
+    for _ in range(5):
+        np.testing.assert_array_equal(dr.sum(TensorXf(values.numpy()), axis=1).numpy(), first)

@@ -46,7 +46,8 @@ def select(array, key):
 
 
 def to_drjit(key, style):
-    kinds = [lambda a: a, lambda a: a.tolist() if a.ndim else a, TensorXi, lambda a: Int(a) if a.ndim == 1 else TensorXi(a)]
+    kinds = [lambda a: a, lambda a: a.tolist() if a.ndim else a, TensorXi,
+             lambda a: Int(a) if a.ndim == 1 else TensorXi(a)]
     return tuple(kinds[style](entry) if isinstance(entry, np.ndarray) and entry.ndim else entry for entry in key)
 
 

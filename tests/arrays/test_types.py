@@ -187,3 +187,12 @@ def test_no_lock_is_held_while_types_are_found() -> None:
     done = threading.Event()
     threading.Thread(target=lambda: (lookup(llvm.Array44f._record), done.set())).start()
     assert done.wait(10)
+
+
+def test_what_is_yet_to_come_does_not_exist() -> None:
+    from drjit._later import _AREA_OF
+
+    assert not set(_AREA_OF) & set(vars(dr))
+    for name in _AREA_OF:
+        with pytest.raises(NotImplementedError, match=rf"drjit\.{name}\(\): not implemented yet"):
+            getattr(dr, name)()

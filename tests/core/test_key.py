@@ -1,4 +1,4 @@
-"""The key of a kernel is injective: programs that are nearly the same differ in it, and only programs that differ do."""
+"""The key of a kernel is injective: programs that are nearly the same differ in it, and only those."""
 
 from __future__ import annotations
 
@@ -95,8 +95,8 @@ def _on(build: Callable[[Node], Any], make: Callable[[], Node] = floats) -> list
 DIFFERENT: dict[str, Callable[[], list[list[Node]]]] = {
     "operation": lambda: [_on(lambda x: ops.add(x, x)), _on(lambda x: ops.mul(x, x)), _on(lambda x: ops.sub(x, x))],
     "class of a literal": lambda: of_one(lambda c: ops.mul(floats(), literal(FLOAT32, 3, 1, c)), BAKED, None),
-    "baked value": lambda: of_one(lambda v: ops.maximum(floats(), literal(FLOAT32, v, 1, BAKED)), 0.0, -0.0, 1.0, -1.0, 2.0,
-                                  math.inf, -math.inf, math.nan),
+    "baked value": lambda: of_one(lambda v: ops.maximum(floats(), literal(FLOAT32, v, 1, BAKED)), 0.0, -0.0, 1.0, -1.0,
+                                  2.0, math.inf, -math.inf, math.nan),
     "zero or one": lambda: of_one(lambda v: ops.sub(literal(UINT32, v), integers()), 1, 5),
     "operand order": lambda: [[ops.sub(floats(), foreign())], [ops.sub(foreign(), floats())]],
     "which input is first": lambda: [_on(lambda x: ops.sub(ops.mul(x, x), floats())),
@@ -138,8 +138,8 @@ DIFFERENT: dict[str, Callable[[], list[list[Node]]]] = {
                                             lambda s: [ops.add(s[0], literal(UINT32, 1)), ops.add(s[1], s[2]),
                                                        ops.add(s[2], s[1])])[k:k + 1] for k in (0, 1, 2)],
     "where a condition ends": lambda: [
-        [while_loop([literal(UINT32, 0), integers()], lambda s: ops.lt(f(s[0]), literal(UINT32, 9)),
-                    lambda s: [ops.add(g(s[0]), literal(UINT32, 1)), ops.add(s[1], s[1])])[1]]
+        [while_loop([literal(UINT32, 0), integers()], lambda s, f=f: ops.lt(f(s[0]), literal(UINT32, 9)),  # type: ignore[misc]
+                    lambda s, g=g: [ops.add(g(s[0]), literal(UINT32, 1)), ops.add(s[1], s[1])])[1]]
         for f, g in ((ops.popcnt, lambda x: x), (lambda x: x, ops.popcnt), (ops.popcnt, ops.popcnt))],
 }
 
@@ -174,7 +174,8 @@ def test_programs_that_are_nearly_the_same_have_different_keys(name: str) -> Non
 
 #: By what is different: programs that must share a kernel.
 EQUAL: dict[str, Callable[[], list[list[Node]]]] = {
-    "value of a literal": lambda: of_one(lambda v: ops.mul(floats(), literal(FLOAT32, v)), 3.0, 0.1, -7.0, math.inf, math.nan),
+    "value of a literal": lambda: of_one(
+        lambda v: ops.mul(floats(), literal(FLOAT32, v)), 3.0, 0.1, -7.0, math.inf, math.nan),
     "value of a shape": lambda: of_one(lambda v: ops.add(integers(), literal(UINT32, v, 1, SHAPE)), 0, 1, 2, 100),
     "size": lambda: of_one(lambda n: ops.neg(floats(n)), 2, 3, 16, 17, 1000, 100_000),
     "size of a counter": lambda: of_one(lambda n: ops.mul(counter(n), literal(UINT32, 3)), 2, 77, 1_000_000),

@@ -446,7 +446,8 @@ def _random_loop(seed: int) -> None:
     results = run_nodes([array(s) for s in start], plan)
     verify([node for node in results if node.scope == 0])
     evaluate(results)
-    expected = [run_python([int(s[0] if s.size == 1 else s[k]) for s in start], plan, int(captured[k])) for k in range(size)]
+    expected = [run_python([int(s[0] if s.size == 1 else s[k]) for s in start], plan, int(captured[k]))
+                for k in range(size)]
     for position, node in enumerate(results):
         column = np.array([row[position] for row in expected], np.uint32)
         actual = values(node)
@@ -491,9 +492,10 @@ def advanced(s: State) -> State:
     (RuntimeError, "symbolic", lambda s: (opaque(s[0]), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (gather(s[1], s[0], TRUE), advanced(s))[1], None),
     (ZeroDivisionError, "division", lambda s: [1 // 0], None),
-], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "evaluate", "schedule", "read", "opaque",
-        "gather", "user"])
-def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any, condition: Any) -> None:
+], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "evaluate", "schedule", "read",
+        "opaque", "gather", "user"])
+def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any,
+                                                  condition: Any) -> None:
     before = state.scope, state.mode, state.flags
     with pytest.raises(error, match=message):
         run_one(body, condition)

@@ -182,7 +182,8 @@ def test_stores_stay_inside_the_padding() -> None:
             sync()
             block = node.payload._block
             assert block.capacity >= size * info.size + malloc.PADDING
-            behind = (ctypes.c_uint8 * (block.capacity - size * info.size)).from_address(block.address + size * info.size)
+            nbytes = size * info.size
+            behind = (ctypes.c_uint8 * (block.capacity - nbytes)).from_address(block.address + nbytes)
             ctypes.memset(behind, 0xA5, len(behind))
             index = array(np.arange(size), UINT32)
             box = [scatter(node, literal(type_, 1), index, TRUE, 0, 0)]
@@ -312,9 +313,10 @@ def test_reading_an_element_of_evaluated_memory_launches_nothing(type_: int) -> 
 @pytest.mark.parametrize("kind", ["evaluated", "computed", "literal", "undefined", "shared"])
 def test_writing_an_element_copies_if_somebody_else_holds_the_array(kind: str) -> None:
     data = np.full(20, 5, np.int32)
-    make = {"evaluated": lambda: array(data), "computed": lambda: cast(ops.add(ops.mul(counter(20), literal(UINT32, 0)), array(
-        np.full(20, 5, np.uint32))), INT32), "literal": lambda: literal(INT32, 5, 20), "undefined": lambda: undefined(INT32, 20),
-        "shared": lambda: shared(data)}[kind]
+    make = {"evaluated": lambda: array(data),
+            "computed": lambda: ops.add(array(np.full(20, 2, np.int32)), literal(INT32, 3)),
+            "literal": lambda: literal(INT32, 5, 20), "undefined": lambda: undefined(INT32, 20),
+            "shared": lambda: shared(data)}[kind]
     first = Holder(make())
     second = Holder(first.node)
     first.node = write_element(first.node, 3, -1)

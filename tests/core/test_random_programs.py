@@ -1,9 +1,9 @@
 """Random graphs over all types: fused, evaluated step by step, and folded from literals, they give the same bits.
 
-A program is a list of steps, each an operation on earlier results.  It is run in four ways: as one fused evaluation; with
-evaluations at random points in between; for each of a few elements with literals in place of arrays, which folds
-everything; and with all operands of one element.  Half-precision and all other arithmetic is exactly rounded, so that
-all four must agree in every bit (NaN patterns aside).
+A program is a list of steps, each an operation on earlier results.  It is run in five ways: as one fused evaluation;
+with evaluations at random points in between; as written, without folding and value numbering; for each of a few
+elements with literals in place of arrays, which folds everything; and with all operands of one element.  All arithmetic
+is exactly rounded, so that they must agree in every bit (NaN patterns aside).
 """
 
 from __future__ import annotations

@@ -174,8 +174,8 @@ def test_half_precision_is_accumulated_in_single_precision() -> None:
     assert values(reduce(array(ones), ReduceOp.Add.value))[0] == 2500
     large = np.array([60000, 60000, -60000, -50016] * 5, np.float16)  # beyond the largest half in between
     assert values(reduce(array(large), ReduceOp.Add.value))[0] == 49_920
-    assert values(reduce(array(np.array([300, 300, 1 / 256, 1 / 256], np.float16)), ReduceOp.Mul.value))[0] == np.float16(
-        300 * 300 / 65536)
+    factors = array(np.array([300, 300, 1 / 256, 1 / 256], np.float16))
+    assert values(reduce(factors, ReduceOp.Mul.value))[0] == np.float16(300 * 300 / 65536)
 
 
 @pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=name_of)

@@ -78,7 +78,8 @@ def test_several_outputs_of_one_size_are_one_kernel() -> None:
 
 
 def test_different_sizes_are_different_kernels() -> None:
-    assert sorted(launched(ops.sqrt(ramp()), ops.sqrt(ramp(77)), ops.sqrt(number(FLOAT32, 2)))) == [(1, 1), (77, 1), (N, 1)]
+    kernels = launched(ops.sqrt(ramp()), ops.sqrt(ramp(77)), ops.sqrt(number(FLOAT32, 2)))
+    assert sorted(kernels) == [(1, 1), (77, 1), (N, 1)]
 
 
 def test_a_sum_of_an_expression_stores_nothing_of_its_size() -> None:
@@ -364,7 +365,8 @@ def test_a_chain_of_many_stages() -> None:
 
 
 def test_uniform_results_of_loops_are_computed_once() -> None:
-    (k,) = while_loop([number(UINT32, 1)], lambda s: ops.lt(s[0], literal(UINT32, 1000)), lambda s: [ops.add(s[0], s[0])])
+    (k,) = while_loop([number(UINT32, 1)], lambda s: ops.lt(s[0], literal(UINT32, 1000)),
+                      lambda s: [ops.add(s[0], s[0])])
     result = ops.mul(counter(N), k)
     assert launched(result) == [(1, 1), (N, 1)]
     assert values(result)[2] == 2048

@@ -52,7 +52,8 @@ def _reverse(size: int, value: float) -> list[Node]:
 
 def _write(size: int, value: float) -> list[Node]:
     target = literal(FLOAT32, 0, size)
-    return [scatter(target, literal(FLOAT32, value), ops.shr(counter(size), literal(UINT32, 1)), TRUE, ReduceOp.Add.value, 0)]
+    index = ops.shr(counter(size), literal(UINT32, 1))
+    return [scatter(target, literal(FLOAT32, value), index, TRUE, ReduceOp.Add.value, 0)]
 
 
 def _divide(size: int, value: float) -> list[Node]:

@@ -146,7 +146,8 @@ def test_memory_that_is_shared_with_others_is_never_written(type_: int) -> None:
     original = data.copy()
     one = literal(type_, 1)
     for op in ReduceOp:
-        if op.value >= ReduceOp.And.value and type_ in FLOATS or type_ == BOOL and op.name in ("Add", "Mul", "Min", "Max"):
+        if (op.value >= ReduceOp.And.value and type_ in FLOATS
+                or type_ == BOOL and op.name in ("Add", "Mul", "Min", "Max")):
             continue
         x = write(shared(data), one, counter(45), op=op)
         assert_same_bits(values(x), model_write(original, original.dtype.type(1), np.arange(45), op=op))
@@ -336,7 +337,8 @@ class RandomWrites:
         else:
             total = reduce(a.node, ReduceOp.Max.value)
             node, data = ops.minimum(total, b.node), np.minimum(a.model.max(), b.model)
-        self.log.append(f"v{len(self.variables)} = read {choice} of v{self.variables.index(a)}, v{self.variables.index(b)}")
+        self.log.append(f"v{len(self.variables)} = read {choice} of v{self.variables.index(a)}, "
+                        f"v{self.variables.index(b)}")
         self.variables.append(Variable(node, data.astype(self.dtype)))
 
     def poke(self) -> None:
@@ -356,8 +358,8 @@ class RandomWrites:
 
     def run(self) -> None:
         self.create()
-        actions = [self.create, self.scatter, self.scatter, self.scatter, self.scatter, self.read, self.read, self.check,
-                   self.drop, self.poke]
+        actions = [self.create, self.scatter, self.scatter, self.scatter, self.scatter, self.read, self.read,
+                   self.check, self.drop, self.poke]
         for _ in range(self.steps):
             actions[self.rng.integers(len(actions))]()
         for variable in reversed(self.variables):

@@ -59,7 +59,7 @@ def test_ordinary_environment_is_silent_and_quick(monkeypatch):
 @pytest.fixture
 def facade(monkeypatch):
     """A compiler whose answers are known."""
-    monkeypatch.setattr(drjit_core, "thread_count", lambda: 7, raising=False)
+    monkeypatch.setattr(drjit_core, "thread_report", lambda: "7", raising=False)
     monkeypatch.setattr(drjit_core, "cache_report", lambda: ("/cache", 3 << 19), raising=False)
     monkeypatch.setattr(drjit_core, "backend_report", lambda: [("llvm", True, "LLVM 22, <16 x float>"),
                                                                ("cuda", False, "no driver")], raising=False)

@@ -23,9 +23,11 @@ def samples(type_: int) -> np.ndarray[Any, Any]:
                     float(limits.smallest_normal), float(limits.max), float(limits.max) / 2, np.sqrt(float(limits.max)),
                     ulp, ulp - 1, ulp / 2 + 0.5, ulp + 2, np.inf]
         return np.array([s * value for value in positive for s in (1.0, -1.0)] + [np.nan], dtype)
-    integers = {0, 1, 2, 3, 7, info.bits - 1, info.bits, info.bits + 1, 10, 100, int(info.maximum), int(info.maximum) - 1,
-                int(info.minimum), int(info.minimum) + 1, int(info.maximum) // 3, int(info.maximum) // 2,
-                1 << info.bits // 2, 1 << info.bits - 2, (1 << info.bits // 2) - 1, 0x5A5A5A5A5A5A5A5A & int(info.maximum)}
+    integers = {0, 1, 2, 3, 7, info.bits - 1, info.bits, info.bits + 1, 10, 100, int(info.maximum),
+                int(info.maximum) - 1, int(info.minimum), int(info.minimum) + 1, int(info.maximum) // 3,
+                int(info.maximum) // 2,
+                1 << info.bits // 2, 1 << info.bits - 2, (1 << info.bits // 2) - 1,
+                0x5A5A5A5A5A5A5A5A & int(info.maximum)}
     if info.kind == "i":
         integers |= {-1, -2, -3, -7, -10, -100, int(info.minimum) // 3, -(1 << info.bits // 2), int(info.minimum) // 2}
     return np.array(sorted(integers), dtype)

@@ -30,7 +30,7 @@ PAIRS = [pytest.param(a, b, id=f"{name_of(a)}-{name_of(b)}") for a, b in itertoo
 
 
 def interesting(source: int) -> np.ndarray[Any, Any]:
-    """Special values, and for each type the neighbourhood of every power of two, where conversions round or overflow."""
+    """Special values, and the neighbourhood of every power of two, where conversions round or overflow."""
     info, dtype = TYPES[source], dtype_of(source)
     if info.kind == "b":
         return samples(source)
@@ -49,8 +49,8 @@ def interesting(source: int) -> np.ndarray[Any, Any]:
         all_ = np.concatenate([*near, *ties])
         return np.concatenate([samples(source), all_, -all_])
     powers = [1 << e for e in range(info.bits)]
-    integers = {p + d for p in powers for d in (-1, 0, 1)} | {p + (p >> k) + d for p in powers for k in (11, 12, 24, 25, 53)
-                                                             for d in (-1, 0, 1)}
+    halfway = [p + (p >> k) for p in powers for k in (11, 12, 24, 25, 53)]  # between two floats of some type
+    integers = {p + d for p in powers + halfway for d in (-1, 0, 1)}
     integers |= {-i for i in integers}
     return np.concatenate([samples(source), np.array(
         [i for i in sorted(integers) if info.minimum <= i <= info.maximum], dtype_of(source))])

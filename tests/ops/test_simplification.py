@@ -1,7 +1,7 @@
 """Algebraic simplification: each rule applies where it should, only there, and never changes a bit.
 
-Every rule is run on special values with and without it: as traced, and with the constant as an array in memory, where no
-rule can see it.
+Every rule is run on special values with and without it: as traced, and with the constant as an array in memory, where
+no rule can see it.
 """
 
 from __future__ import annotations
@@ -198,8 +198,8 @@ def test_an_operation_on_itself(type_: int, build: Callable[[Node], Node], model
 
 def test_every_row_with_a_rule_is_tested() -> None:
     rows = {KIND[name] for name in ("neg", "inv", "abs", "ceil", "floor", "trunc", "round", "add", "sub", "mul", "div",
-                                    "floordiv", "mod", "minimum", "maximum", "and", "or", "xor", "shl", "shr", "eq", "neq",
-                                    "lt", "gt", "le", "ge", "fma", "select")}
+                                    "floordiv", "mod", "minimum", "maximum", "and", "or", "xor", "shl", "shr", "eq",
+                                    "neq", "lt", "gt", "le", "ge", "fma", "select")}
     assert simplify._UNARY.keys() | simplify._BINARY.keys() | simplify._TERNARY.keys() == rows
 
 

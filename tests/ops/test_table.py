@@ -15,15 +15,31 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import BAKED, BINARY, ELEMENTWISE, TERNARY, TYPES, UNARY, JitFlag, Node, Op, literal, scoped_set_flag
+from drjit_core import (
+    BAKED,
+    BINARY,
+    ELEMENTWISE,
+    TERNARY,
+    TYPES,
+    UNARY,
+    JitFlag,
+    Node,
+    Op,
+    cast,
+    literal,
+    ops,
+    scoped_set_flag,
+)
 from tests.core.harness import (
     BOOL,
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INTEGERS,
     array,
     assert_same_bits,
     dtype_of,
+    name_of,
     number,
     values,
 )
@@ -204,3 +220,13 @@ def test_fused_multiply_add_rounds_once(type_: int) -> None:
                          for x, y, z in zip(a, b, c, strict=True)], dtype)
     assert_same_bits(folded(row, type_, [a, b, c]), np.where(expected == 0, 0, expected).astype(dtype), a, b, c)
     assert_same_bits(values(TRACE[row.kind](array(a), array(b), array(c))), folded(row, type_, [a, b, c]), a, b, c)
+
+
+@pytest.mark.parametrize("type_", INTEGERS, ids=name_of)
+def test_upper_half_of_a_product_with_what_turns_out_to_be_one(type_: int) -> None:
+    """LLVM finds out that the mask is set everywhere, and then that one operand is 1 and the other constant."""
+    mask, word = array(np.arange(37) % 3 == 0), number(type_, 7)
+    true = ops.ge(word, ops.select(mask, word, word))
+    one = ops.select(ops.select(mask, mask, true), cast(true, type_), literal(type_, TYPES[type_].maximum))
+    array(np.full(37, 5), type_)  # memory that the result gets: what is not stored is not 0
+    assert values(ops.mul_hi(word, one)).tolist() == [0] * 37

@@ -58,7 +58,10 @@ def _idempotent(kind: int) -> UnaryRule:
 def _abs(ops: Any, a: Node) -> Node | None:
     if a.kind == _ABS:
         return a
-    return ops.abs(a.d0) if a.kind == _NEG else None
+    if a.kind == _NEG:
+        operand = a.d0  # none left if another thread has evaluated the node meanwhile
+        return ops.abs(operand) if operand is not None else None
+    return None
 
 
 _UNARY: dict[int, UnaryRule] = {_NEG: _involution(_NEG), _INV: _involution(_INV), _ABS: _abs}

@@ -245,8 +245,9 @@ def bitcast(a: Node, type_: int) -> Node:
                 semantics.bits_of(a.payload, source):
             return literal(type_, value, a.size, fold.attribute(a))
     if a.kind == BITCAST:
-        assert a.d0 is not None
-        return bitcast(a.d0, type_)
+        operand = a.d0
+        if operand is not None:  # another thread may have evaluated the node meanwhile
+            return bitcast(operand, type_)
     return append(BITCAST, type_, a.size, a)
 
 
@@ -274,6 +275,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if state.scope:
         raise NotImplementedError("scatter(): writes inside a symbolic loop are not supported yet; "
                                   "run the loop with mode='evaluated'")
+    if op != ReduceOp.Identity.value and TYPES[target.type].kind not in _reducible(op):
+        raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     if index.kind == INVALID:
         return target
     size = broadcast_size("scatter", value, index, mask)
@@ -294,6 +297,11 @@ def _require_memory(operation: str, node: Node) -> None:
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
     return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
+
+
+def _reducible(op: int) -> str:
+    """Type classes that a reduction is defined for."""
+    return "biu" if op >= ReduceOp.And.value else "iuf"
 
 
 _IDEMPOTENT = (ReduceOp.Min.value, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value)
@@ -318,8 +326,7 @@ def reduction_identity(op: int, type_: int) -> Any:
 def reduce(a: Node, op: int) -> Node:
     """Reduction of all elements to an array of one."""
     info = TYPES[a.type]
-    allowed = "biu" if op >= ReduceOp.And.value else "iuf"
-    if info.kind not in allowed or op == ReduceOp.Identity.value:
+    if info.kind not in _reducible(op) or op == ReduceOp.Identity.value:
         raise UnsupportedType(f"reduction {ReduceOp(op).name}", info.name)
     if a.kind == INVALID:
         return literal(a.type, reduction_identity(op, a.type))

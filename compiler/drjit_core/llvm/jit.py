@@ -15,10 +15,11 @@ from typing import Any
 
 from ..errors import CompilationError
 
-__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "triple", "version"]
+__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "lock", "triple", "version"]
 
 _serial = itertools.count()
-_lock = threading.RLock()
+#: LLVM is used by one thread at a time.
+lock = threading.RLock()
 
 
 class NativeCode:
@@ -101,21 +102,21 @@ def _parse(text: str) -> Any:
 
 def compile_text(text: str, level: int = 2) -> bytes:
     """Object code of a module given as text."""
-    with _lock:
+    with lock:
         code: bytes = _machine(level).emit_object(_parse(text))
         return code
 
 
 def assembly(text: str, level: int = 2) -> str:
     """Assembly of a module given as text, for people to read."""
-    with _lock:
+    with lock:
         result: str = _machine(level).emit_assembly(_parse(text))
         return result
 
 
 def link(code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None = None) -> NativeCode:
     """Load object code that :func:`compile_text` has made; ``imports`` are addresses of external symbols."""
-    with _lock:
+    with lock:
         builder = _binding().JITLibraryBuilder()
         builder.add_object_img(code)
         names = list(exports)

@@ -6,8 +6,9 @@ late worker that still looks at a recycled slot fails on the generation.  Whoeve
 partial results and publishes ``completed``, a monotonic count that is at once the fence of buffers and the futex word.
 
 Memory of the pool, in 64-bit words: word 0 ``submitted``, 8 ``completed``, 16 sleepers on the former, 24 sleepers on
-the latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``; from word 64 on, slots of 16 words:
-ticket, kernel, combine, parameters, width, blocks, block size, blocks not finished, times.
+the latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``, 48 whether a host thread helps; from
+word 64 on, slots of 16 words: ticket, kernel, combine, parameters, width, blocks, block size, blocks not finished,
+times.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ attempt:
   %upper = and i64 %ticket, -4294967296
   %current = icmp eq i64 %upper, %generation
   %block = and i64 %ticket, 4294967295
-  %blocks = load atomic i64, ptr %blocks_at monotonic, align 8
+  %blocks = load atomic i64, ptr %blocks_at acquire, align 8
   %left = icmp ult i64 %block, %blocks
   %free = and i1 %current, %left
   br i1 %free, label %exchange, label %none
@@ -252,7 +253,8 @@ entry:
   {_field("%times_at", "%slot", 8)}
   %closed_0 = shl i64 %n, 32
   %closed = or i64 %closed_0, 4294967295
-  store atomic i64 %closed, ptr %slot seq_cst, align 8
+  store atomic i64 %closed, ptr %slot monotonic, align 8
+  fence release
   store ptr %kernel, ptr %kernel_at
   store ptr %combine, ptr %combine_at
   store ptr %parameters, ptr %parameters_at
@@ -274,11 +276,13 @@ done:
   ret void
 }}
 
-; help until launch n is completed (1), or some nanoseconds have passed (0)
+; help until launch n is completed (1), or some nanoseconds have passed (0); one host thread at a time helps, because
+; worker numbers belong to one thread each (kernels have tables by worker)
 define i32 @pool_wait(ptr %pool, i64 %n, i64 %nanoseconds, i32 %worker) #0 {{
 entry:
   {_field("%completed_at", "%pool", 8)}
   {_field("%waiting_at", "%pool", 24)}
+  {_field("%helper_at", "%pool", 48)}
   %timeout = alloca [2 x i64]
   store i64 0, ptr %timeout
   %fraction_at = getelementptr i64, ptr %timeout, i64 1
@@ -291,8 +295,13 @@ look:
   %is_done = icmp uge i64 %completed, %n
   br i1 %is_done, label %done, label %help
 help:
+  %claim = cmpxchg ptr %helper_at, i64 0, i64 1 acquire monotonic, align 8
+  %alone = extractvalue {{ i64, i1 }} %claim, 1
+  br i1 %alone, label %work, label %spinning
+work:
   %next = add i64 %completed, 1
   %ran = call i32 @run_block(ptr %pool, i64 %next, i32 %worker)
+  store atomic i64 0, ptr %helper_at release, align 8
   %helped = icmp ne i32 %ran, 0
   br i1 %helped, label %check, label %spinning
 spinning:

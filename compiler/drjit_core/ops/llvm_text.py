@@ -94,15 +94,26 @@ def integer_modulo(d: str, a: str, b: str, t: TypeText) -> str:
 
 
 def multiply_high(d: str, a: str, b: str, t: TypeText) -> str:
-    """Upper half of the double-width product."""
-    extend, wide = "sext" if t.info.kind == "i" else "zext", f"i{2 * t.info.bits}"
+    """Upper half of the double-width product.
+
+    Packets of unsigned words take the odd halves of the products instead of shifting: LLVM would recognise the shift as
+    an operation of its own, ``mulhu``, and where it finds out late that an operand is 1, turns that into a shift by the
+    word size, which is undefined (LLVM 22: the result is not even stored).
+    """
+    bits, lanes = t.info.bits, t.lanes
+    extend, wide = "sext" if t.info.kind == "i" else "zext", f"i{2 * bits}"
     vector = t.of(wide)
-    return "\n".join((
-        f"{d}_a = {extend} {t} {a} to {vector}",
-        f"{d}_b = {extend} {t} {b} to {vector}",
-        f"{d}_p = mul {vector} {d}_a, {d}_b",
-        f"{d}_h = lshr {vector} {d}_p, {t.splat(t.info.bits, wide)}",
-        f"{d} = trunc {vector} {d}_h to {t}"))
+    lines = [f"{d}_a = {extend} {t} {a} to {vector}",
+             f"{d}_b = {extend} {t} {b} to {vector}",
+             f"{d}_p = mul {vector} {d}_a, {d}_b"]
+    if lanes and extend == "zext" and bits < 64:
+        halves, odd = f"<{2 * lanes} x i{bits}>", ", ".join(f"i32 {2 * i + 1}" for i in range(lanes))
+        lines += [f"{d}_h = bitcast {vector} {d}_p to {halves}",
+                  f"{d} = shufflevector {halves} {d}_h, {halves} poison, <{lanes} x i32> <{odd}>"]
+    else:
+        lines += [f"{d}_h = lshr {vector} {d}_p, {t.splat(bits, wide)}",
+                  f"{d} = trunc {vector} {d}_h to {t}"]
+    return "\n".join(lines)
 
 
 def fused_multiply_add(d: str, a: str, b: str, c: str, t: TypeText) -> str:

@@ -23,7 +23,6 @@ from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
     GATHER,
-    LITERAL,
     LOOP,
     LOOP_RESULT,
     OPAQUE,
@@ -171,6 +170,10 @@ _UNHELD = _measure_unheld()
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
+#: Kinds of nodes that value numbering does not find (evaluation removes them), so that their holders can be counted.
+_UNNUMBERED = (EVALUATED, SCATTER, OPAQUE, UNDEFINED)
+
+
 def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
     """Give each scatter a target that nobody else holds; returns whether the graph has changed.
 
@@ -187,8 +190,13 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
             continue
         target = scatter.d0
         assert target is not None
+        if target.kind not in _UNNUMBERED:
+            # Another thread may come upon it by value numbering at any moment. What is written to is stored anyway.
+            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
+            changed = True
+            continue
         known = (target.id in in_order) + in_roots.get(target.id, 0) + (target is root)
-        if target.kind == LITERAL or not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
+        if not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
                 target.kind == EVALUATED and target.payload.read_only):
             scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
             changed = True

@@ -36,6 +36,8 @@ class Buffer:
         if block is not None:
             block.ticket = self.ticket
             release(block)
+        elif self._owner.__class__ is self.__class__:  # a view: launches that use it use the memory of its owner
+            self._owner.ticket = max(self._owner.ticket, self.ticket)
 
 
 def allocate(nbytes: int) -> Buffer:

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from ..llvm import jit
 
-__all__ = ["directory", "key_of", "load", "load_or_compile", "report", "store"]
+__all__ = ["directory", "key_of", "load", "load_or_compile", "lock", "report", "store"]
 
 _MAGIC = b"drjit\x00\x00\x01"  # the last byte is the version of the format
 _DIGEST = 32
@@ -33,10 +33,12 @@ _SUFFIX = ".kernel"
 _DEFAULT_LIMIT = 1 << 30
 #: Between looks at the size of the directory, this many bytes are written.
 _BETWEEN_SCANS = 1 << 24
+#: Seconds after which an unfinished file belongs to a process that was killed.
+_ABANDONED_AFTER = 600.0
 _TOUCH_AFTER = 3600.0  # seconds after which a use is noted in the file's time
 
 _log = logging.getLogger("drjit")
-_lock = threading.Lock()
+lock = threading.Lock()
 _warned = False
 _written = 0
 _scanned = False
@@ -151,29 +153,36 @@ def store(key: bytes, code: bytes) -> None:
         with open(handle, "wb") as file:
             file.write(_MAGIC + key + _checksum(key, code) + code)
         os.replace(temporary, folder / (key.hex() + _SUFFIX))
-    except OSError as error:
-        _warn(str(error))
+    except BaseException as error:
         if temporary is not None:
             with contextlib.suppress(OSError):
                 os.unlink(temporary)
+        if not isinstance(error, OSError):
+            raise
+        if not (isinstance(error, FileNotFoundError) and folder.is_dir()):  # else another process evicted the file
+            _warn(str(error))
         return
     _limit_size(folder, len(code))
 
 
 def _limit_size(folder: Path, added: int) -> None:
-    """Remove the files not used for longest if the directory has outgrown its limit."""
+    """Remove what killed processes left, and the files not used for longest if the directory is over its limit."""
     global _written, _scanned
-    with _lock:
+    with lock:
         _written += added
         if _scanned and _written < min(_BETWEEN_SCANS, _size_limit() // 8):
             return
         _written, _scanned = 0, True
         files = []
+        now = time.time()
         with contextlib.suppress(OSError):
             for entry in os.scandir(folder):
                 if entry.name.endswith((_SUFFIX, ".part")):
                     with contextlib.suppress(OSError):
                         status = entry.stat()
+                        if not entry.name.endswith(_SUFFIX) and now - status.st_mtime > _ABANDONED_AFTER:
+                            os.unlink(entry.path)
+                            continue
                         files.append((status.st_mtime, status.st_size, entry.path))
         total = sum(size for _, size, _ in files)
         limit = _size_limit()

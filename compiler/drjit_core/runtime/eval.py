@@ -26,7 +26,7 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, FLOAT16, TYPES, ReduceOp, VarState
+from ..types import BOOL, FLOAT16, TYPES, UINT8, ReduceOp, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
@@ -35,7 +35,8 @@ __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
-_lock = threading.RLock()
+_lock = pool.lock
+_evaluating = False
 _log = logging.getLogger("drjit")
 
 
@@ -62,32 +63,46 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
+    global _evaluating
     schedule(nodes)
     if not _scheduled.nodes:
         return False
     with _lock:
-        references, _scheduled.nodes = _scheduled.nodes, []
-        roots: list[Node] = []
-        seen: set[int] = set()
-        for reference in references:
-            node = reference()
-            if node is not None and node.kind != EVALUATED and node.id not in seen:
-                seen.add(node.id)
-                roots.append(node)
-        node = None
-        if not roots:
-            return False
-        numbering.sweep_if_large()
-        with _outside_of_loops():
-            if _VERIFY:
-                verify(roots)
-            kernels = plan(roots)
-            if _log.isEnabledFor(logging.INFO):
-                _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
-            for kernel in kernels:
-                _launch(kernel)
-    if state.flags & LAUNCH_BLOCKING:
+        if _evaluating:
+            raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by "
+                               "a signal handler or a finaliser; these must not need the values of arrays")
+        try:
+            _evaluating = True
+            found = _evaluate()
+        finally:
+            _evaluating = False
+    if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
+    return found
+
+
+def _evaluate() -> bool:
+    """Evaluate what this thread has scheduled."""
+    references, _scheduled.nodes = _scheduled.nodes, []
+    roots: list[Node] = []
+    seen: set[int] = set()
+    for reference in references:
+        node = reference()
+        if node is not None and node.kind != EVALUATED and node.id not in seen:
+            seen.add(node.id)
+            roots.append(node)
+    node = None
+    if not roots:
+        return False
+    numbering.sweep_if_large()
+    with _outside_of_loops():
+        if _VERIFY:
+            verify(roots)
+        kernels = plan(roots)
+        if _log.isEnabledFor(logging.INFO):
+            _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
+        for kernel in kernels:
+            _launch(kernel)
     return True
 
 
@@ -136,22 +151,46 @@ def _launch(kernel: Kernel) -> None:
     if not hit:
         explain.remember(program, compiled.hash)
         dump.write(program, compiled)
-    ticket = pool.submit(launch)
-    for node in program.inputs:
-        node.payload.ticket = ticket
+    try:
+        ticket = pool.submit(launch)
+        _commit(program, outputs, tables, ticket)
+    except BaseException:
+        if launch.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
+            _commit(program, outputs, tables, pool.submitted())
+        raise
     if report is not None:
         bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         pool.wait()
     if flags & KERNEL_HISTORY:
         history.record(program, compiled, hit, launch, elapsed)
+
+
+def _commit(program: Program, outputs: list[tuple[Node, buffers.Buffer]], tables: list[tuple[Node, list[Node]]],
+            ticket: int) -> None:
+    """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
+
+    What the launch has written in place comes before the tables, whose merging needs a launch of its own: if that
+    fails, their scatters are pending as before.
+    """
+    for node in program.inputs:
+        node.payload.ticket = ticket
     for node, buffer in outputs:
         buffer.ticket = ticket
+        numbering.forget(node)
         node.become_evaluated(buffer)
+    _commit_scatters(program)
     for node, views in tables:
-        _merge_tables(node, views)
-    for node in program.scatters:
         if node.kind == SCATTER:
+            _merge_tables(node, views)
+    if tables:
+        _commit_scatters(program)
+
+
+def _commit_scatters(program: Program) -> None:
+    """The scatters whose targets have been written in place have values."""
+    for node in program.scatters:
+        if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
 
 
@@ -221,15 +260,9 @@ def _allocate_outputs(program: Program, functions: pool.Functions) -> list[tuple
             buffer = buffers.allocate(TYPES[node.type].size)
             parameters[slots[node.id]] = buffer.address
             outputs.append((node, buffer))
-        outputs.append((_Scratch(), partials))  # type: ignore[arg-type]
+        scratch = build.undefined(UINT8, partials.nbytes)  # memory that only the kernel needs
+        outputs.append((scratch, partials))
     return outputs
-
-
-class _Scratch:
-    """Stands for the node of memory that only the kernel itself needs."""
-
-    def become_evaluated(self, buffer: buffers.Buffer) -> None:
-        """Nothing refers to it."""
 
 
 def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, elapsed: float) -> None:
@@ -267,7 +300,9 @@ def in_memory(node: Node) -> Node:
         return node
     _require_concrete(node, "eval")
     if node.kind == UNDEFINED:
-        node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
+        with _lock:
+            if node.kind == UNDEFINED:
+                node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
         node = trace.opaque(node)

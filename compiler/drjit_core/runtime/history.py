@@ -8,6 +8,7 @@ from typing import Any
 
 from ..codegen.program import Program
 from ..types import JitBackend, KernelRecordingMode, KernelType
+from . import pool
 from .cache import CompiledKernel
 from .pool import Launch
 
@@ -30,10 +31,11 @@ def record(program: Program, kernel: CompiledKernel, hit: bool, launch: Launch, 
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """Return and clear the history, optionally only entries of some types (the others are dropped too)."""
+    """Wait for all launches; return and clear the history, optionally of some types only (others are dropped)."""
     for type_ in types:
         if not isinstance(type_, KernelType):
             raise TypeError(f"drjit.kernel_history(): 'types' must hold drjit.KernelType values, found {type_!r}")
+    pool.wait()
     entries, _entries[:] = list(_entries), []
     result = []
     for entry, launch in entries:

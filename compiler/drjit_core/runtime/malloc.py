@@ -49,7 +49,8 @@ class Block:
 
 _free_blocks: dict[int, list[Block]] = {}
 _released: deque[Block] = deque()
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finaliser may allocate while its thread is in here
+pool.hold_across_fork(_lock)
 _in_use = _peak = _cached = _allocations = 0
 
 
@@ -66,13 +67,12 @@ def allocate(nbytes: int) -> Block:
     capacity = size_class(nbytes)
     with _lock:
         _collect()
-        blocks = _free_blocks.get(capacity)
-        if blocks:
-            block = blocks.pop()
+        try:
+            block = _free_blocks[capacity].pop()
             _cached -= capacity
-        else:
-            _allocations += 1
+        except (KeyError, IndexError):
             block = _from_system(capacity)
+            _allocations += 1
         _in_use += capacity
         _peak = max(_peak, _in_use)
     return block
@@ -86,8 +86,11 @@ def release(block: Block, append: Callable[[Block], None] = _released.append) ->
 def _collect() -> None:
     """Move released blocks to the cache."""
     global _in_use, _cached
-    while _released:
-        block = _released.popleft()
+    while True:
+        try:
+            block = _released.popleft()
+        except IndexError:
+            return
         _free_blocks.setdefault(block.capacity, []).append(block)
         _in_use -= block.capacity
         _cached += block.capacity
@@ -111,7 +114,10 @@ def _request(capacity: int) -> Block:
             raise MemoryError
         return Block((base + _ALIGNMENT - 1) & -_ALIGNMENT, capacity, base)
     try:
-        region = mmap.mmap(-1, capacity + _HUGE_PAGE)
+        if hasattr(mmap, "MAP_PRIVATE"):  # the default, shared, would let a forked child write into our arrays
+            region = mmap.mmap(-1, capacity + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        else:
+            region = mmap.mmap(-1, capacity + _HUGE_PAGE)
     except (OSError, OverflowError, ValueError) as error:
         raise MemoryError from error
     if hasattr(mmap, "MADV_HUGEPAGE"):

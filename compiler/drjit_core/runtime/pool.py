@@ -6,13 +6,19 @@ freed may be used again by a later launch, because launches are in order.
 
 The threads are native (:mod:`drjit_core.llvm.threads`): waking one through the interpreter costs 33-55 us.  They start
 with the first launch of several blocks, keep off the caller's processor, and block all signals.  A launch that is short
-while the queue is empty runs on the caller's thread.  Where there is no futex, everything does.
+while the queue is empty runs on the caller's thread.  Where there is no futex, or ``DRJIT_THREADS=1`` asks for it,
+everything does.
+
+:data:`lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no lock.
+Tickets grow over the whole life of the process, whatever becomes of the threads (``set_thread_count``, ``fork``), so
+that the ticket of a buffer is never waited for in vain.  ``docs/pool.md`` argues why the protocol is right.
 """
 
 from __future__ import annotations
 
 import atexit
 import ctypes
+import functools
 import logging
 import os
 import platform
@@ -20,14 +26,14 @@ import signal
 import sys
 import threading
 import time
-from collections import deque
 from typing import Any
 
 from ..codegen.program import Host
-from ..llvm import threads
+from ..llvm import jit, threads
 from . import disk
 
-__all__ = ["Functions", "Launch", "blocks_of", "set_thread_count", "submit", "thread_count", "wait"]
+__all__ = ["Functions", "Launch", "blocks_of", "hold_across_fork", "lock", "set_thread_count", "submit", "submitted",
+           "thread_count", "thread_report", "wait"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
@@ -51,7 +57,7 @@ _SUBMIT = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void
                             ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
 _WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
 _STOP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_COMPLETED_WORD = 8
+_SUBMITTED_WORD, _COMPLETED_WORD = 0, 8
 
 
 class Functions:
@@ -76,9 +82,14 @@ class Functions:
 
 
 class Launch:
-    """One execution of a kernel: what it needs to run, and what must live until it has."""
+    """One execution of a kernel: what it needs to run, and what must live until it has.
 
-    __slots__ = ("functions", "keep", "operations", "parameters", "single", "times", "width")
+    ``begun`` says that the kernel has run or certainly will, whatever exception comes afterwards (Ctrl-C can come
+    anywhere).  It is set by the statement before the native call: CPython looks for signals after calls, not between
+    a store and a call.
+    """
+
+    __slots__ = ("begun", "functions", "keep", "operations", "parameters", "single", "times", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
                  timed: bool = False, single: bool = False) -> None:
@@ -87,8 +98,15 @@ class Launch:
         self.width = width
         self.operations = operations
         self.keep = keep
+        self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
         self.single = single  # the whole width is one block, for kernels that threads may not share
+
+    def blocks(self) -> tuple[int, int]:
+        """Number of blocks that the launch is cut into, and their size."""
+        if self.single:
+            return 1, self.width
+        return blocks_of(self.functions, self.width), self.functions.size(self.width)
 
     @property
     def milliseconds(self) -> float:
@@ -102,16 +120,23 @@ def blocks_of(functions: Functions, width: int) -> int:
     return (width + size - 1) // size
 
 
-class _Pool:
-    """The native queue with its workers."""
+@functools.cache
+def _code() -> jit.NativeCode:
+    return disk.load_or_compile("pool", threads.pool_text(platform.machine()), threads.EXPORTS)
 
-    def __init__(self, workers: int, first: int) -> None:
+
+class _Pool:
+    """The native queue with its workers; tickets go on from ``last``."""
+
+    def __init__(self, last: int) -> None:
         self.memory = (ctypes.c_int64 * (threads.WORDS + 16))()
         self.address = (ctypes.addressof(self.memory) + 127) & -128
         self.words = (ctypes.c_int64 * threads.WORDS).from_address(self.address)
-        self.submitted = self.words[0] = self.words[_COMPLETED_WORD] = first  # tickets of an earlier pool are over
-        self.kept: deque[tuple[int, Launch]] = deque()
-        self.code = disk.load_or_compile("pool", threads.pool_text(platform.machine()), threads.EXPORTS)
+        self.words[_SUBMITTED_WORD] = self.words[_COMPLETED_WORD] = last
+        #: Launches that may not have run yet, by ticket; those before ``oldest`` have been let go.
+        self.kept: dict[int, Launch] = {}
+        self.oldest = last + 1
+        self.code = _code()
         addresses = self.code.addresses
         self.submit_native = _SUBMIT(addresses["pool_submit"])
         self.wait_native = _WAIT(addresses["pool_wait"])
@@ -122,22 +147,20 @@ class _Pool:
         self.words[41] = ctypes.cast(library.clock_gettime, ctypes.c_void_p).value or 0
         self.workers: list[int] = []
         self.arguments: list[Any] = []
-        self.start(workers)
 
     def start(self, workers: int) -> None:
         """Create the threads, with all signals blocked, on processors other than the caller's."""
         entry = ctypes.c_void_p(self.code.addresses["pool_worker"])
         others = _other_processors()
+        self.arguments = [(ctypes.c_int64 * 2)(self.address, index + 1) for index in range(workers)]
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            for index in range(workers):
-                argument = (ctypes.c_int64 * 2)(self.address, index + 1)
+            for index, argument in enumerate(self.arguments):
                 thread = ctypes.c_ulong()
                 failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
                 if failed:
                     _log.warning("cannot start thread %i of %i (error %i)", index + 1, workers, failed)
                     break
-                self.arguments.append(argument)
                 self.workers.append(thread.value)
                 if others is not None:
                     self.library.pthread_setaffinity_np(thread, ctypes.c_size_t(len(others)), others)
@@ -145,37 +168,48 @@ class _Pool:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
 
     @property
+    def submitted(self) -> int:
+        """Ticket of the last launch that was enqueued."""
+        return self.words[_SUBMITTED_WORD]
+
+    @property
     def completed(self) -> int:
-        """Number of launches that have finished."""
+        """Ticket of the last launch that has finished."""
         return self.words[_COMPLETED_WORD]
+
+    def let_go(self) -> None:
+        """Forget the launches that have finished; several threads may do so at once."""
+        completed = self.words[_COMPLETED_WORD]
+        oldest = self.oldest
+        if oldest <= completed:
+            for ticket in range(oldest, completed + 1):
+                self.kept.pop(ticket, None)
+            self.oldest = completed + 1
 
     def submit(self, launch: Launch) -> int:
         """Enqueue a launch."""
-        completed = self.words[_COMPLETED_WORD]
-        kept = self.kept
-        while kept and kept[0][0] <= completed:
-            kept.popleft()
-        if self.submitted - completed >= threads.SLOTS - 2:
-            self.wait(self.submitted - threads.SLOTS // 2)
-        self.submitted = ticket = self.submitted + 1
-        kept.append((ticket, launch))
-        functions = launch.functions
+        self.let_go()
+        words = self.words
+        last = words[_SUBMITTED_WORD]
+        if last - words[_COMPLETED_WORD] >= threads.SLOTS - 2:
+            self.wait(last - threads.SLOTS // 2)
+        functions, native = launch.functions, self.submit_native
         kernel, combine = functions.addresses
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
-        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size(width))
-        self.submit_native(self.address, ticket, kernel, combine, ctypes.addressof(launch.parameters), width, blocks,
-                           size, times)
-        return ticket
+        blocks, size = launch.blocks()
+        arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
+                     times)
+        self.kept[last + 1] = launch
+        launch.begun = True
+        native(*arguments)
+        return last + 1
 
     def wait(self, ticket: int) -> None:
         """Help until a launch has finished; signals are handled between slices."""
         while not self.wait_native(self.address, ticket, int(_SLICE * 1e9), 0):
             pass
-        completed = self.completed
-        kept = self.kept
-        while kept and kept[0][0] <= completed:
-            kept.popleft()
+        self.let_go()
 
     def stop(self) -> None:
         """Finish what is queued and end the threads."""
@@ -202,10 +236,12 @@ def _other_processors() -> Any:
 
 # --- the one pool of the process -------------------------------------------------------------------------------------
 
+#: Held by whoever evaluates, and around everything that starts or stops threads.
+lock = threading.RLock()
 _pool: _Pool | None = None
-_last_ticket = 0  # of the pools before this one: buffers may still carry tickets of theirs
-_count: int | None = None  # threads, the caller's included; None: as many as there are processors
-_start_lock = threading.Lock()
+_last = 0  # ticket of the last launch while there is no pool
+_count: int | None = None  # threads, the caller's included; None: as the environment says
+_leaving = False  # the interpreter exits: no thread is started anymore
 
 
 def is_supported() -> bool:
@@ -213,33 +249,81 @@ def is_supported() -> bool:
     return sys.platform == "linux" and threads.is_supported(platform.machine())
 
 
+@functools.cache
+def _requested() -> int | None:
+    """The number of threads that the environment variable ``DRJIT_THREADS`` asks for."""
+    value = os.environ.get("DRJIT_THREADS", "")
+    if not value:
+        return None
+    try:
+        return _checked("DRJIT_THREADS", int(value))
+    except ValueError:
+        _log.warning("DRJIT_THREADS must be a number of threads in [0, %i], found %r: ignored", _MOST_THREADS, value)
+        return None
+
+
+def _checked(name: str, count: int) -> int:
+    if not 0 <= count <= _MOST_THREADS:
+        raise ValueError(f"{name}: the number of threads must lie in [0, {_MOST_THREADS}], found {count}")
+    return max(1, count)
+
+
+_MOST_THREADS = 1024
+
+
 def thread_count() -> int:
-    """Number of threads that run kernels, the calling one included."""
+    """Number of threads that run kernels, the calling one included.
+
+    As many as there are processors, unless ``set_thread_count`` or the environment variable ``DRJIT_THREADS`` says
+    otherwise; with 1, and wherever threads of our own are not supported, kernels run on the calling thread.
+    """
     if not is_supported():
         return 1
     if _count is not None:
         return _count
+    requested = _requested()
+    if requested is not None:
+        return requested
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def thread_report() -> str:
+    """The number of threads, and what follows from it or explains it."""
+    count = thread_count()
+    if not is_supported():
+        return (f"1: kernels run on the calling thread (the pool needs Linux on x86-64 or AArch64, found "
+                f"{sys.platform} on {platform.machine()})")
+    reason = "set_thread_count" if _count is not None else f"DRJIT_THREADS={count}" if _requested() else ""
+    if count == 1:
+        return f"1: kernels run on the calling thread ({reason or 'there is one processor'})"
+    return f"{count} ({reason})" if reason else str(count)
+
+
 def set_thread_count(count: int, /) -> None:
-    """Set the number of threads that run kernels, the calling one included; 0 and 1 both mean the calling one alone."""
+    """Set the number of threads that run kernels, the calling one included; 0 and 1 both mean the calling one alone.
+
+    Waits for what is queued.
+    """
     global _count
     if not isinstance(count, int) or isinstance(count, bool):
         raise TypeError(f"drjit.set_thread_count(): the number of threads must be an int, found {type(count).__name__}")
-    if not 0 <= count <= 1024:
-        raise ValueError(f"drjit.set_thread_count(): the number of threads must lie in [0, 1024], found {count}")
-    shut_down()
-    _count = max(1, count)
+    count = _checked("drjit.set_thread_count()", count)
+    with lock:
+        shut_down()
+        _count = count
 
 
 def _started() -> _Pool | None:
     """The pool, started if there is more than one thread to be used."""
     global _pool
-    if _pool is None and thread_count() > 1:
-        with _start_lock:
-            if _pool is None:
-                _pool = _Pool(thread_count() - 1, _last_ticket)
+    if _pool is None and not _leaving and thread_count() > 1:
+        pool = _Pool(_last)
+        try:
+            pool.start(thread_count() - 1)
+        except BaseException:  # threads must not outlive the memory that they look at
+            pool.stop()
+            raise
+        _pool = pool
     return _pool
 
 
@@ -266,7 +350,10 @@ def set_expand_threshold(value: int, /) -> None:
 
 
 def submit(launch: Launch) -> int:
-    """Enqueue a launch, or run it at once if it is short and nothing is queued; returns its ticket."""
+    """Enqueue a launch, or run it at once if it is short and nothing is queued; returns its ticket.
+
+    The caller holds :data:`lock`.
+    """
     pool = _pool
     functions, width = launch.functions, launch.width
     short = width * launch.operations < _INLINE_WORK or width <= functions.size(width) or launch.single
@@ -275,7 +362,13 @@ def submit(launch: Launch) -> int:
     if pool is not None and not (short and pool.completed == pool.submitted):
         return pool.submit(launch)
     _run(launch, width * launch.operations < _SHORT_WORK)
-    return pool.submitted if pool is not None else 0
+    return submitted()
+
+
+def submitted() -> int:
+    """Ticket of the last launch."""
+    pool = _pool
+    return pool.submitted if pool is not None else _last
 
 
 def _run(launch: Launch, hold_lock: bool) -> None:
@@ -287,15 +380,37 @@ def _run(launch: Launch, hold_lock: bool) -> None:
     address = ctypes.addressof(launch.parameters)
     run = functions.holding_lock if hold_lock else functions.kernel
     if functions.combine is None:
+        launch.begun = True
         run(address, 0, 1, 0, width, 0, 0)
     else:
-        blocks, size = (1, width) if launch.single else (blocks_of(functions, width), functions.size(width))
-        for block in range(blocks):
-            run(address, 0, 1, block * size, min(width, (block + 1) * size), block, 0)
-        functions.combine(address, blocks)
+        _run_blocks(launch, address, run, functions.combine)
     if times is not None:
         times[1] = time.monotonic_ns()
     launch.keep = None
+
+
+def _run_blocks(launch: Launch, address: int, run: Any, combine: Any) -> None:
+    """Run the blocks of a launch in order, then combine; a signal's exception is raised at the end.
+
+    A kernel may write besides what it reduces, and so must run once, and as a whole.
+    """
+    width = launch.width
+    blocks, size = launch.blocks()
+    begun = 0
+    interrupt: BaseException | None = None
+    launch.begun = True
+    while begun <= blocks:
+        try:
+            while begun < blocks:
+                begin, end = begun * size, min(width, (begun + 1) * size)
+                begun += 1
+                run(address, 0, 1, begin, end, begun - 1, 0)
+            begun += 1
+            combine(address, blocks)
+        except BaseException as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
 
 
 def wait(ticket: int | None = None) -> None:
@@ -305,6 +420,8 @@ def wait(ticket: int | None = None) -> None:
         target = pool.submitted if ticket is None else ticket
         if pool.completed < target:
             pool.wait(target)
+        else:
+            pool.let_go()
 
 
 def is_done(ticket: int) -> bool:
@@ -315,22 +432,70 @@ def is_done(ticket: int) -> bool:
 
 def shut_down() -> None:
     """Finish what is queued and end the threads; they start again when needed."""
-    global _pool, _last_ticket
-    pool, _pool = _pool, None
-    if pool is not None:
-        _last_ticket = pool.submitted
-        pool.stop()
+    global _pool, _last
+    with lock:
+        pool = _pool
+        if pool is not None:
+            pool.wait(pool.submitted)
+            _last = pool.submitted
+            _pool = None
+            pool.stop()
 
 
-def _forget() -> None:
-    """In a child process: the threads are gone."""
-    global _pool, _last_ticket, _start_lock
+def _leave() -> None:
+    """At exit: end the threads, which would otherwise run code that is being unloaded.
+
+    The lock is kept: daemon threads that evaluate from now on wait for the end of the process.  What this thread
+    evaluates from now on, it runs itself.
+    """
+    global _leaving
+    _leaving = True
+    if lock.acquire(timeout=_EXIT_TIMEOUT):
+        shut_down()
+
+
+_EXIT_TIMEOUT = 60.0
+atexit.register(_leave)
+
+
+# --- fork ------------------------------------------------------------------------------------------------------------
+
+#: Acquired before a fork, in this order, and released on both sides: a child must find no lock taken by a thread that
+#: it does not have, and no launch in flight that nobody finishes.
+_held_across_fork: list[Any] = [lock]
+
+
+def hold_across_fork(*locks: Any) -> None:
+    """Add locks that are taken after :data:`lock`."""
+    _held_across_fork.extend(locks)
+
+
+def _before_fork() -> None:
+    for each in _held_across_fork:
+        each.acquire()
+    interrupt: BaseException | None = None
+    while not is_done(submitted()):  # an exception cannot keep a fork from happening, so it comes when all is done
+        try:
+            wait()
+        except KeyboardInterrupt as error:
+            interrupt = error
+    if interrupt is not None:
+        raise interrupt
+
+
+def _after_fork() -> None:
+    for each in reversed(_held_across_fork):
+        each.release()
+
+
+def _in_child() -> None:
+    global _pool, _last
     if _pool is not None:
-        _last_ticket = _pool.submitted
-    _pool = None
-    _start_lock = threading.Lock()
+        _last = _pool.submitted
+        _pool = None  # the threads are gone
+    _after_fork()
 
 
-atexit.register(shut_down)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=wait, after_in_child=_forget)
+    hold_across_fork(disk.lock, jit.lock)
+    os.register_at_fork(before=_before_fork, after_in_parent=_after_fork, after_in_child=_in_child)

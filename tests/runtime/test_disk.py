@@ -1,0 +1,150 @@
+"""The kernel cache on disk, with code that is made up."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from drjit_core.runtime import disk
+
+CODE = bytes(range(250)) * 4
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.delenv("DRJIT_CACHE_SIZE", raising=False)
+    for name, value in (("_warned", False), ("_written", 0), ("_scanned", False)):
+        monkeypatch.setattr(disk, name, value)
+    clear()
+    yield tmp_path / "cache"
+    clear()
+
+
+def clear() -> None:
+    disk.directory.cache_clear()
+    disk._size_limit.cache_clear()
+
+
+def key(number: int) -> bytes:
+    return disk.key_of(str(number).encode(), "test")
+
+
+def path_of(folder: Path, number: int) -> Path:
+    return folder / (key(number).hex() + ".kernel")
+
+
+def test_what_was_stored_is_found(folder: Path) -> None:
+    assert disk.load(key(1)) is None
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) == CODE and disk.load(key(2)) is None
+    assert folder.stat().st_mode & 0o777 == 0o700 and path_of(folder, 1).stat().st_mode & 0o077 == 0
+    assert disk.report() == (str(folder), path_of(folder, 1).stat().st_size)
+
+
+def test_every_flipped_bit_and_every_truncation_is_a_miss(folder: Path) -> None:
+    disk.store(key(1), CODE[:40])
+    path = path_of(folder, 1)
+    good = path.read_bytes()
+    for position in range(len(good)):
+        for bit in range(8):
+            bad = bytearray(good)
+            bad[position] ^= 1 << bit
+            path.write_bytes(bad)
+            assert disk.load(key(1)) is None
+        path.write_bytes(good[:position])
+        assert disk.load(key(1)) is None
+    path.write_bytes(good)
+    assert disk.load(key(1)) == CODE[:40]
+
+
+def test_a_file_of_another_format_or_of_another_key_is_a_miss(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk.store(key(1), CODE)
+    path_of(folder, 1).rename(path_of(folder, 2))
+    assert disk.load(key(2)) is None
+    disk.store(key(1), CODE)
+    monkeypatch.setattr(disk, "_MAGIC", disk._MAGIC[:-1] + b"\x02")
+    assert disk.load(key(1)) is None
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) == CODE
+
+
+def test_files_not_used_for_longest_go_first(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    size = len(disk._MAGIC) + 2 * disk._DIGEST + len(CODE)
+    monkeypatch.setenv("DRJIT_CACHE_SIZE", str(20 * size))
+    now = time.time()
+    for number in range(20):
+        disk.store(key(number), CODE)
+        os.utime(path_of(folder, number), (now - 90_000 + number, now - 90_000 + number))
+    for number in (0, 3):  # used again, and noted so
+        assert disk.load(key(number)) == CODE
+    for number in range(20, 24):
+        disk.store(key(number), CODE)
+    left = {number for number in range(24) if path_of(folder, number).exists()}
+    assert {0, 3, 20, 21, 22, 23} <= left and len(left) <= 20
+    gone = set(range(24)) - left
+    assert gone == set(sorted(set(range(1, 20)) - {3})[:len(gone)])
+    assert sum(path.stat().st_size for path in folder.iterdir()) <= 20 * size
+
+
+def test_unfinished_files_are_removed_when_they_are_old(folder: Path) -> None:
+    folder.mkdir(mode=0o700)
+    for name, age in (("old.part", 3600), ("new.part", 1), ("foreign.txt", 3600)):
+        (folder / name).write_bytes(b"x")
+        os.utime(folder / name, (time.time() - age, time.time() - age))
+    disk.store(key(1), CODE)
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".kernel") == ["foreign.txt", "new.part"]
+
+
+def test_an_interrupted_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(source: str, target: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        disk.store(key(1), CODE)
+    assert not list(folder.iterdir())
+
+
+def test_a_file_that_another_process_evicts_while_it_is_written_is_no_reason_to_warn(
+        folder: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+    replace = os.replace
+
+    def evicted(source: str, target: Path) -> None:
+        os.unlink(source)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", evicted)
+        disk.store(key(1), CODE)
+    assert not caplog.records and not list(folder.iterdir())
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) == CODE
+
+
+def test_one_warning_however_often_it_fails(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    disk.store(key(1), CODE)
+    path_of(folder, 1).chmod(0o666)
+    with caplog.at_level(logging.WARNING, "drjit"):
+        for _ in range(3):
+            assert disk.load(key(1)) is None
+    assert [record.getMessage().count("can be written by others") for record in caplog.records] == [1]
+
+
+def test_a_limit_that_is_no_number_is_reported(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                               caplog: pytest.LogCaptureFixture) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_SIZE", "much")
+    disk.store(key(1), CODE)
+    assert "DRJIT_CACHE_SIZE must be a number of bytes, found 'much'" in caplog.text and disk.load(key(1)) == CODE
+
+
+def test_no_directory_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_DIR", "")
+    clear()
+    disk.store(key(1), CODE)
+    assert disk.load(key(1)) is None and disk.report() == (None, 0) and not folder.exists()
