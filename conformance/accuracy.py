@@ -1,6 +1,6 @@
 """Errors of the traced mathematics on the domains of Dr.Jit's documentation, next to the errors stated there.
 
-    PYTHONPATH=compiler:. python conformance/accuracy.py [samples]
+    PYTHONPATH=compiler:. python conformance/accuracy.py [samples] [--markdown FILE]
 
 As in that table, a result is compared with the correctly rounded one (a perfect function has errors of 0), on evenly
 spaced arguments; "ulp" is the distance in units of the last place of the latter.  References are computed in extended
@@ -10,8 +10,8 @@ which a perfect function has at 0.5.
 
 from __future__ import annotations
 
+import argparse
 import ctypes
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -154,7 +154,7 @@ def measure(row: Row, samples: int) -> tuple[int, list[float]]:
     return count, [*errors, float((np.abs(y - exact) / spacing).max())]
 
 
-def main(samples: int) -> None:
+def print_table(samples: int) -> None:
     """Print the table; a line below a row shows what is documented."""
     print(f"{'function':15} {'domain':>20} {'ops':>4} {'abs mean':>9} {'max':>8} {'rel mean':>9} {'max':>8} "
           f"{'ulp mean':>9} {'max':>5} {'exact':>6}")
@@ -167,5 +167,45 @@ def main(samples: int) -> None:
             print(f"{'':15} {'documented':>20} {'':4} {text.format(*row.documented)}")
 
 
+INTRODUCTION = """# Accuracy of mathematical functions
+
+Errors of the traced functions against references in extended precision, on evenly spaced arguments. As in the appendix
+of Dr.Jit's documentation, the result is compared with the correctly rounded one, so that a perfect function has an
+error of 0; the unit of the last place (ulp) is that of the latter. *Documented* are the errors that the appendix
+states, mean / largest. Functions of half precision are computed in single precision.
+
+This page is written by `python conformance/accuracy.py --markdown docs/accuracy.md`.
+"""
+
+
+def write_page(file: str, samples: int) -> None:
+    """Write the table as a page of the documentation."""
+    lines = [INTRODUCTION]
+    for type_, title in ((FLOAT32, "Single precision"), (FLOAT64, "Double precision")):
+        lines += [f"## {title}\n",
+                  "| function | domain | operations | abs. error | rel. error | ulp | documented ulp |",
+                  "|---|---|---|---|---|---|---|"]
+        for row in (row for row in ROWS if row.type == type_):
+            count, e = measure(row, samples)
+            known = "" if row.documented is None else "{:.2g} / {:g}".format(*row.documented[4:])
+            lines.append(f"| `{row.name}` | {row.low:g} … {row.high:g} | {count} | {e[0]:.1e} / {e[1]:.1e} | "
+                         f"{e[2]:.1e} / {e[3]:.1e} | {e[4]:.2g} / {e[5]:.0f} | {known} |")
+        lines.append("")
+    with open(file, "w", encoding="utf-8") as output:
+        output.write("\n".join(lines))
+
+
+def main() -> None:
+    """Print the table, or write the page."""
+    parser = argparse.ArgumentParser(description="Errors of the traced mathematics.")
+    parser.add_argument("samples", nargs="?", type=int, default=1 << 20, help="arguments (default: %(default)s)")
+    parser.add_argument("--markdown", metavar="FILE", help="write a page of the documentation instead")
+    options = parser.parse_args()
+    if options.markdown:
+        write_page(options.markdown, options.samples)
+    else:
+        print_table(options.samples)
+
+
 if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1 << 20)
+    main()

@@ -233,8 +233,7 @@ def _asin(degree: int, dtype: type[np.floating[Any]]) -> Fit:
 
 
 def _atan(degree: int, dtype: type[np.floating[Any]]) -> Fit:
-    high = (mp.tan(mp.pi / 8) * mp.mpf("1.0001")) ** 2
-    return Fit(_atan_tail, lambda z: mp.sqrt(z) ** 3 / mp.atan(mp.sqrt(z)), _TINY, high, degree, dtype)
+    return Fit(_atan_tail, lambda z: mp.sqrt(z) ** 3 / mp.atan(mp.sqrt(z)), _TINY, mp.mpf(1), degree, dtype)
 
 
 def _sinh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
@@ -296,8 +295,8 @@ FITS: dict[str, Fit] = {
     "tan float64": _tan(13, np.float64),
     "asin float32": _asin(4, np.float32),
     "asin float64": _asin(11, np.float64),
-    "atan float32": _atan(3, np.float32),
-    "atan float64": _atan(9, np.float64),
+    "atan float32": _atan(8, np.float32),
+    "atan float64": _atan(19, np.float64),
     "sinh float32": _sinh(1, np.float32),
     "sinh float64": _sinh(4, np.float64),
     "cosh float32": _cosh(2, np.float32),

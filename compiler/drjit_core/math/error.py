@@ -140,9 +140,10 @@ def erfc(a: Node) -> Node:
     """Complement of the error function, ``1 - erf(a)`` without the cancellation."""
     type_, magnitude = a.type, ops.abs(a)
     tail = _far(magnitude)
-    two, one, half = constant(type_, 2), constant(type_, 1), constant(type_, 0.5)
+    two, one = constant(type_, 2), constant(type_, 1)
+    near = getattr(ops, "and")(ops.gt(a, constant(type_, -1)), ops.lt(a, constant(type_, 0.5)))
     far = ops.select(ops.lt(a, constant(type_, 0)), ops.sub(two, tail), tail)
-    return ops.select(ops.lt(magnitude, half), ops.sub(one, _near(a)), far)  # type: ignore[no-any-return]
+    return ops.select(near, ops.sub(one, _near(a)), far)  # type: ignore[no-any-return]
 
 
 @elementary

@@ -16,7 +16,8 @@ from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, TYPES, UINT32, UINT64, is_float
 
-__all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "horner", "with_sign_of"]
+__all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
+           "with_sign_of"]
 
 
 @functools.cache
@@ -89,6 +90,17 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
 
 def with_sign_of(value: Node, sign: Node) -> Node:
     """A value that is not negative, with the sign of another; exact, and right for zeros."""
-    word = UINT32 if value.type == FLOAT32 else UINT64
-    mask = constant(word, 1 << (TYPES[word].bits - 1))
-    return bitcast(getattr(ops, "or")(bitcast(value, word), getattr(ops, "and")(bitcast(sign, word), mask)), value.type)
+    word, bits = _sign_bit(sign)
+    return bitcast(getattr(ops, "or")(bitcast(value, word), bits), value.type)
+
+
+def flip_sign(value: Node, sign: Node) -> Node:
+    """A value, negated where another is negative; exact, and right for zeros."""
+    word, bits = _sign_bit(sign)
+    return bitcast(ops.xor(bitcast(value, word), bits), value.type)
+
+
+def _sign_bit(a: Node) -> tuple[int, Node]:
+    """An integer type, and the bits of a number in it with all but its sign cleared."""
+    word = UINT32 if a.type == FLOAT32 else UINT64
+    return word, getattr(ops, "and")(bitcast(a, word), constant(word, 1 << (TYPES[word].bits - 1)))
