@@ -68,9 +68,6 @@ def product(function: str, left: Any, right: Any) -> Any:
         if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
             raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array "
                             "or a Python number).")
-        if getattr(value, "_special", "") == "tensor":
-            raise NotImplementedError(f"{function}(): products of tensors are not available yet (found "
-                                      f"{describe(left)} and {describe(right)}).")
         if getattr(value, "_special", "") in ("complex", "quaternion"):
             raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
                             f"{describe(left)} and {describe(right)}); use '*'.")
