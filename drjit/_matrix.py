@@ -123,11 +123,11 @@ class MatrixBase(SpecialArray):
             raise translate(error, f"drjit.rcp(<{self._name}>)") from error
 
     @property
-    def T(self) -> Any:  # type: ignore[override]
+    def T(self) -> Any:
         """The transpose."""
         return wrap(type(self), rules.transpose(self._c, self._size))
 
-    mT = T  # type: ignore[assignment]
+    mT = T
 
     def __matmul__(self, other: Any) -> Any:
         from ._linalg import matmul_operator

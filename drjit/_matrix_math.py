@@ -110,8 +110,8 @@ def inverse(m: Nodes) -> list[Node]:
         adjugate = _cofactors3(m)
         determinant_ = dot(m[:3], adjugate[::3])
     else:
-        s, c = _minors4(m)
-        determinant_ = _determinant4(s, c)
+        s, t = _minors4(m)
+        determinant_ = _determinant4(s, t)
 
         def entry(p: Node, x: Node, q: Node, y: Node, r: Node, z: Node) -> Node:
             return ops.fma(p, x, ops.fma(r, z, ops.neg(ops.mul(q, y))))  # type: ignore[no-any-return]
@@ -120,13 +120,13 @@ def inverse(m: Nodes) -> list[Node]:
             return ops.fma(q, y, ops.neg(ops.fma(p, x, ops.mul(r, z))))  # type: ignore[no-any-return]
 
         adjugate = [
-            entry(m[5], c[5], m[6], c[4], m[7], c[3]), opposite(m[1], c[5], m[2], c[4], m[3], c[3]),
+            entry(m[5], t[5], m[6], t[4], m[7], t[3]), opposite(m[1], t[5], m[2], t[4], m[3], t[3]),
             entry(m[13], s[5], m[14], s[4], m[15], s[3]), opposite(m[9], s[5], m[10], s[4], m[11], s[3]),
-            opposite(m[4], c[5], m[6], c[2], m[7], c[1]), entry(m[0], c[5], m[2], c[2], m[3], c[1]),
+            opposite(m[4], t[5], m[6], t[2], m[7], t[1]), entry(m[0], t[5], m[2], t[2], m[3], t[1]),
             opposite(m[12], s[5], m[14], s[2], m[15], s[1]), entry(m[8], s[5], m[10], s[2], m[11], s[1]),
-            entry(m[4], c[4], m[5], c[2], m[7], c[0]), opposite(m[0], c[4], m[1], c[2], m[3], c[0]),
+            entry(m[4], t[4], m[5], t[2], m[7], t[0]), opposite(m[0], t[4], m[1], t[2], m[3], t[0]),
             entry(m[12], s[4], m[13], s[2], m[15], s[0]), opposite(m[8], s[4], m[9], s[2], m[11], s[0]),
-            opposite(m[4], c[3], m[5], c[1], m[6], c[0]), entry(m[0], c[3], m[1], c[1], m[2], c[0]),
+            opposite(m[4], t[3], m[5], t[1], m[6], t[0]), entry(m[0], t[3], m[1], t[1], m[2], t[0]),
             opposite(m[12], s[3], m[13], s[1], m[14], s[0]), entry(m[8], s[3], m[9], s[1], m[10], s[0]),
         ]
     factor = ops.div(literal(determinant_.type, 1), determinant_)

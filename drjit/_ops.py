@@ -274,6 +274,9 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         return arg1 if arg0 else arg2
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
         raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
+    if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
+        cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
+        return select(arg0, *(cls(value) if value.__class__ is complex else value for value in (arg1, arg2)))
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
         return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):

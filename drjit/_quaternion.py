@@ -60,4 +60,5 @@ class QuaternionBase(SpecialArray):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        self.xyz = value
+        for position, component in enumerate(reshape(type(self), (3,))(value)):
+            self._set_component(position, component, f"{self._name}.imag")

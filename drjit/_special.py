@@ -48,10 +48,17 @@ def _operators(name: str, trace: Callable[..., Node]) -> tuple[Operator, Operato
 
     def forward(self: Any, other: Any) -> Any:
         cls = self.__class__
-        if other.__class__ is not cls:
-            return _mixed(self, other, name, trace, False)
+        kind = other.__class__
         try:
-            return wrap(cls, cls._compute(name, self._c, other._c))
+            if kind is cls:
+                nodes = cls._compute(name, self._c, other._c)
+            elif kind is cls._leaf:
+                nodes = cls._with_real(name, trace, self._c, other._n)
+            elif kind is float or (kind is int and cls._low <= other <= cls._high):
+                nodes = cls._with_real(name, trace, self._c, literal(cls._type, other))
+            else:
+                return _mixed(self, other, name, trace, False)
+            return wrap(cls, nodes)
         except CORE_ERRORS as error:
             raise translate(error, f"{cls._name}.__{name}__") from error
 
@@ -171,16 +178,21 @@ class SpecialArray(NestedArray):
         raise TypeError(f"{call}: the function is not defined for {_PLURAL[cls._special]}.")
 
     @classmethod
+    def _with_real(cls, name: str, trace: Callable[..., Node], nodes: list[Node], real: Node) -> list[Node]:
+        """A binary operation whose right operand is real: a product scales, a sum changes the real part only."""
+        if name in ("mul", "truediv"):
+            return [trace(node, real) for node in nodes]
+        unit = cls._unit()
+        return [trace(node, real) if k in unit else node for k, node in enumerate(nodes)]
+
+    @classmethod
     def _combine(cls, function: str, name: str, trace: Callable[..., Node], args: Sequence[Any]) -> Any:
         """A binary operation of promoted operands, one of which may be real."""
         found: Any
         found, (left, right) = operands(function, args)
         unit = found._unit()
         if is_real(args[1]):
-            real = right[unit[0]]
-            if name in ("mul", "truediv"):
-                return wrap(found, [trace(node, real) for node in left])
-            return wrap(found, [trace(node, real) if k in unit else node for k, node in enumerate(left)])
+            return wrap(found, found._with_real(name, trace, left, right[unit[0]]))
         if is_real(args[0]):
             real = left[unit[0]]
             if name == "truediv":
@@ -277,7 +289,7 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
     """``repr`` of numbers that are sums of units, such as ``1+2j``: one a line; terms that are zero are left out."""
     from drjit_core import broadcast_size, evaluate, read_element
 
-    from ._format import _EDGE, format_element, shown_positions
+    from ._format import format_element, shown_positions
 
     nodes = array._nodes()
     try:
@@ -303,8 +315,8 @@ def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], lim
 
     if not array._dynamic:
         return entry(0)
-    entries = [f".. {width - 2 * _EDGE} skipped .." if index is None else entry(index)
-               for index in shown_positions(width, limit)]
+    positions = shown_positions(width, limit)
+    entries = [f".. {width - len(positions) + 1} skipped .." if index is None else entry(index) for index in positions]
     return "[" + ",\n ".join(entries) + "]"
 
 

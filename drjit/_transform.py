@@ -58,7 +58,8 @@ def arg(z: Any, /) -> Any:
             return z._function("arg")
         if z._special == "quaternion":
             raise TypeError(f"drjit.arg(): the function is not defined for quaternions (found <{z._name}>).")
-        return select(z < 0, math.pi, 0.0)
+        negative: Any = z < 0  # type: ignore[operator]
+        return select(negative, math.pi, 0.0)
     if isinstance(z, complex):
         return math.atan2(z.imag, z.real)
     number = plain_scalar(z)
@@ -314,7 +315,8 @@ def sh_eval(d: Any, order: int) -> list[Any]:
     values: list[Any] = [None] * (order + 1)**2
     coefficients = _legendre(order)
     diagonal = math.sqrt(1 / (4 * math.pi))  # N[m, m]
-    cosine, sine = None, None  # of m phi, times sin(theta)**m
+    cosine: Any = None  # of m phi, times sin(theta)**m
+    sine: Any = None
     for m in range(order + 1):
         if m == 1:
             cosine, sine = x, y

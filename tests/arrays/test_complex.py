@@ -160,6 +160,7 @@ def test_equality_is_that_of_components() -> None:
     assert repr(z == z) == "[[True, True]]" and repr(z == 1) == "[[True, False]]" and repr(z != 1) == "[[False, True]]"
     assert repr(z == 1 + 2j) == "[[True, True]]"
     assert repr(dr.select(Bool(True, False), z, 0)) == "[1+2j,\n 0]"
+    assert repr(dr.select(Bool(True, False), z, 1j)) == "[1+2j,\n 1j]"
 
 
 @pytest.mark.parametrize(("call", "message"), [
