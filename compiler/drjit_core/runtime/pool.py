@@ -183,7 +183,9 @@ class _Pool:
         oldest = self.oldest
         if oldest <= completed:
             for ticket in range(oldest, completed + 1):
-                self.kept.pop(ticket, None)
+                launch = self.kept.pop(ticket, None)
+                if launch is not None:
+                    launch.keep = None  # the kernel history may hold the launch for long
             self.oldest = completed + 1
 
     def submit(self, launch: Launch) -> int:
