@@ -118,13 +118,13 @@ def _make_binary(op: Op) -> BinaryTrace:
         if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
             if not size:
                 return invalid(type_)
-            if state.flags & CONSTANT_PROPAGATION:
-                if a.kind == LITERAL == b.kind:
+            if a.kind == LITERAL == b.kind:
+                if state.flags & CONSTANT_PROPAGATION:
                     return fold.binary(op, a, b, type_, size)
-                if a is b or a.attr == BAKED or b.attr == BAKED:  # no rule looks at parameters
-                    simpler = simplify.binary(ops, kind, a, b, size)
-                    if simpler is not None:
-                        return simpler
+            elif (a is b or a.attr == BAKED or b.attr == BAKED) and state.flags & CONSTANT_PROPAGATION:
+                simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
+                if simpler is not None:
+                    return simpler
         node = _new(Node)
         node.kind = kind
         node.type = type_
