@@ -54,6 +54,8 @@ def _close(function: str, a: Any, b: Any, rtol: float | None, atol: float | None
                 if isinstance(other, ArrayBase) and other._depth < 0 and other.shape != value.shape:
                     return False
                 a, b = (a, other) if value is a else (other, b)
+        if a.__class__ is complex or b.__class__ is complex:
+            a, b = (type(b)(a), b) if a.__class__ is complex else (a, type(a)(b))
         return elementwise(function, functools.partial(_trace_close, rtol, atol, equal_nan), (a, b), mask=True)
     a, b = (value.tolist() if is_ndarray(value) else value for value in (a, b))
     if isinstance(a, (list, tuple, range)) and isinstance(b, (list, tuple, range)):

@@ -36,16 +36,20 @@ def set_label(*args: Any, **kwargs: Any) -> None:
 
 def _set_label(value: Any, label: str, path: set[int]) -> None:
     if isinstance(value, ArrayBase):
-        if value._dynamic and value._depth <= 0:
-            core.set_label(value._nodes()[0], label)
-        elif value._dynamic:
-            shape = value._static_shape()
-            for position, node in enumerate(value._nodes()):
-                suffix, rest = "", position
-                for size in reversed(shape):
-                    rest, index = divmod(rest, size)
-                    suffix = f"_{index}{suffix}"
-                core.set_label(node, label + suffix)
+        if not value._dynamic:
+            return
+        nodes = []
+        for position, node in enumerate(value._nodes()):
+            name, rest, suffix = label, position, ""
+            for size in reversed(value._static_shape() if value._depth > 0 else ()):
+                rest, index = divmod(rest, size)
+                suffix = f"_{index}{suffix}"
+            name += suffix
+            if core.state_of(node) is VarState.Literal:  # equal literals are one node: the label needs one of its own
+                node = literal(node.type, node.payload, node.size, node.attr, hash(name))
+            core.set_label(node, name)
+            nodes.append(node)
+        value._replace(nodes)
         return
     items = children(value)
     if items is None:

@@ -39,7 +39,7 @@ def test_tolerances():
     (Float(1, 2), Float(1, 2, 3), RuntimeError), (Float(1), "a", (TypeError, RuntimeError)),
 ])
 def test_allclose_bad_input(a, b, error):
-    with pytest.raises(error, match="drjit.allclose"):
+    with pytest.raises(error, match=r"drjit\.allclose"):
         dr.allclose(a, b)
 
 

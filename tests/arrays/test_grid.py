@@ -12,8 +12,8 @@ from drjit.llvm import Array3f, Float, TensorXf, UInt
 @pytest.mark.parametrize("indexing", ["xy", "ij"])
 @pytest.mark.parametrize("sizes", [(), (3,), (2, 3), (4, 1, 3), (2, 0)])
 def test_meshgrid(sizes, indexing):
-    result = dr.meshgrid(*(dr.arange(Float, n) + 10 for n in sizes), indexing=indexing)
-    expected = np.meshgrid(*(np.arange(n) + 10 for n in sizes), indexing=indexing)
+    result = dr.meshgrid(*(dr.arange(Float, n) for n in sizes), indexing=indexing)
+    expected = np.meshgrid(*(np.arange(n) for n in sizes), indexing=indexing)
     assert isinstance(result, tuple) and len(result) == len(sizes)
     for found, array in zip(result, expected, strict=True):
         assert np.array_equal(found.numpy(), array.ravel())
@@ -25,7 +25,7 @@ def test_meshgrid(sizes, indexing):
     ((UInt(1),), {"indexing": "zz"}, ValueError),
 ])
 def test_meshgrid_bad_input(args, kwargs, error):
-    with pytest.raises(error, match="drjit.meshgrid"):
+    with pytest.raises(error, match=r"drjit\.meshgrid"):
         dr.meshgrid(*args, **kwargs)
 
 
@@ -45,7 +45,7 @@ def test_binary_search():
     (0, 9, lambda index: Float(1)),
 ])
 def test_binary_search_bad_input(args):
-    with pytest.raises(TypeError, match="drjit.binary_search"):
+    with pytest.raises(TypeError, match=r"drjit\.binary_search"):
         dr.binary_search(*args)
 
 
@@ -57,5 +57,5 @@ def test_copy():
     assert str(found) == "{'a': [[2, 2], 2], 'b': ([1, 1], 'text')}" and str(x) == "[1, 1]"
     assert found["a"] is not tree["a"]
     tree["c"] = tree
-    with pytest.raises(RecursionError, match="drjit.copy"):
+    with pytest.raises(RecursionError, match=r"drjit\.copy"):
         dr.copy(tree)

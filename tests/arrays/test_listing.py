@@ -41,7 +41,7 @@ def test_label_of_a_literal_is_its_own():
     ((Float(1),), {}), ((Float(1), 3), {}), ((Float(1), "a"), {"b": 1}), ((1, "a", 2), {}),
 ])
 def test_set_label_bad_input(args, kwargs):
-    with pytest.raises(TypeError, match="drjit.set_label"):
+    with pytest.raises(TypeError, match=r"drjit\.set_label"):
         dr.set_label(*args, **kwargs)
 
 
@@ -71,9 +71,10 @@ def test_graphviz(monkeypatch):
 
 
 FORMATS = [
-    (("{} {}", 1, "a"), {}, "1 a"), (("{1} {0}", 1, 2), {}, "2 1"), (("{x=} {x}",), {"x": Float(1, 2)}, "x=[1, 2] [1, 2]"),
+    (("{} {}", 1, "a"), {}, "1 a"), (("{1} {0}", 1, 2), {}, "2 1"),
+    (("{x=} {x}",), {"x": Float(1, 2)}, "x=[1, 2] [1, 2]"),
     (("{{}} {}", 1), {}, "{} 1"), (("hello",), {}, "hello"), ((1 / 3,), {}, "0.333333"), (([],), {}, "[]"),
-    (("{=}", 3), {}, "3"), (((1,),), {}, "(\n  1\n)"), (("{0=}", 3), {}, "0=3"),
+    (("{=}", 3), {}, "=3"), (((1,),), {}, "(\n  1\n)"), (("{0=}", 3), {}, "0=3"),
     (({"a": Float(1, 2), "b": [1, "x", (None,)], "c": {}},), {},
      "{\n  'a': [1, 2],\n  'b': [\n    1,\n    'x',\n    (\n      None\n    )\n  ],\n  'c': {}\n}"),
     (({"a": Array3f([1, 2], 2, 3)},), {}, "{\n  'a': [[1, 2, 3],\n   [2, 2, 3]]\n}"),
@@ -117,15 +118,15 @@ def test_print(args, kwargs, expected, capsys):
     ({"limit": "a"}, TypeError), ({"mode": "symbolic"}, NotImplementedError), ({"active": Array3f(1) > 0}, TypeError),
 ])
 def test_print_bad_input(kwargs, error):
-    with pytest.raises(error, match="drjit.print"):
+    with pytest.raises(error, match=r"drjit\.print"):
         dr.print("{}", 1, **kwargs)
 
 
 def test_symbolic_inputs():
     def body(i):
-        with pytest.raises(NotImplementedError, match="drjit.print"):
+        with pytest.raises(NotImplementedError, match=r"drjit\.print"):
             dr.print("{}", i)
-        with pytest.raises(RuntimeError, match="drjit.format"):
+        with pytest.raises(RuntimeError, match=r"drjit\.format"):
             dr.format(i)
         with dr.scoped_set_flag(dr.JitFlag.Debug, True), pytest.raises(NotImplementedError, match="assert_true"):
             dr.assert_true(i < 0)
