@@ -8,10 +8,11 @@ from drjit_core import (JitBackend, JitFlag, KernelRecordingMode, KernelType, Lo
 
 from typing import Any as _Any
 
-from . import _environment, llvm
+from . import _environment, detail, llvm
 from ._array import ArrayBase
 from ._auto import set_backend
 from ._color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
+from ._compare import allclose, assert_allclose, assert_equal, assert_false, assert_true
 from ._constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_log_two, inv_pi, inv_sqrt_pi, inv_sqrt_two,
                          inv_sqrt_two_pi, inv_two_pi, largest, log_two, nan, one_minus_epsilon, pi, recip_overflow,
                          smallest, sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
@@ -19,7 +20,9 @@ from ._create import (arange, empty, empty_like, full, linspace, ones, ones_like
 from ._eval import (eval, flush_kernel_cache, flush_malloc_cache, has_backend, kernel_history, kernel_history_clear,
                     log_level, make_opaque, schedule, set_log_level, set_thread_count, shape, sync_thread,
                     thread_count, width, expand_threshold, set_expand_threshold)
+from ._grid import binary_search, copy, meshgrid
 from ._linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
+from ._listing import format, graphviz, print, set_label, whos
 from ._loop import while_loop
 from ._math import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, copysign, cosh, cot, deg2rad, erf, erfc,
                     erfinv, exp2, fmax, fmin, hypot, lgamma, log2, mul_wide, mulsign, rad2deg, safe_acos, safe_asin,
@@ -49,33 +52,34 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArrayBase", "Dynamic", "JitBackend", "JitFlag", "KernelRecordingMode", "KernelType", "LogLevel", "ReduceMode",
-    "ReduceOp", "VarState", "VarType", "abs", "abs_dot", "acos", "acosh", "all", "any", "arange", "arg", "array_split",
-    "array_t", "asin", "asinh", "atan", "atan2", "atanh", "backend_v", "brev", "cbrt", "ceil", "clip", "column_stack",
-    "concat", "conj", "copysign", "cos", "cosh", "cot", "count", "cross", "deg2rad", "depth_v", "det", "detached_t",
-    "diag", "diff_array_t", "dot", "dstack", "e", "empty", "empty_like", "epsilon", "erf", "erfc", "erfinv",
+    "ReduceOp", "VarState", "VarType", "abs", "abs_dot", "acos", "acosh", "all", "allclose", "any", "arange", "arg",
+    "array_split", "array_t", "asin", "asinh", "assert_allclose", "assert_equal", "assert_false", "assert_true",
+    "atan", "atan2", "atanh", "backend_v", "binary_search", "brev", "cbrt", "ceil", "clip", "column_stack", "concat",
+    "conj", "copy", "copysign", "cos", "cosh", "cot", "count", "cross", "deg2rad", "depth_v", "det", "detached_t",
+    "detail", "diag", "diff_array_t", "dot", "dstack", "e", "empty", "empty_like", "epsilon", "erf", "erfc", "erfinv",
     "euler_to_quat", "eval", "exp", "exp2", "expand_dims", "expand_threshold", "expr_t", "flag", "float16_array_t",
     "float32_array_t", "float64_array_t", "float_array_t", "floor", "flush_kernel_cache", "flush_malloc_cache", "fma",
-    "fmax", "fmin", "four_pi", "frob", "full", "gather", "has_backend", "hstack", "hypot", "identity", "imag", "inf",
-    "int32_array_t", "int64_array_t", "int8_array_t", "int_array_t", "inv_four_pi", "inv_log_two", "inv_pi",
-    "inv_sqrt_pi", "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "inverse", "is_arithmetic_v", "is_array_v",
-    "is_complex_v", "is_diff_v", "is_dynamic_v", "is_float_v", "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v",
-    "is_matrix_v", "is_quaternion_v", "is_signed_v", "is_special_v", "is_struct_v", "is_tensor_v", "is_unsigned_v",
-    "is_vector_v", "isfinite", "isinf", "isnan", "itemsize_v", "kernel_history", "kernel_history_clear", "largest",
-    "leaf_t", "lerp", "lgamma", "linear_srgb_to_oklab", "linear_to_srgb", "linspace", "llvm", "log", "log2", "log2i",
-    "log_level", "log_two", "lzcnt", "make_opaque", "mask_t", "matmul", "matrix_t", "matrix_to_quat", "max", "maximum",
-    "mean", "min", "minimum", "moveaxis", "mul_hi", "mul_wide", "mulsign", "nan", "newaxis", "none", "norm",
-    "normalize", "oklab_to_linear_srgb", "one_minus_epsilon", "ones", "ones_like", "opaque", "pi", "polar_decomp",
-    "popcnt", "power", "prod", "quat_apply", "quat_to_euler", "quat_to_matrix", "rad2deg", "ravel", "rcp", "real",
-    "recip_overflow", "reduce", "reinterpret_array", "reinterpret_array_t", "replace_shape_t", "replace_type_t",
-    "reshape", "rotate", "round", "rsqrt", "safe_acos", "safe_asin", "safe_sqrt", "scalar_t", "scatter", "scatter_add",
-    "scatter_reduce", "schedule", "scoped_set_flag", "select", "set_backend", "set_expand_threshold", "set_flag",
-    "set_log_level", "set_thread_count", "sh_eval", "shape", "sign", "sin", "sincos", "sincosh", "sinh", "size_v",
-    "slerp", "slice_index", "smallest", "sphdir", "split", "sqrt", "sqrt_four_pi", "sqrt_pi", "sqrt_two",
-    "sqrt_two_pi", "squared_norm", "squeeze", "srgb_to_linear", "stack", "std", "step", "sum", "swapaxes",
-    "sync_thread", "take", "tan", "tanh", "tensor_t", "thread_count", "trace", "transform_compose",
-    "transform_decompose", "transpose", "trunc", "two_pi", "type_v", "tzcnt", "uint32_array_t", "uint64_array_t",
-    "uint8_array_t", "uint_array_t", "unit_angle", "unravel", "value_t", "var", "vstack", "while_loop", "width",
-    "zeros", "zeros_like",
+    "fmax", "fmin", "format", "four_pi", "frob", "full", "gather", "graphviz", "has_backend", "hstack", "hypot",
+    "identity", "imag", "inf", "int32_array_t", "int64_array_t", "int8_array_t", "int_array_t", "inv_four_pi",
+    "inv_log_two", "inv_pi", "inv_sqrt_pi", "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "inverse",
+    "is_arithmetic_v", "is_array_v", "is_complex_v", "is_diff_v", "is_dynamic_v", "is_float_v", "is_half_v",
+    "is_integral_v", "is_jit_v", "is_mask_v", "is_matrix_v", "is_quaternion_v", "is_signed_v", "is_special_v",
+    "is_struct_v", "is_tensor_v", "is_unsigned_v", "is_vector_v", "isfinite", "isinf", "isnan", "itemsize_v",
+    "kernel_history", "kernel_history_clear", "largest", "leaf_t", "lerp", "lgamma", "linear_srgb_to_oklab",
+    "linear_to_srgb", "linspace", "llvm", "log", "log2", "log2i", "log_level", "log_two", "lzcnt", "make_opaque",
+    "mask_t", "matmul", "matrix_t", "matrix_to_quat", "max", "maximum", "mean", "meshgrid", "min", "minimum",
+    "moveaxis", "mul_hi", "mul_wide", "mulsign", "nan", "newaxis", "none", "norm", "normalize", "oklab_to_linear_srgb",
+    "one_minus_epsilon", "ones", "ones_like", "opaque", "pi", "polar_decomp", "popcnt", "power", "print", "prod",
+    "quat_apply", "quat_to_euler", "quat_to_matrix", "rad2deg", "ravel", "rcp", "real", "recip_overflow", "reduce",
+    "reinterpret_array", "reinterpret_array_t", "replace_shape_t", "replace_type_t", "reshape", "rotate", "round",
+    "rsqrt", "safe_acos", "safe_asin", "safe_sqrt", "scalar_t", "scatter", "scatter_add", "scatter_reduce", "schedule",
+    "scoped_set_flag", "select", "set_backend", "set_expand_threshold", "set_flag", "set_label", "set_log_level",
+    "set_thread_count", "sh_eval", "shape", "sign", "sin", "sincos", "sincosh", "sinh", "size_v", "slerp",
+    "slice_index", "smallest", "sphdir", "split", "sqrt", "sqrt_four_pi", "sqrt_pi", "sqrt_two", "sqrt_two_pi",
+    "squared_norm", "squeeze", "srgb_to_linear", "stack", "std", "step", "sum", "swapaxes", "sync_thread", "take",
+    "tan", "tanh", "tensor_t", "thread_count", "trace", "transform_compose", "transform_decompose", "transpose",
+    "trunc", "two_pi", "type_v", "tzcnt", "uint32_array_t", "uint64_array_t", "uint8_array_t", "uint_array_t",
+    "unit_angle", "unravel", "value_t", "var", "vstack", "while_loop", "whos", "width", "zeros", "zeros_like",
 ]
 
 

@@ -161,6 +161,19 @@ class ArrayBase:
         return 0
 
     @property
+    def label(self) -> str | None:
+        """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
+        from drjit_core import label_of
+
+        return label_of(self._nodes()[0]) if self._dynamic and self._depth <= 0 else None
+
+    @label.setter
+    def label(self, value: str) -> None:
+        from ._listing import set_label
+
+        set_label(self, value)
+
+    @property
     def grad(self) -> NoReturn:
         """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
         raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")

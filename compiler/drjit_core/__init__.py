@@ -17,7 +17,7 @@ from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
-from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
+from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, live_nodes, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
 from .math import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, cot, erf, erfc, erfinv, exp, exp2,
@@ -43,8 +43,8 @@ __all__ = [
     "expand_threshold", "flag", "floordiv", "flush_kernel_cache", "flush_malloc_cache", "gather", "has_backend",
     "host_view", "hypot", "import_copy", "import_shared", "index_of", "invalid", "is_float", "is_integral",
     "is_signed", "kernel_history", "kernel_history_clear", "known_literal", "label_of", "lgamma", "literal",
-    "llvm_version", "log", "log2", "log_level", "malloc_statistics", "mod", "opaque", "ops", "power", "rcp",
-    "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule", "scoped_set_flag",
+    "live_nodes", "llvm_version", "log", "log2", "log_level", "malloc_statistics", "mod", "opaque", "ops", "power",
+    "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule", "scoped_set_flag",
     "set_expand_threshold", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin", "sincos",
     "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "thread_report", "undefined",
     "while_loop", "write_element",

@@ -1,0 +1,36 @@
+"""Details of this installation that few programs need: versions of the compilers below, and reports of leaks."""
+
+from __future__ import annotations
+
+import drjit_core as core
+
+__all__ = ["cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
+
+_leak_warnings = False
+
+
+def leak_warnings() -> bool:
+    """Whether leak warnings are enabled, see :func:`set_leak_warnings`."""
+    return _leak_warnings
+
+
+def set_leak_warnings(arg: bool, /) -> None:
+    """Enable or disable leak warnings (disabled by default).
+
+    The setting is only remembered: the lifetime of arrays is that of Python objects, so that there is nothing to leak
+    that :func:`drjit.whos` would not list.
+    """
+    if arg.__class__ is not bool:
+        raise TypeError(f"drjit.detail.set_leak_warnings(): expected a bool, found {arg!r}.")
+    global _leak_warnings
+    _leak_warnings = arg
+
+
+def llvm_version() -> tuple[int, ...]:
+    """Version of LLVM: major, minor, patch. Raises an ``ImportError`` if it is not installed."""
+    return core.llvm_version()
+
+
+def cuda_version() -> tuple[int, int]:
+    """Version of the CUDA driver: major, minor; ``(0, 0)``, as kernels run on the CPU."""
+    return (0, 0)
