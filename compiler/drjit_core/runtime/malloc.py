@@ -10,6 +10,7 @@ ask for huge pages.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import mmap
 import threading
 from collections import deque
@@ -24,6 +25,10 @@ PADDING = 512
 _ALIGNMENT = 64
 _LARGE = 1 << 20
 _HUGE_PAGE = 1 << 21
+#: Large blocks start at different distances from a huge page: arrays that are read side by side would otherwise meet in
+#: the same sets of the caches and the same banks of memory.
+_COLOR = 4096 * 5 + 64 * 9
+_colors = itertools.cycle(range(32))
 
 _malloc = ctypes.pythonapi.PyMem_RawMalloc
 _malloc.restype, _malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
@@ -115,15 +120,16 @@ def _request(capacity: int) -> Block:
         return Block((base + _ALIGNMENT - 1) & -_ALIGNMENT, capacity, base)
     try:
         if hasattr(mmap, "MAP_PRIVATE"):  # the default, shared, would let a forked child write into our arrays
-            region = mmap.mmap(-1, capacity + _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            region = mmap.mmap(-1, capacity + 2 * _HUGE_PAGE, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         else:
-            region = mmap.mmap(-1, capacity + _HUGE_PAGE)
+            region = mmap.mmap(-1, capacity + 2 * _HUGE_PAGE)
     except (OSError, OverflowError, ValueError) as error:
         raise MemoryError from error
     if hasattr(mmap, "MADV_HUGEPAGE"):
         region.madvise(mmap.MADV_HUGEPAGE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(region))
-    return Block((start + _HUGE_PAGE - 1) & -_HUGE_PAGE, capacity, region)
+    address = (start + _HUGE_PAGE - 1) & -_HUGE_PAGE
+    return Block(address + next(_colors) * _COLOR, capacity, region)
 
 
 def _flush_locked() -> None:
