@@ -367,6 +367,8 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
     what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing.
 
+    >>> import drjit as dr
+    >>> from drjit.llvm import UInt
     >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
     ((5,), [0, 2, 4, 6, 8])
     """
