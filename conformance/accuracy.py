@@ -115,11 +115,11 @@ def slow_reference(function: Callable[[Any], Any], x: np.ndarray[Any, Any]) -> n
 
 
 def operations(root: core.Node) -> int:
-    """Number of operations of a traced function, without leaves and reinterpretations."""
+    """Number of operations of a function's expansion, without leaves and reinterpretations."""
     seen: dict[int, core.Node] = {}
     stack = [root]
     while stack:
-        node = stack.pop()
+        node = core.expansion(stack.pop())
         if node.id not in seen:
             seen[node.id] = node
             stack += [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]

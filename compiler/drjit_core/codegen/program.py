@@ -108,7 +108,7 @@ class Program:
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
         self.single = False  # the whole width is one block
-        self.streaming = False  # outputs exceed the last-level cache: they are written past it
+        self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
 
@@ -345,7 +345,8 @@ def assemble(kernel: Kernel, host: Host = Host(1, 0), checked: bool = False) -> 
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:
         written = sum(TYPES[node.type].size for node in program.stores)
-        program.streaming = kernel.width * written > last_level_cache()
+        read = sum(TYPES[node.type].size for node in program.inputs if node.size == kernel.width)
+        program.streaming = written > 0 and kernel.width * (written + read) > last_level_cache()
         program.key.append(program.streaming)
     program.key = tuple(program.key)
     return program

@@ -26,8 +26,8 @@ from .build import announce, append, broadcast_size, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "opaque", "ops", "reduce", "reduction_identity",
-           "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
+           "reduce", "reduction_identity", "scatter"]
 
 #: Every so many nodes (one less than a power of two), the value table is looked at.
 _SWEEP_INTERVAL = 4095
@@ -55,7 +55,8 @@ def _fail(op: Op, *nodes: Node) -> None:
     broadcast_size(op.name, *nodes)
 
 
-def _make_unary(op: Op) -> UnaryTrace:
+def make_unary(op: Op) -> UnaryTrace:
+    """The trace function of a row of one operand."""
     kind, result_types = op.kind, _result_types(op)
 
     def trace(a: Node) -> Node:
@@ -97,7 +98,8 @@ def _make_unary(op: Op) -> UnaryTrace:
     return trace
 
 
-def _make_binary(op: Op) -> BinaryTrace:
+def make_binary(op: Op) -> BinaryTrace:
+    """The trace function of a row of two operands."""
     kind, result_types = op.kind, _result_types(op)
 
     def trace(a: Node, b: Node) -> Node:
@@ -208,8 +210,8 @@ class _Operations(SimpleNamespace):
         raise AttributeError(f"the op table has no row named {name!r}")
 
 
-UNARY: dict[int, UnaryTrace] = {op.kind: _make_unary(op) for op in ELEMENTWISE if op.arity == 1}
-BINARY: dict[int, BinaryTrace] = {op.kind: _make_binary(op) for op in ELEMENTWISE if op.arity == 2}
+UNARY: dict[int, UnaryTrace] = {op.kind: make_unary(op) for op in ELEMENTWISE if op.arity == 1}
+BINARY: dict[int, BinaryTrace] = {op.kind: make_binary(op) for op in ELEMENTWISE if op.arity == 2}
 TERNARY: dict[int, TernaryTrace] = {op.kind: _make_ternary(op) for op in ELEMENTWISE if op.arity == 3}
 #: Trace functions by the names of the rows.
 ops = _Operations(**{OPS[kind].name: function for kind, function in (UNARY | BINARY | TERNARY).items()})

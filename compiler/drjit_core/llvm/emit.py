@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
 from ..ops import llvm_text
@@ -28,6 +29,7 @@ from ..ops.table import (
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
+    FIRST_EXPANDED,
     GATHER,
     LITERAL,
     LOOP,
@@ -55,7 +57,7 @@ _REGISTERS, _MANY_PACKETS, _FEW_PACKETS = 28, 48, 160
 
 #: LLVM text by kind and type of the last operand.
 _TEXTS: list[Any] = [None] * (len(OPS) << 4)
-for _op in OPS[FIRST_ELEMENTWISE:]:
+for _op in OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]:
     for _class, _function in llvm_by_class(_op).items():
         for _info in TYPES:
             if _info is not None and _info.kind == _class:
@@ -77,8 +79,9 @@ def constant(type_: int, value: Any) -> str:
 class Emitter:
     """Builds the text of one kernel.  :mod:`memory`, :mod:`control` and :mod:`reduction` emit their nodes with it."""
 
-    def __init__(self, program: Program, lanes: int) -> None:
+    def __init__(self, program: Program, expanded: Expanded, lanes: int) -> None:
         self.program = program
+        self.expanded = expanded
         self.lanes = lanes
         self.vectorized = program.width != 1
         self.scalars = llvm_text.make_type_texts(0)
@@ -111,8 +114,8 @@ class Emitter:
         return self.entry if not self.vectorized or (uniform and not self.region) else self.body
 
     def place(self, node: Node) -> int:
-        """Position of a node in the program."""
-        return self.program.position[node.id]
+        """Position of a node in the order of emission."""
+        return self.expanded.position[node.id]
 
     def is_uniform(self, node: Node) -> bool:
         """Whether a node has been emitted as a scalar."""
@@ -122,8 +125,8 @@ class Emitter:
         """Name of a node's value as a scalar, or as a packet (broadcasting a scalar)."""
         place = self.place(node)
         name = self.names[place]
-        if node.kind == LITERAL and not name:
-            return self.load_literal_here(node, uniform)
+        if not name:  # a literal that is loaded where it is used
+            return self.load_literal_here(self.expanded.order[place], uniform)
         if uniform or not self.uniform[place]:
             return name
         type_ = self.packets[node.type]
@@ -247,7 +250,10 @@ class Emitter:
         if place in self.names:
             return
         kind = node.kind
-        if kind >= FIRST_ELEMENTWISE:
+        if kind >= FIRST_EXPANDED:  # in a region, whose order has no expansions
+            for part in self.expanded.parts[node.id]:
+                self.node(part)
+        elif kind >= FIRST_ELEMENTWISE:
             self.elementwise(node, place)
         elif kind == LITERAL:
             if node.attr == BAKED:
@@ -329,7 +335,7 @@ class Emitter:
         if self.vectorized and (program_outputs or any(
                 n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
             self.active_mask(False)
-        for node in program.order:
+        for node in self.expanded.order:
             self.node(node)
         for node in program.stores:
             memory.store(self, node)
@@ -367,26 +373,27 @@ class Emitter:
         return "\n".join(lines) + "\n"
 
 
-def packets_per_iteration(program: Program) -> int:
+def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """How many registers a packet of the text spans: 4, 2 or 1.
 
     LLVM splits wide vectors into registers and interleaves them, which hides latencies.  The more values are live at
     once, and the longer the program, the less it pays and the more it costs to compile.
     """
-    operations = len(program.order)
-    if operations > _FEW_PACKETS or program.strategies or any(node.kind == LOOP for node in program.order):
+    order, position = expanded.order, expanded.position
+    operations = len(order)
+    if operations > _FEW_PACKETS or program.strategies or any(node.kind == LOOP for node in order):
         return 1
     last_use: dict[int, int] = {}
-    for place, node in enumerate(program.order):
+    for place, node in enumerate(order):
         for operand in (node.d0, node.d1, node.d2):
-            if operand is not None and operand.id in program.position:
-                last_use[program.position[operand.id]] = place
+            if operand is not None and operand.id in position:
+                last_use[position[operand.id]] = place
     for node in program.stores:
-        last_use[program.position[node.id]] = max(last_use.get(program.position[node.id], 0), program.position[node.id])
+        last_use[position[node.id]] = max(last_use.get(position[node.id], 0), position[node.id])
     ends = [0] * (operations + 1)
     live = most = 0
     size = 4
-    for place, node in enumerate(program.order):
+    for place, node in enumerate(order):
         if node.kind == LITERAL:
             continue
         size = max(size, TYPES[node.type].size)
@@ -403,5 +410,5 @@ def packets_per_iteration(program: Program) -> int:
 
 def emit(program: Program, lanes: int) -> str:
     """LLVM text of a kernel for a machine with registers of ``lanes`` elements."""
-    return Emitter(program, lanes * packets_per_iteration(program)).run()
-
+    expanded = Expanded(program)
+    return Emitter(program, expanded, lanes * packets_per_iteration(program, expanded)).run()

@@ -10,7 +10,7 @@ from ..ir.build import literal
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
-from .polynomial import clamp, constant, elementary, estrin
+from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 
 __all__ = ["FORMATS", "Format", "exp", "exp2", "log", "log2", "log_of_mantissa", "power", "round_quotient",
            "scale_by_power", "split", "split_any"]
@@ -215,19 +215,18 @@ _POWER_ATANH = (0.4000000000000225, 0.2857142857010214, 0.22222222519484558, 0.1
 _TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
 
 
-def power(a: Node, b: Node | int) -> Node:
-    """``a**b``; a Python integer as exponent means multiplication, for integers modulo the word size."""
-    if isinstance(b, int):
-        return _integer_power(a, b)
-    if a.type != b.type or not is_float(a.type):
-        raise UnsupportedType("power", TYPES[a.type].name)
-    if a.type == FLOAT16:
-        return cast(power(cast(a, FLOAT32), cast(b, FLOAT32)), FLOAT16)
+@elementary_binary
+def _power(a: Node, b: Node) -> Node:
     # an infinite exponent as a large one, so that 0 * inf does not arise where the base is 1
     limited = clamp(b, -1e30, 1e30) if a.type == FLOAT32 else clamp(b, -1e300, 1e300)
     magnitude = ops.abs(a)
     value = _power32(magnitude, limited) if a.type == FLOAT32 else _power64(magnitude, limited)
     return _power_special(a, b, value)
+
+
+def power(a: Node, b: Node | int) -> Node:
+    """``a**b``; a Python integer as exponent means multiplication, for integers modulo the word size."""
+    return _integer_power(a, b) if isinstance(b, int) else _power(a, b)
 
 
 def _multiplied(a: Node, n: int) -> Node:

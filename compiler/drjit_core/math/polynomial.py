@@ -11,9 +11,12 @@ import functools
 from collections.abc import Callable, Sequence
 
 from ..errors import UnsupportedType
+from ..flags import FAST_MATH, state
 from ..ir.build import literal
+from ..ir.expansion import EXPANSIONS
 from ..ir.node import BAKED, Node
-from ..ir.trace import bitcast, cast, ops
+from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
+from ..ops.table import KIND, LITERAL, OPS
 from ..types import FLOAT16, FLOAT32, TYPES, UINT32, UINT64, is_float
 
 __all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
@@ -58,11 +61,16 @@ def clamp(x: Node, low: float, high: float) -> Node:
     return ops.select(ops.gt(bound, x), bound, x)  # type: ignore[no-any-return]
 
 
-def elementary(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
-    """Expansion of a function of one floating-point operand: half precision is computed in single precision."""
-    name = function.__name__
+def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Callable[[Node], Node]:
+    """The trace function of a row of one operand, whose expansion the decorated function is.
 
-    @functools.wraps(function)
+    Half precision is computed in single precision.  Literals are expanded at once, which folds them, and so are
+    functions that have another expansion if FastMath is cleared (``by_flag``).
+    """
+    name = function.__name__.lstrip("_")
+    row = OPS[KIND[name]]
+    trace = make_unary(row)
+
     def expand(a: Node) -> Node:
         if a.type == FLOAT16:
             return cast(function(cast(a, FLOAT32)), FLOAT16)
@@ -70,22 +78,37 @@ def elementary(function: Callable[[Node], Node]) -> Callable[[Node], Node]:
             raise UnsupportedType(name, TYPES[a.type].name)
         return function(a)
 
-    return expand
+    @functools.wraps(function)
+    def call(a: Node) -> Node:
+        if a.kind <= LITERAL or by_flag and not state.flags & FAST_MATH:
+            return expand(a)
+        return trace(a)
+
+    EXPANSIONS[row.kind] = expand
+    return call
 
 
 def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:
     """Like :func:`elementary`, for a function of two operands of one type."""
-    name = function.__name__
+    name = function.__name__.lstrip("_")
+    row = OPS[KIND[name]]
+    trace = make_binary(row)
 
-    @functools.wraps(function)
     def expand(a: Node, b: Node) -> Node:
-        if a.type != b.type or not is_float(a.type):
-            raise UnsupportedType(name, TYPES[a.type].name if not is_float(a.type) else TYPES[b.type].name)
         if a.type == FLOAT16:
             return cast(function(cast(a, FLOAT32), cast(b, FLOAT32)), FLOAT16)
         return function(a, b)
 
-    return expand
+    @functools.wraps(function)
+    def call(a: Node, b: Node) -> Node:
+        if a.type != b.type or not is_float(a.type):
+            raise UnsupportedType(name, TYPES[a.type].name if not is_float(a.type) else TYPES[b.type].name)
+        if a.kind <= LITERAL and b.kind <= LITERAL or not a.size or not b.size:
+            return expand(a, b)
+        return trace(a, b)
+
+    EXPANSIONS[row.kind] = expand
+    return call
 
 
 def with_sign_of(value: Node, sign: Node) -> Node:

@@ -32,6 +32,7 @@ reduction without limits (M. Payne and R. Hanek, 1983) needs 1200 bits of ``2/pi
 
 from __future__ import annotations
 
+import functools
 from typing import NamedTuple
 
 from ..flags import FAST_MATH, state
@@ -43,6 +44,7 @@ from .polynomial import constant, elementary, estrin, horner
 __all__ = ["cos", "cot", "sin", "sincos", "tan"]
 
 _and = getattr(ops, "and")
+_elementary = functools.partial(elementary, by_flag=True)
 
 
 class _Format(NamedTuple):
@@ -133,7 +135,7 @@ def _upper_half(quadrant: Node) -> Node:
     return ops.shl(quadrant, constant(quadrant.type, TYPES[quadrant.type].bits - 2))  # type: ignore[no-any-return]
 
 
-@elementary
+@_elementary
 def sin(a: Node) -> Node:
     """Sine of an angle in radians."""
     r, quadrant, odd = _reduce(a)
@@ -141,7 +143,7 @@ def sin(a: Node) -> Node:
     return _flip(ops.select(odd, _cosine(r), _sine(r)), sign)
 
 
-@elementary
+@_elementary
 def cos(a: Node) -> Node:
     """Cosine of an angle in radians."""
     r, quadrant, odd = _reduce(a)
@@ -166,13 +168,13 @@ def _tangent(a: Node, *, inverse: bool) -> Node:
     return _flip(value, bitcast(a, quadrant.type))
 
 
-@elementary
+@_elementary
 def tan(a: Node) -> Node:
     """Tangent of an angle in radians."""
     return _tangent(a, inverse=False)
 
 
-@elementary
+@_elementary
 def cot(a: Node) -> Node:
     """Cotangent of an angle in radians; infinite at zero."""
     return _tangent(a, inverse=True)

@@ -2,7 +2,8 @@
 
 One row per operation.  From it come the trace function, constant folding, the LLVM text, the ``dr.*`` function and the
 tests of the operation on every type.  **Adding an elementwise operation is adding a row**; what can be written in terms
-of rows (``exp``, ``sin`` …) is not a row but a traced expansion in :mod:`drjit_core.math`.
+of rows (``exp``, ``sin`` …) is a row without a meaning and texts of its own: these come from its expansion in
+:mod:`drjit_core.math`.
 
 Rows with a ``kind`` below :data:`FIRST_ELEMENTWISE` have structure (memory, reductions, regions); the emitter has a
 function for each, and they are described in :mod:`drjit_core.ir.node`.
@@ -17,7 +18,7 @@ from typing import Any, NamedTuple
 from . import llvm_text as text
 from . import semantics as meaning
 
-__all__ = ["ELEMENTWISE", "KIND", "OPS", "Op"]
+__all__ = ["ELEMENTWISE", "EXPANDED", "KIND", "OPS", "Op"]
 
 LlvmText = Callable[..., str]
 
@@ -63,6 +64,10 @@ def _compare(name: str, symbol: Callable[[Any, Any], Any], signed: str, unsigned
 
 def _structural(name: str, doc: str, arity: int = 0, cost: int = 0) -> Op:
     return Op(name, arity, "biuf", None, {}, doc, cost=cost)
+
+
+def _expanded(name: str, cost: int, doc: str, arity: int = 1) -> Op:
+    return Op(name, arity, "f", None, {}, doc, cost=cost)
 
 
 _ROWS: list[Op] = [
@@ -136,6 +141,32 @@ _ROWS: list[Op] = [
        "Number of trailing zero bits.", typed=True, cost=2),
     Op("brev", 1, "iu", meaning.reverse_bits, {"iu": _call1("bitreverse")},
        "Bits in reverse order.", typed=True, cost=4),
+    # --- functions with an expansion in terms of the rows above (drjit_core.math), which text is made from -----------
+    _expanded("sin", 26, "Sine of an angle in radians."),
+    _expanded("cos", 26, "Cosine of an angle in radians."),
+    _expanded("tan", 30, "Tangent of an angle in radians."),
+    _expanded("cot", 30, "Cotangent of an angle in radians."),
+    _expanded("asin", 31, "Arcsine."),
+    _expanded("acos", 31, "Arccosine."),
+    _expanded("atan", 27, "Arctangent."),
+    _expanded("atan2", 37, "Angle of the point with the second operand as abscissa, the first as ordinate.", 2),
+    _expanded("exp", 21, "Power of e."),
+    _expanded("exp2", 20, "Power of two."),
+    _expanded("log", 31, "Natural logarithm."),
+    _expanded("log2", 31, "Logarithm to the base 2."),
+    _expanded("power", 75, "Power with a real exponent.", 2),
+    _expanded("sinh", 31, "Hyperbolic sine."),
+    _expanded("cosh", 29, "Hyperbolic cosine."),
+    _expanded("tanh", 27, "Hyperbolic tangent."),
+    _expanded("asinh", 69, "Inverse hyperbolic sine."),
+    _expanded("acosh", 51, "Inverse hyperbolic cosine."),
+    _expanded("atanh", 54, "Inverse hyperbolic tangent."),
+    _expanded("erf", 64, "Error function."),
+    _expanded("erfc", 67, "Complement of the error function."),
+    _expanded("erfinv", 64, "Inverse of the error function."),
+    _expanded("lgamma", 148, "Logarithm of the absolute value of the gamma function."),
+    _expanded("cbrt", 50, "Cube root."),
+    _expanded("hypot", 34, "Length of a vector of two components.", 2),
 ]
 
 #: The table: rows by kind.
@@ -145,8 +176,11 @@ KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 INVALID, LITERAL, UNDEFINED, EVALUATED, COUNTER, PHI = range(6)
 GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP, LOOP_RESULT = range(6, 14)
 FIRST_ELEMENTWISE = 14
+FIRST_EXPANDED = KIND["sin"]
 #: Rows that compute each element of the result from the same element of the operands.
-ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:]
+ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]
+#: Rows that do so by an expansion in terms of the others.
+EXPANDED: list[Op] = OPS[FIRST_EXPANDED:]
 assert ELEMENTWISE[0].name == "neg" and OPS[LOOP_RESULT].name == "loop_result"
 
 

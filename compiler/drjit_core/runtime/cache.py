@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.program import Program
 from ..llvm import emit, jit
-from ..ops.table import LOOP, OPS
+from ..ops.table import FIRST_EXPANDED, LOOP, OPS
 from . import disk
 from .pool import Functions
 
@@ -32,7 +32,7 @@ class CompiledKernel:
                  "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
-        self.operations = len(program.order)
+        self.operations = operations_of(program)
         self.work = work_of(program)
         self._worked = 0
         start = time.perf_counter_ns()
@@ -127,6 +127,11 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
 def flush() -> None:
     """Forget all kernels."""
     _kernels.clear()
+
+
+def operations_of(program: Program) -> int:
+    """Number of operations, those of expansions included (whose costs are about their numbers)."""
+    return sum(OPS[node.kind].cost if node.kind >= FIRST_EXPANDED else 1 for node in program.order)
 
 
 def work_of(program: Program) -> int:

@@ -90,7 +90,7 @@ def _problem(status: os.stat_result, name: str) -> str | None:
 
 
 #: What turns a program into text: a change of any of these modules makes all kernels new ones.
-_EMITTING = ("codegen", "llvm", "ops")
+_EMITTING = ("codegen", "ir", "llvm", "math", "ops")
 
 
 @cache

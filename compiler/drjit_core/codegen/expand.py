@@ -1,0 +1,80 @@
+"""Expansion of rows such as ``sin`` into operations that the backends know, before a program becomes text.
+
+Expansions are traced like everything else, so that value numbering finds what several of them have in common (the
+argument reduction of a sine and a cosine).  They are traced of *stand-ins*, nodes that say no more of an operand than
+its type: the text must follow from the program's key alone, and so from no value of a parameter, and from nothing that
+else is known of a node.
+"""
+
+from __future__ import annotations
+
+from ..ir.expansion import EXPANSIONS, expanding
+from ..ir.node import BAKED, Node, new_id
+from ..ops.table import FIRST_EXPANDED, LITERAL, UNDEFINED
+from .program import Program
+
+__all__ = ["Expanded"]
+
+
+class Expanded:
+    """The nodes of a program in the order of emission, with expansions in place of the rows that have one."""
+
+    __slots__ = ("order", "parts", "position", "_stand_ins")
+
+    def __init__(self, program: Program) -> None:
+        self.order = program.order
+        #: Node id -> place in the order.  An expanded node has the place of its expansion's result.
+        self.position = program.position
+        #: Id of an expanded node -> the nodes of its expansion, in order, that were not there before.
+        self.parts: dict[int, list[Node]] = {}
+        self._stand_ins: dict[int, Node] = {}
+        if any(node.kind >= FIRST_EXPANDED for node in program.order):
+            self.order, self.position = [], {}
+            for node in program.order:
+                if node.kind >= FIRST_EXPANDED:
+                    first = len(self.order)
+                    self._expand(node, *(self._stand_in(d) for d in (node.d0, node.d1) if d is not None))
+                    self.parts[node.id] = self.order[first:]
+                else:
+                    self._append(node)
+
+    def _append(self, node: Node) -> None:
+        self.position[node.id] = len(self.order)
+        self.order.append(node)
+
+    def _stand_in(self, operand: Node) -> Node:
+        """What an expansion sees of an operand: a constant if it is part of the program, else only its type."""
+        if operand.kind == LITERAL and operand.attr == BAKED:
+            return operand
+        node = self._stand_ins.get(operand.id)
+        if node is None:
+            node = self._stand_ins[operand.id] = object.__new__(Node)
+            node.kind, node.type, node.size, node.id = UNDEFINED, operand.type, operand.size, new_id()
+            node.d0 = node.d1 = node.d2 = node.d3 = node.payload = None
+            node.attr, node.scope = 0, operand.scope
+            self.position[node.id] = self.position[operand.id]
+        return node
+
+    def _expand(self, node: Node, *operands: Node) -> None:
+        """Append the expansion of a node for some operands."""
+        with expanding(node.scope):
+            result = EXPANSIONS[node.kind](*operands)
+        self._append_all(result)
+        self.position[node.id] = self.position[result.id]
+
+    def _append_all(self, root: Node) -> None:
+        """Append a part of an expansion, and before it what it needs."""
+        position, stack = self.position, [root]
+        while stack:
+            node = stack[-1]
+            operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
+            missing = [d for d in reversed(operands) if d.id not in position]
+            if missing and node.id not in position:
+                stack += missing
+                continue
+            stack.pop()
+            if node.id not in position:
+                if node.kind >= FIRST_EXPANDED:  # an expansion in terms of another one
+                    self._expand(node, *operands)
+                else:
+                    self._append(node)

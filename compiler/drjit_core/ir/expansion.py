@@ -1,0 +1,39 @@
+"""Rows of the op table that are expanded: where their expansions are registered.
+
+``sin``, ``exp`` … are traced as *one* node.  Not before a kernel's text is made is it replaced by operations that a
+backend knows (:mod:`drjit_core.codegen.expand`): tracing them, and walking them at each launch, would cost as much as
+some fifty other operations.  A backend is free to have an instruction of its own instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ..flags import JitFlag, state
+from .node import Node
+
+__all__ = ["EXPANSIONS", "expanding", "expansion"]
+
+#: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
+EXPANSIONS: dict[int, Callable[..., Node]] = {}
+
+
+@contextmanager
+def expanding(scope: int) -> Iterator[None]:
+    """Trace under the default flags, whatever the thread has set, in a region."""
+    backup = state.flags, state.scope, state.mode
+    state.flags, state.scope, state.mode = int(JitFlag.Default), scope, scope
+    try:
+        yield
+    finally:
+        state.flags, state.scope, state.mode = backup
+
+
+def expansion(node: Node) -> Node:
+    """What a node of an expanded row stands for, in terms of other rows; any other node is its own expansion."""
+    function = EXPANSIONS.get(node.kind)
+    if function is None:
+        return node
+    with expanding(node.scope):
+        return function(*(d for d in (node.d0, node.d1) if d is not None))

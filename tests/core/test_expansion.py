@@ -1,0 +1,171 @@
+"""Rows with an expansion: one node when traced, and the bits of the expansion wherever they stand in a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit_core as core
+from drjit_core import EXPANDED, KIND, OPS, JitFlag, Node, expansion, literal, ops, scoped_set_flag
+from drjit_core.codegen.expand import Expanded
+from drjit_core.ir.expansion import EXPANSIONS
+from drjit_core.ir.verify import verify
+from tests.core.harness import (
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    UINT32,
+    array,
+    assert_same_bits,
+    launches,
+    name_of,
+    program_of,
+    values,
+)
+
+ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in EXPANDED for type_ in FLOATS]
+_and = getattr(ops, "and")
+
+
+def arguments(type_: int, count: int = 100) -> list[np.ndarray[Any, Any]]:
+    """Two arrays with ordinary and special values."""
+    rng = np.random.default_rng(7)
+    special = np.array([0.0, -0.0, 1.0, -1.0, 0.5, np.inf, -np.inf, np.nan, 2.0, 1e-30])
+    with np.errstate(over="ignore"):
+        a = np.concatenate([special, rng.normal(size=count) * 3]).astype(core.TYPES[type_].name)
+    return [a, rng.permutation(a)]
+
+
+def trace(op: core.Op, *operands: Node) -> Node:
+    return getattr(core, op.name)(*operands)  # type: ignore[no-any-return]
+
+
+def expanded_now(op: core.Op, *operands: Node) -> Node:
+    """The operations of the expansion, as nodes of the graph."""
+    return EXPANSIONS[op.kind](*operands)
+
+
+def test_every_row_has_an_expansion() -> None:
+    assert EXPANSIONS.keys() == {op.kind for op in EXPANDED}
+
+
+@pytest.mark.parametrize("op, type_", ROWS)
+def test_one_node_gives_the_bits_of_its_expansion(op: core.Op, type_: int) -> None:
+    operands = [array(a) for a in arguments(type_)[:op.arity]]
+    node = trace(op, *operands)
+    assert node.kind == op.kind and [node.d0, node.d1][:op.arity] == operands
+    assert trace(op, *operands) is node
+    assert_same_bits(values(node), values(expanded_now(op, *operands)))
+
+
+@pytest.mark.parametrize("op, type_", ROWS)
+def test_values_of_one_element_and_literals(op: core.Op, type_: int) -> None:
+    arrays = arguments(type_)[:op.arity]
+    expected = values(expanded_now(op, *(array(a) for a in arrays)))
+    for place in range(0, 40, 3):
+        single = trace(op, *(array(a[place:place + 1]) for a in arrays))
+        folded = trace(op, *(literal(type_, float(a[place])) for a in arrays))
+        assert folded.kind == KIND["literal"]
+        for result in (single, folded):
+            assert_same_bits(values(result), expected[place:place + 1])
+
+
+@pytest.mark.parametrize("name", ["power", "atan2", "hypot"])
+@pytest.mark.parametrize("type_", FLOATS, ids=name_of)
+def test_a_parameter_as_operand_is_part_of_no_text(name: str, type_: int) -> None:
+    a, b = arguments(type_)
+    function = getattr(core, name)
+    with launches() as history:
+        for value in (0.3, 2.5, -1.75, 1e4):
+            node, same = literal(type_, value), array(np.full_like(a, value))
+            assert_same_bits(values(function(array(a), node)), values(function(array(a), same)))
+            assert_same_bits(values(function(node, array(b))), values(function(same, array(b))))
+    assert sum(not entry["cache_hit"] for entry in history) <= 3
+
+
+def test_operands_that_were_not_folded() -> None:
+    with scoped_set_flag(JitFlag.ConstantPropagation, False):
+        a = ops.neg(literal(FLOAT32, 0.3))
+        b = core.sin(ops.add(a, literal(FLOAT32, 0.4)))
+        c = core.exp(ops.abs(a))
+    assert values(b)[0] == pytest.approx(np.sin(0.1), rel=1e-6)
+    assert values(c)[0] == pytest.approx(np.exp(0.3), rel=1e-6)
+
+
+def operations_of(*roots: Node) -> int:
+    return len(Expanded(program_of(*roots)).order)
+
+
+@pytest.mark.parametrize("first, second", [("sin", "cos"), ("sinh", "cosh"), ("tan", "cot"), ("asin", "acos")])
+def test_expansions_share_what_they_have_in_common(first: str, second: str) -> None:
+    a = array(np.linspace(-1, 1, 20, dtype=np.float32))
+    one, other = getattr(core, first)(a), getattr(core, second)(a)
+    assert operations_of(one, other) < 0.85 * (operations_of(one) + operations_of(other))
+
+
+def test_every_combination_in_a_chain() -> None:
+    rng = np.random.default_rng(3)
+    x = rng.uniform(0.1, 0.9, 50).astype(np.float32)
+    unary = [op for op in EXPANDED if op.arity == 1]
+    for seed in range(20):
+        picks = np.random.default_rng(seed).integers(len(unary), size=4)
+        one = other = array(x)
+        for pick in picks:
+            one, other = trace(unary[pick], one), expanded_now(unary[pick], other)
+        verify([one])
+        assert_same_bits(values(one), values(other))
+
+
+@pytest.mark.parametrize("size", [1, 5, 40])
+def test_expansions_inside_loops(size: int) -> None:
+    x = np.linspace(0.2, 0.8, size).astype(np.float32)
+
+    def run(function: Callable[[Any, Node], Node]) -> list[np.ndarray[Any, Any]]:
+        outside = array(x)
+        power, sine = OPS[KIND["power"]], OPS[KIND["sin"]]
+        before = function(sine, outside)
+
+        def condition(i: Node, a: Node) -> Node:  # uses an expansion of a captured value, and of the state
+            return _and(ops.lt(i, literal(UINT32, 4)),
+                        ops.lt(function(sine, outside), ops.add(function(sine, a), literal(FLOAT32, 3.0))))
+
+        def body(i: Node, a: Node) -> tuple[Node, Node]:
+            cosine = function(OPS[KIND["cos"]], a)
+            mixed = ops.add(function(sine, outside), ops.mul(cosine, before))
+            raised = EXPANSIONS[power.kind](a, literal(FLOAT32, 1.7)) if function is expanded_now else \
+                core.power(a, literal(FLOAT32, 1.7))
+            return ops.add(i, literal(UINT32, 1)), ops.add(ops.abs(mixed), raised)
+
+        state = core.while_loop((literal(UINT32, 0), outside), lambda s: condition(*s),
+                                lambda s: body(*s))
+        after = ops.add(function(sine, outside), state[1])
+        verify([after])
+        return [values(after), values(state[0])]
+
+    for one, other in zip(run(trace), run(expanded_now), strict=True):
+        assert_same_bits(one, other)
+
+
+def test_the_precise_expansion_where_fast_math_is_off() -> None:
+    a = array(np.array([1e6, 5e6, 1e9], np.float32))
+    with scoped_set_flag(JitFlag.FastMath, False):
+        node = core.sin(a)
+    np.testing.assert_allclose(values(node), np.sin(np.array([1e6, 5e6, 1e9])), rtol=1e-6)
+
+
+def test_flags_and_log_do_not_reach_into_expansions() -> None:
+    x = np.linspace(-2, 2, 9)
+    with scoped_set_flag(JitFlag.Debug), scoped_set_flag(JitFlag.ValueNumbering, False):
+        node = core.exp(core.cos(array(x)))
+        result = values(node)
+    np.testing.assert_allclose(result, np.exp(np.cos(x)), rtol=1e-14)
+
+
+def test_the_expansion_of_a_node() -> None:
+    a = array(np.ones(3, np.float64))
+    assert expansion(a) is a
+    assert expansion(core.log(a)).kind == KIND["select"]
+    assert a.type == FLOAT64
