@@ -114,9 +114,9 @@ def _atanh_tail(z: Real) -> Real:
     return (2 * mp.atanh(s) - 2 * s) / s ** 3
 
 
-def _atanh_tail2(z: Real) -> Real:
+def _atanh_ratio(z: Real) -> Real:
     s = mp.sqrt(z)
-    return (2 * mp.atanh(s) - 2 * s - 2 * s ** 3 / 3) / s ** 5
+    return mp.atanh(s) / s
 
 
 def _sin_tail(z: Real) -> Real:
@@ -205,7 +205,9 @@ def _exp2(degree: int, dtype: type[np.floating[Any]]) -> Fit:
 
 
 def _log2(degree: int, dtype: type[np.floating[Any]]) -> Fit:
-    return Fit(lambda f: mp.log1p(f) / mp.log(2) / f, lambda f: f * mp.log(2) / mp.log1p(f), *_MANTISSA, degree, dtype)
+    scale = 2 / mp.log(2)
+    return Fit(lambda z: scale * (_atanh_ratio(z) - 1) / z, lambda z: z / (scale * _atanh_ratio(z)), *_ATANH, degree,
+               dtype)
 
 
 def _atanh(tail: Function, power: int, degree: int, dtype: type[np.floating[Any]]) -> Fit:
@@ -232,8 +234,8 @@ def _asin(degree: int, dtype: type[np.floating[Any]]) -> Fit:
     return Fit(_asin_tail, lambda z: mp.sqrt(z) ** 3 / mp.asin(mp.sqrt(z)), _TINY, mp.mpf(1) / 4, degree, dtype)
 
 
-def _atan(degree: int, dtype: type[np.floating[Any]]) -> Fit:
-    return Fit(_atan_tail, lambda z: mp.sqrt(z) ** 3 / mp.atan(mp.sqrt(z)), _TINY, mp.mpf(1), degree, dtype)
+def _atan(high: float, degree: int, dtype: type[np.floating[Any]]) -> Fit:
+    return Fit(_atan_tail, lambda z: mp.sqrt(z) ** 3 / mp.atan(mp.sqrt(z)), _TINY, mp.mpf(high), degree, dtype)
 
 
 def _sinh(degree: int, dtype: type[np.floating[Any]]) -> Fit:
@@ -255,6 +257,15 @@ def _erf(degree: int, dtype: type[np.floating[Any]]) -> Fit:
 def _erfc(degree: int, high: float, dtype: type[np.floating[Any]]) -> Fit:
     low, end = mp.mpf(0.5), mp.mpf(high)
     return Fit(_erfc_scaled, lambda t: 1 / _erfc_scaled(t), 1 - 8 / (low + 4), 1 - 8 / (end + 4), degree, dtype)
+
+
+def _erf_far(degree: int, high: float, dtype: type[np.floating[Any]]) -> Fit:
+    def weight(t: Real) -> Real:  # of the error of erf, which is about 1
+        a = _erfc_argument(t)
+        return mp.exp(-a * a) / (a + 4) / mp.erf(a)
+
+    low, end = mp.mpf(1), mp.mpf(high)
+    return Fit(_erfc_scaled, weight, 1 - 8 / (low + 4), 1 - 8 / (end + 4), degree, dtype)
 
 
 def _erfinv(center: float, half: float, degree: int, dtype: type[np.floating[Any]], *, root: bool) -> Fit:
@@ -282,11 +293,10 @@ FITS: dict[str, Fit] = {
     "exp float64": _exp(9, np.float64),
     "exp2 float32": _exp2(5, np.float32),
     "exp2 float64": _exp2(10, np.float64),
-    "power exp2 float32": _exp2(6, np.float64),
     "log float32": Fit(_log1p_tail, lambda f: f ** 3 / mp.log1p(f), *_MANTISSA, 7, np.float32),
     "log float64": _atanh(_atanh_tail, 3, 6, np.float64),
-    "power log2 float32": _log2(12, np.float64),
-    "power log float64": _atanh(_atanh_tail2, 5, 6, np.float64),
+    "power log2 float32": _log2(3, np.float32),
+    "power log2 float64": _log2(6, np.float64),
     "sin float32": _sin(2, np.float32),
     "sin float64": _sin(5, np.float64),
     "cos float32": _cos(2, np.float32),
@@ -295,8 +305,10 @@ FITS: dict[str, Fit] = {
     "tan float64": _tan(13, np.float64),
     "asin float32": _asin(4, np.float32),
     "asin float64": _asin(11, np.float64),
-    "atan float32": _atan(8, np.float32),
-    "atan float64": _atan(19, np.float64),
+    "atan float32": _atan(0.25, 4, np.float32),
+    "atan float64": _atan(0.25, 11, np.float64),
+    "atan2 float32": _atan(1.0, 7, np.float32),
+    "atan2 float64": _atan(1.0, 18, np.float64),
     "sinh float32": _sinh(1, np.float32),
     "sinh float64": _sinh(4, np.float64),
     "cosh float32": _cosh(2, np.float32),
@@ -305,6 +317,8 @@ FITS: dict[str, Fit] = {
     "cbrt float64": _cbrt(4, np.float64),
     "erf float32": _erf(6, np.float32),
     "erf float64": _erf(13, np.float64),
+    "erf far float32": _erf_far(5, 4.0, np.float32),
+    "erf far float64": _erf_far(11, 6.0, np.float64),
     "erfc float32": _erfc(10, 10.1, np.float32),
     "erfc float64": _erfc(21, 27.3, np.float64),
     "erfinv float32": _erfinv(2.5, 2.5, 8, np.float32, root=False),

@@ -3,7 +3,7 @@
 ``erf(x)`` is an odd polynomial for ``|x| < 1``.  The complement for positive a is ``exp(-a**2)`` times a function that
 varies slowly, ``u Q(t)`` with ``u = 1 / (a + K)`` and ``t = 1 - 2 K u``, which maps all of ``a >= 1/2`` to an interval
 (M. M. Shepherd and J. G. Laframboise, *Chebyshev approximation of (1 + 2x) exp(x^2) erfc x in 0 <= x < inf*, 1981; here
-with another factor, and K = 4).  The rounding error of ``a**2`` is put back.
+with another factor, and K = 4).  The rounding error of ``a**2`` is put back where it shows, in ``erfc``.
 
 ``erfinv(x)`` is ``x P(w)`` with ``w = -log(1 - x**2)``, and a polynomial in ``sqrt(w)`` towards the ends (M. Giles,
 *Approximating the erfinv function*, GPU Computing Gems 2, 2010; the polynomials here were fitted afresh).
@@ -41,6 +41,8 @@ class _Format(NamedTuple):
 
     vanishing: float  # beyond it erfc is zero
     erf: tuple[float, ...]  # erf(x) / x - 1 in x**2 on 0 <= x <= 1
+    saturation: float  # beyond it erf is one
+    erf_far: tuple[float, ...]  # Q between 1 and there, as precise as erf needs it
     erfc: tuple[float, ...]  # Q on a >= 1/2
     erfinv: tuple[_Piece, ...]  # erfinv(x) / x
 
@@ -51,6 +53,10 @@ _FORMATS = {
         # relative error 2^-29.39
         erf=(0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
              0.005187162198126316, -0.0007997853099368513, 7.806903886375949e-05),
+        saturation=4.0,
+        # error 2^-27.69, relative to erf
+        erf_far=(1.094797968864441, -0.9935629963874817, 0.6755337715148926, -0.8299782276153564, -0.12899306416511536,
+                 -0.5302482843399048),
         # relative error 2^-26.12
         erfc=(1.0959956645965576, -0.9765487313270569, 0.7732086777687073, -0.5408534407615662, 0.3308529853820801,
               -0.17401666939258575, 0.07636302709579468, -0.026340797543525696, 0.006221757736057043,
@@ -72,6 +78,11 @@ _FORMATS = {
              0.005223977680657541, -0.0008548330730629408, 0.00012055492932997255, -1.4930278859340875e-05,
              1.6553844779891473e-06, -1.761448804483498e-07, 2.6285382959592273e-08, -8.036718940647277e-09,
              2.4449186070592527e-09, -3.649463772857053e-10),
+        saturation=6.0,
+        # error 2^-56.2, relative to erf
+        erf_far=(1.0959956607469015, -0.9765487399462622, 0.7732085017943313, -0.5408559614480627, 0.330836959036846,
+                 -0.1740796975085492, 0.07615396940275068, -0.026904815496657995, 0.005228092467786277,
+                 -0.0012743969900285384, -0.001154842825435439, -6.79075450823863e-05),
         # relative error 2^-52.96
         erfc=(1.095995661000491, -0.976548729080882, 0.7732087022652363, -0.5408538313132372, 0.33085158787806224,
               -0.17401093723985725, 0.07638151490800012, -0.02637005334160789, 0.006112055673287288,
@@ -113,17 +124,17 @@ def _near(a: Node) -> Node:
     return ops.fma(a, estrin(ops.mul(a, a), _FORMATS[a.type].erf), a)  # type: ignore[no-any-return]
 
 
-def _far(magnitude: Node) -> Node:
-    """``erfc`` of an argument that is at least 1/2."""
-    f, type_ = _FORMATS[magnitude.type], magnitude.type
-    limit = constant(type_, f.vanishing)
-    x = ops.select(ops.lt(limit, magnitude), limit, magnitude)
+def _far(magnitude: Node, limit: float, polynomial: tuple[float, ...], *, precise: bool) -> Node:
+    """``erfc`` of an argument that is in the polynomial's interval, or beyond its end."""
+    type_, end = magnitude.type, constant(magnitude.type, limit)
+    x = ops.select(ops.lt(end, magnitude), end, magnitude)
     u = ops.div(constant(type_, 1), ops.add(x, constant(type_, _K)))
     t = ops.fma(u, constant(type_, -2 * _K), constant(type_, 1))
-    scaled = ops.mul(u, estrin(t, f.erfc))
-    square = ops.mul(x, x)
-    rest = ops.fma(x, x, ops.neg(square))
-    return ops.mul(exp(ops.neg(square)), ops.fma(scaled, ops.neg(rest), scaled))  # type: ignore[no-any-return]
+    scaled, square = ops.mul(u, estrin(t, polynomial)), ops.mul(x, x)
+    if precise:
+        rest = ops.fma(x, x, ops.neg(square))
+        scaled = ops.fma(scaled, ops.neg(rest), scaled)
+    return ops.mul(exp(ops.neg(square)), scaled)  # type: ignore[no-any-return]
 
 
 @elementary
@@ -131,7 +142,8 @@ def erf(a: Node) -> Node:
     """Error function."""
     type_, magnitude = a.type, ops.abs(a)
     one = constant(type_, 1)
-    far = ops.sub(one, _far(magnitude))
+    f = _FORMATS[type_]
+    far = ops.sub(one, _far(magnitude, f.saturation, f.erf_far, precise=False))
     return with_sign_of(ops.select(ops.lt(magnitude, one), _near(magnitude), far), a)
 
 
@@ -139,7 +151,8 @@ def erf(a: Node) -> Node:
 def erfc(a: Node) -> Node:
     """Complement of the error function, ``1 - erf(a)`` without the cancellation."""
     type_, magnitude = a.type, ops.abs(a)
-    tail = _far(magnitude)
+    f = _FORMATS[type_]
+    tail = _far(magnitude, f.vanishing, f.erfc, precise=True)
     two, one = constant(type_, 2), constant(type_, 1)
     near = getattr(ops, "and")(ops.gt(a, constant(type_, -1)), ops.lt(a, constant(type_, 0.5)))
     far = ops.select(ops.lt(a, constant(type_, 0)), ops.sub(two, tail), tail)
@@ -156,12 +169,19 @@ def erfinv(a: Node) -> Node:
     log = log_of_mantissa(m, e, ops.mul(exponent, constant(type_, e.log_2[1])))
     w = ops.neg(ops.fma(exponent, constant(type_, e.log_2[0]), log))
     root = ops.sqrt(w)
-    value: Node | None = None
-    for position in reversed(range(len(f.erfinv))):
-        piece = f.erfinv[position]
-        argument = ops.sub(root if position else w, constant(type_, piece.center))
-        found = estrin(argument, piece.polynomial)
-        value = found if value is None else ops.select(ops.lt(w, constant(type_, piece.end)), found, value)
+    # one polynomial, whose coefficients are selected: a processor has more units that select than such that multiply
+    pieces = f.erfinv
+    argument, center = root, constant(type_, pieces[-1].center)
+    coefficients = [constant(type_, value) for value in pieces[-1].polynomial]
+    coefficients += [constant(type_, 0)] * (max(len(piece.polynomial) for piece in pieces) - len(coefficients))
+    for piece, variable in reversed(list(zip(pieces, [w, root, root]))[:-1]):
+        inside = ops.lt(w, constant(type_, piece.end))
+        argument = ops.select(inside, variable, argument)
+        center = ops.select(inside, constant(type_, piece.center), center)
+        values = [*piece.polynomial, *[0.0] * (len(coefficients) - len(piece.polynomial))]
+        coefficients = [ops.select(inside, constant(type_, value), other)
+                        for value, other in zip(values, coefficients, strict=True)]
+    value = estrin(ops.sub(argument, center), coefficients)
     result = ops.mul(value, a)
     # "not below": NaN stays NaN
     ends = ops.select(ops.eq(magnitude, one), with_sign_of(constant(type_, math.inf), a), constant(type_, math.nan))

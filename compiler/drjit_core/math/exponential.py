@@ -202,26 +202,33 @@ def log2(a: Node) -> Node:
 #: Integer exponents up to this one are multiplied out.
 _LARGEST_MULTIPLIED = 64
 
-# 2**r = 1 + r P(r) for powers of single precision, computed in double: |r| <= 0.50005, relative error 2^-34.32
-_POWER_EXP2 = (0.693147180704683, 0.24022651066772968, 0.05550410365602156, 0.00961803809716518, 0.0013333935268965917,
-               0.0001546676848430849, 1.5196131114691454e-05)
-# log2(1 + f) = f P(f) likewise: sqrt(1/2) <= 1 + f <= sqrt(2), relative error 2^-35.85
-_POWER_LOG2 = (1.442695040868702, -0.7213475208687363, 0.4808983613960698, -0.36067367483098034, 0.2885372934423805,
-               -0.24045316535403802, 0.20617536020943472, -0.1803006092366104, 0.15876979714062403,
-               -0.14315635160357615, 0.14474837083327113, -0.1428398455064478, 0.07737112010759283)
-# (2 atanh(s) - 2 s - 2 s**3 / 3) / s**5 in s**2 for powers of double precision: relative error 2^-66.29
-_POWER_ATANH = (0.4000000000000225, 0.2857142857010214, 0.22222222519484558, 0.1818178440384764, 0.1538675571022462,
-                0.1325685393866388, 0.13196006426750606)
-_TWO_THIRDS = (0.6666666666666666, 3.700743415417188e-17)
+#: ``(log2(m) / s - K) / s**2`` in s**2, where ``m = (1 + s) / (1 - s)`` and ``K = 2 / log(2)``, for powers.
+_POWER_LOG2 = {
+    # relative error 2^-36.4
+    FLOAT32: (0.9617967009544373, 0.5770788192749023, 0.41192734241485596, 0.3364872634410858),
+    # relative error 2^-59.5
+    FLOAT64: (0.9617966939259853, 0.577078016347174, 0.4121985855705884, 0.3205985574763377,
+              0.26233334646825074, 0.22093589877217726, 0.21345215689534552),
+}
 
 
 @elementary_binary
 def _power(a: Node, b: Node) -> Node:
-    # an infinite exponent as a large one, so that 0 * inf does not arise where the base is 1
-    limited = clamp(b, -1e30, 1e30) if a.type == FLOAT32 else clamp(b, -1e300, 1e300)
+    """``exp2(b * log2(a))`` with the logarithm and the product as sums of two numbers."""
+    f, type_ = FORMATS[a.type], a.type
     magnitude = ops.abs(a)
-    value = _power32(magnitude, limited) if a.type == FLOAT32 else _power64(magnitude, limited)
-    return _power_special(a, b, value)
+    logarithm, low = _log2_extended(magnitude)
+    exponent = ops.mul(b, logarithm)
+    rest = ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
+    zero, one = constant(type_, 0), constant(type_, 1)
+    rest = ops.select(ops.lt(ops.abs(exponent), constant(type_, 2 * f.bias)), rest, zero)
+    # whatever the other operand is, even NaN
+    exponent = ops.select(_or(ops.eq(magnitude, one), ops.eq(b, zero)), zero, exponent)
+    exponent = clamp(exponent, *f.exp2_range)
+    n, biased = round_quotient(exponent, 1.0, f, 2 * f.bias)
+    r = ops.add(ops.sub(exponent, n), rest)
+    value = scale_by_power(ops.fma(estrin(r, f.exp2), r, one), biased, f)
+    return _power_with_sign(a, b, value)
 
 
 def power(a: Node, b: Node | int) -> Node:
@@ -257,8 +264,8 @@ def _integer_power(a: Node, n: int) -> Node:
     return _multiplied(a, n) if n > 0 else ops.div(constant(a.type, 1), _multiplied(a, -n))
 
 
-def _power_special(a: Node, b: Node, value: Node) -> Node:
-    """Sign and special values of ``|a|**b`` (C99, annex F.9.4.4)."""
+def _power_with_sign(a: Node, b: Node, value: Node) -> Node:
+    """Sign of the power, and what has none (C99, annex F.9.4.4)."""
     f, type_ = FORMATS[a.type], a.type
     half = ops.mul(b, constant(type_, 0.5))
     integer = ops.eq(ops.round(b), b)
@@ -266,33 +273,7 @@ def _power_special(a: Node, b: Node, value: Node) -> Node:
     sign = _and(bitcast(a, f.word), constant(f.word, 1 << (TYPES[type_].bits - 1)))
     value = bitcast(_or(bitcast(value, f.word), ops.select(odd, sign, constant(f.word, 0))), type_)
     negative = _and(ops.lt(a, constant(type_, 0)), ops.gt(a, constant(type_, -math.inf)))
-    value = ops.select(_and(negative, ops.inv(integer)), constant(type_, math.nan), value)
-    one = constant(type_, 1)
-    is_one = _or(ops.eq(a, one), ops.eq(b, constant(type_, 0)))
-    return ops.select(is_one, one, value)  # type: ignore[no-any-return]
-
-
-def _infinite_ends(magnitude: Node, logarithm: Node, type_: int) -> Node:
-    """The logarithm with its values at zero and infinity."""
-    infinity = constant(magnitude.type, math.inf)
-    value = ops.select(ops.lt(magnitude, infinity), logarithm, cast(magnitude, type_))
-    is_zero = ops.eq(magnitude, constant(magnitude.type, 0))
-    return ops.select(is_zero, constant(type_, -math.inf), value)  # type: ignore[no-any-return]
-
-
-def _power32(magnitude: Node, b: Node) -> Node:
-    """``exp2(b * log2(a))`` in double precision, with polynomials that are just good enough for single precision."""
-    f = FORMATS[FLOAT64]
-    e, m = split(cast(magnitude, FLOAT64), f)
-    x = ops.sub(m, constant(FLOAT64, 1))
-    logarithm = _infinite_ends(magnitude, ops.fma(x, estrin(x, _POWER_LOG2), e), FLOAT64)
-    exponent = clamp(ops.mul(cast(b, FLOAT64), logarithm), -151.0, 129.0)
-    n, biased = round_quotient(exponent, 1.0, f, f.bias)
-    r = ops.sub(exponent, n)
-    value = ops.fma(estrin(r, _POWER_EXP2), r, constant(FLOAT64, 1))
-    # far from the ends of double precision one factor will do
-    scale = bitcast(ops.shl(biased, constant(f.word, f.mantissa)), FLOAT64)
-    return cast(ops.mul(value, scale), FLOAT32)
+    return ops.select(_and(negative, ops.inv(integer)), constant(type_, math.nan), value)  # type: ignore[no-any-return]
 
 
 def _sum(a: Node, b: Node) -> tuple[Node, Node]:
@@ -308,12 +289,12 @@ def _product(a: Node, b: Node) -> tuple[Node, Node]:
 
 
 def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
-    """``log2`` in double precision as a sum of two numbers, to some 64 bits.
+    """``log2`` as a sum of two numbers, to some five bits more than one of them has.
 
-    With ``s = (m - 1) / (m + 1)`` as a sum of two numbers, ``log(m) = s (2 + z (2/3 + z P(z)))``, ``z = s**2``, where
-    everything but P is computed with the rounding errors of the larger terms.
+    With ``s = (m - 1) / (m + 1)`` as a sum of two numbers, ``log2(m) = K atanh(s)``, ``K = 2 / log(2)``.  The cubic and
+    higher terms are at most 1/100 of the linear one, and do without their rounding errors.
     """
-    f, type_ = FORMATS[FLOAT64], FLOAT64
+    f, type_ = FORMATS[magnitude.type], magnitude.type
     e, m = split_any(magnitude, f)
     one = constant(type_, 1)
     x, (t, t_low) = ops.sub(m, one), _sum_with_one(m)
@@ -322,22 +303,18 @@ def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
     remainder = ops.fma(ops.neg(s), t_low, ops.fma(ops.neg(s), t, x))
     s_low = ops.mul(remainder, reciprocal)
 
-    z, z_low = _product(s, s)
-    z_low = ops.fma(ops.add(s, s), s_low, z_low)
-    c, c_low = _sum(constant(type_, _TWO_THIRDS[0]), ops.mul(z, estrin(z, _POWER_ATANH)))
-    c_low = ops.add(c_low, constant(type_, _TWO_THIRDS[1]))
-    u, u_low = _product(z, c)
-    u_low = ops.fma(z, c_low, ops.fma(z_low, c, u_low))
-    v, v_low = _product(s, u)
-    v_low = ops.fma(s, u_low, ops.fma(s_low, u, v_low))
-    y, y_low = _sum(ops.add(s, s), v)
-    y_low = ops.add(y_low, ops.add(v_low, ops.add(s_low, s_low)))
-
-    high, low = (constant(type_, part) for part in f.log2_e)
-    w, w_low = _product(y, high)
-    w_low = ops.fma(y, low, ops.fma(y_low, high, w_low))
+    high, low = (constant(type_, 2 * part) for part in f.log2_e)
+    z = ops.mul(s, s)
+    w, w_low = _product(s, high)
+    # the cubic term does without a second number: what it would add is the derivative, 1 / (1 - z), times that of s
+    s_low = ops.fma(s_low, z, s_low)
+    w_low = ops.fma(s_low, high, ops.fma(s, low, w_low))
+    tail = ops.fma(ops.mul(s, z), estrin(z, _POWER_LOG2[type_]), w_low)
     total, total_low = _sum(e, w)
-    return _infinite_ends(magnitude, total, type_), ops.add(total_low, w_low)
+    total, total_low = _sum(total, ops.add(total_low, tail))
+    infinity = constant(type_, math.inf)
+    total = ops.select(ops.lt(magnitude, infinity), total, magnitude)
+    return ops.select(ops.eq(magnitude, constant(type_, 0)), constant(type_, -math.inf), total), total_low
 
 
 def _sum_with_one(m: Node) -> tuple[Node, Node]:
@@ -345,16 +322,3 @@ def _sum_with_one(m: Node) -> tuple[Node, Node]:
     one = constant(m.type, 1)
     total = ops.add(m, one)
     return total, ops.sub(m, ops.sub(total, one))
-
-
-def _power64(magnitude: Node, b: Node) -> Node:
-    """``exp2(b * log2(a))`` with the logarithm and the product as sums of two numbers."""
-    f = FORMATS[FLOAT64]
-    logarithm, low = _log2_extended(magnitude)
-    exponent = ops.mul(b, logarithm)
-    rest = ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
-    rest = ops.select(ops.lt(ops.abs(exponent), constant(FLOAT64, 2048)), rest, constant(FLOAT64, 0))
-    exponent = clamp(exponent, *f.exp2_range)
-    n, biased = round_quotient(exponent, 1.0, f, 2 * f.bias)
-    r = ops.add(ops.sub(exponent, n), rest)
-    return scale_by_power(ops.fma(estrin(r, f.exp2), r, constant(FLOAT64, 1)), biased, f)
