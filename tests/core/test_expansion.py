@@ -169,3 +169,35 @@ def test_the_expansion_of_a_node() -> None:
     assert expansion(a) is a
     assert expansion(core.log(a)).kind == KIND["select"]
     assert a.type == FLOAT64
+
+
+def test_branches_that_few_elements_take() -> None:
+    x = np.linspace(0.5, 3, 1000, dtype=np.float32)
+    exact = np.sin(x.astype(np.float64))
+    for places in ([], [0], [17, 18, 999], range(0, 1000, 2), range(1000)):
+        large = x.copy()
+        large[list(places)] = 1e9 + 64 * np.arange(len(places))
+        expected = exact.copy()
+        expected[list(places)] = np.sin(large[list(places)].astype(np.float64))
+        node = core.sin(array(large))
+        verify([node])
+        np.testing.assert_allclose(values(node), expected, rtol=3e-7)
+        folded = np.array([core.sin(literal(FLOAT32, float(v))).payload for v in large], np.float32)
+        assert_same_bits(values(node), folded)
+
+
+def test_such_a_branch_is_shared() -> None:
+    a = array(np.full(20, 1e9, np.float32))
+    order = Expanded(program_of(core.sin(a), core.cos(a))).order
+    assert sum(node.kind == KIND["loop"] for node in order) == 1
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_such_a_branch_within_a_loop(size: int) -> None:
+    x = expected = np.linspace(1e3, 1e5, size).astype(np.float32)
+    for _ in range(4):
+        expected = values(ops.mul(core.sin(array(expected)), literal(FLOAT32, 1e7)))
+    state = core.while_loop((literal(UINT32, 0), array(x)), lambda s: ops.lt(s[0], literal(UINT32, 4)),
+                            lambda s: [ops.add(s[0], literal(UINT32, 1)),
+                                       ops.mul(core.sin(s[1]), literal(FLOAT32, 1e7))])
+    assert_same_bits(values(state[1]), expected)

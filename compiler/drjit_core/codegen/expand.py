@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ops.table import FIRST_EXPANDED, LITERAL, UNDEFINED
+from ..ir.region import Loop
+from ..ops.table import FIRST_EXPANDED, LITERAL, LOOP, UNDEFINED
 from .program import Program
 
 __all__ = ["Expanded"]
@@ -32,9 +33,7 @@ class Expanded:
             self.order, self.position = [], {}
             for node in program.order:
                 if node.kind >= FIRST_EXPANDED:
-                    first = len(self.order)
                     self._expand(node, *(self._stand_in(d) for d in (node.d0, node.d1) if d is not None))
-                    self.parts[node.id] = self.order[first:]
                 else:
                     self._append(node)
 
@@ -57,9 +56,11 @@ class Expanded:
 
     def _expand(self, node: Node, *operands: Node) -> None:
         """Append the expansion of a node for some operands."""
+        first = len(self.order)
         with expanding(node.scope):
             result = EXPANSIONS[node.kind](*operands)
         self._append_all(result)
+        self.parts[node.id] = self.order[first:]
         self.position[node.id] = self.position[result.id]
 
     def _append_all(self, root: Node) -> None:
@@ -67,14 +68,26 @@ class Expanded:
         position, stack = self.position, [root]
         while stack:
             node = stack[-1]
-            operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
-            missing = [d for d in reversed(operands) if d.id not in position]
-            if missing and node.id not in position:
+            if node.id in position:
+                stack.pop()
+                continue
+            used = list(node.payload.inputs()) if node.kind == LOOP else \
+                [d for d in (node.d0, node.d1, node.d2) if d is not None]
+            missing = [d for d in reversed(used) if d.id not in position]
+            if missing:
                 stack += missing
                 continue
             stack.pop()
-            if node.id not in position:
-                if node.kind >= FIRST_EXPANDED:  # an expansion in terms of another one
-                    self._expand(node, *operands)
-                else:
-                    self._append(node)
+            if node.kind >= FIRST_EXPANDED:  # an expansion in terms of another one
+                self._expand(node, *used)
+            else:
+                self._append(node)
+                if node.kind == LOOP:
+                    self._append_region(node.payload)
+
+    def _append_region(self, loop: Loop) -> None:
+        """Append the variables and the nodes of a loop, which are in order already."""
+        for phi in loop.phis:
+            self._append(phi)
+        for inner in (*loop.condition_order, *loop.order):
+            self._append_all(inner)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.node import Node
+from ..ir.node import RARE, Node
 from ..types import BOOL
 
 if TYPE_CHECKING:
@@ -24,7 +24,10 @@ def loop(emitter: Emitter, node: Node) -> None:
     uniform = not emitter.vectorized or node.size == 1
     types = emitter.types(uniform)
     mask = types[BOOL]
-    outer_active = emitter.active_mask(uniform)
+    if node.attr == RARE:  # no effects: other elements may as well take part
+        outer_active = "true" if uniform else mask.splat("true")
+    else:
+        outer_active = emitter.active_mask(uniform)
     initial = [emitter.value(value, uniform) for value in region.initial]
     out = emitter.lines(uniform)
     before = emitter.label(uniform)
@@ -51,7 +54,8 @@ def loop(emitter: Emitter, node: Node) -> None:
         any_ = live
     else:
         out.append(f"{any_} = call i1 @llvm.vector.reduce.or.{mask.suffix}({mask} {live})")
-    out.append(f"br i1 {any_}, label %{body}, label %{done}")
+    emitter.rare = emitter.rare or node.attr == RARE
+    out.append(f"br i1 {any_}, label %{body}, label %{done}{', !prof !1' if node.attr == RARE else ''}")
     emitter.open_block(body, uniform)
     _set_active(emitter, live, uniform)
     for inner in region.order:

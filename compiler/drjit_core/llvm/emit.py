@@ -19,7 +19,7 @@ from typing import Any
 
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
-from ..ir.node import BAKED, Node
+from ..ir.node import BAKED, RARE, Node
 from ..ops import llvm_text
 from ..ops.llvm_text import TypeText
 from ..ops.semantics import bits_of
@@ -98,6 +98,7 @@ class Emitter:
         self.prologue: list[str] = []  # loads of parameters: before everything else
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
+        self.rare = False  # whether there are branches that are hardly ever taken
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = sum(n.kind == LITERAL and n.attr != BAKED for n in program.order) <= _MAX_HELD_BROADCASTS
@@ -333,7 +334,8 @@ class Emitter:
         program = self.program
         program_outputs = bool(program.scatters or program.reductions)
         if self.vectorized and (program_outputs or any(
-                n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+                n.kind == GATHER or n.kind == LOOP and n.attr != RARE or program.accesses.get(n.id) == UNALIGNED
+                for n in self.expanded.order)):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)
@@ -343,7 +345,7 @@ class Emitter:
             memory.scatter(self, node)
         accumulators = [reduction.accumulate(self, number, node) for number, node in enumerate(program.reductions)]
         lines = [f"define void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
-                 "i64 %block, i32 %worker) #0 {", "entry:"]
+                 f"i64 %block, i32 %worker) #0{' !prof !2' if self.rare else ''} {{", "entry:"]
         lines += self.prologue
         if "%always" in self.loaded:
             lines.append("%always = icmp ne i64 %end, 0")
@@ -354,7 +356,7 @@ class Emitter:
             lines += [accumulator.phi(self.entry_block, self.body_block) for accumulator in accumulators]
             lines += self.body
             lines += [f"%index_next = add i64 %index, {self.lanes}", "%more = icmp ult i64 %index_next, %end",
-                      "br i1 %more, label %packet, label %done", "done:"]
+                      f"br i1 %more, label %packet, label %done{', !prof !3' if self.rare else ''}", "done:"]
         for accumulator in accumulators:
             lines += accumulator.finish(self)
         if program.streaming and jit.is_x86():
@@ -368,6 +370,9 @@ class Emitter:
         lines += self.helpers.values()
         if program.streaming:
             lines.append("!0 = !{i32 1}")
+        if self.rare:  # keeps LLVM from holding constants of these branches in registers
+            lines += ['!1 = !{!"branch_weights", i32 1, i32 1000000}', '!2 = !{!"function_entry_count", i64 1000}',
+                      '!3 = !{!"branch_weights", i32 1000, i32 1}']
         lines.append('attributes #0 = { nounwind "frame-pointer"="none" "prefer-vector-width"="512" '
                      '"min-legal-vector-width"="512" }')
         return "\n".join(lines) + "\n"

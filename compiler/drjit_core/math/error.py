@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import ops
 from ..types import FLOAT32, FLOAT64
@@ -168,20 +169,17 @@ def erfinv(a: Node) -> Node:
     exponent, m = split(ops.mul(ops.sub(one, magnitude), ops.add(one, magnitude)), e)
     log = log_of_mantissa(m, e, ops.mul(exponent, constant(type_, e.log_2[1])))
     w = ops.neg(ops.fma(exponent, constant(type_, e.log_2[0]), log))
-    root = ops.sqrt(w)
-    # one polynomial, whose coefficients are selected: a processor has more units that select than such that multiply
-    pieces = f.erfinv
-    argument, center = root, constant(type_, pieces[-1].center)
-    coefficients = [constant(type_, value) for value in pieces[-1].polynomial]
-    coefficients += [constant(type_, 0)] * (max(len(piece.polynomial) for piece in pieces) - len(coefficients))
-    for piece, variable in reversed(list(zip(pieces, [w, root, root]))[:-1]):
-        inside = ops.lt(w, constant(type_, piece.end))
-        argument = ops.select(inside, variable, argument)
-        center = ops.select(inside, constant(type_, piece.center), center)
-        values = [*piece.polynomial, *[0.0] * (len(coefficients) - len(piece.polynomial))]
-        coefficients = [ops.select(inside, constant(type_, value), other)
-                        for value, other in zip(values, coefficients, strict=True)]
-    value = estrin(ops.sub(argument, center), coefficients)
+    middle, *tails = f.erfinv
+    value = estrin(ops.sub(w, constant(type_, middle.center)), middle.polynomial)
+
+    def far() -> list[Node]:
+        root, found = ops.sqrt(w), value
+        for piece in reversed(tails):
+            tail = estrin(ops.sub(root, constant(type_, piece.center)), piece.polynomial)
+            found = tail if piece is tails[-1] else ops.select(ops.lt(w, constant(type_, piece.end)), tail, found)
+        return [found]
+
+    (value,) = rarely("erfinv", ops.ge(w, constant(type_, middle.end)), [value], far)
     result = ops.mul(value, a)
     # "not below": NaN stays NaN
     ends = ops.select(ops.eq(magnitude, one), with_sign_of(constant(type_, math.inf), a), constant(type_, math.nan))

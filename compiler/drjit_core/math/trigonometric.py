@@ -33,17 +33,20 @@ reduction without limits (M. Payne and R. Hanek, 1983) needs 1200 bits of ``2/pi
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from typing import NamedTuple
 
+from ..control.rare import rarely
 from ..flags import FAST_MATH, state
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
-from ..types import FLOAT32, FLOAT64, TYPES, UINT32, UINT64
+from ..types import FLOAT32, FLOAT64, INT64, TYPES, UINT32, UINT64
 from .polynomial import constant, elementary, estrin, horner
 
 __all__ = ["cos", "cot", "sin", "sincos", "tan"]
 
-_and = getattr(ops, "and")
+_and, _or = getattr(ops, "and"), getattr(ops, "or")
 _elementary = functools.partial(elementary, by_flag=True)
 
 
@@ -88,8 +91,6 @@ _FORMATS = {
 def _subtract_multiples(x: Node, parts: tuple[float, ...]) -> tuple[Node, Node]:
     """The remainder of ``x >= 0`` after rounding ``x / (pi/2)``, and a word with that integer in its low bits."""
     f, type_ = _FORMATS[x.type], x.type
-    # beyond the limit the angle is taken as 0; the difference keeps NaN and makes NaN of infinity
-    x = ops.select(ops.lt(x, constant(type_, f.limit)), x, ops.sub(x, x))
     magic = constant(type_, f.magic)
     shifted = ops.fma(x, constant(type_, f.two_over_pi), magic)
     n, r = ops.sub(shifted, magic), x
@@ -98,17 +99,58 @@ def _subtract_multiples(x: Node, parts: tuple[float, ...]) -> tuple[Node, Node]:
     return r, bitcast(shifted, f.word)
 
 
+#: Bits of 2/pi after three zeros, as words of 32 bits.
+_TWO_OVER_PI = (0x145F306D, 0xC9C882A5, 0x3F84EAFA, 0x3EA69BB8, 0x1B6C52B3, 0x27887208, 0x3FCA2C75)
+
+
+def _reduce_large(x: Node) -> list[Node]:
+    """The remainder of a single-precision number of at least ``2**22`` (NaN of infinity), and a word as above.
+
+    M. Payne and R. Hanek (*Radian reduction for trigonometric functions*, 1983): of ``2/pi`` only those bits matter
+    whose product with the mantissa is neither a multiple of 4 nor too small, 96 of them from a place that the exponent
+    says.  The product is a number of quadrants with 62 bits after the point.
+    """
+    def wide(node: Node) -> Node:
+        return cast(node, UINT64)
+
+    bits = bitcast(x, UINT32)
+    first = ops.sub(ops.shr(bits, constant(UINT32, 23)), constant(UINT32, 149))
+    number, shift = ops.shr(first, constant(UINT32, 5)), wide(_and(first, constant(UINT32, 31)))
+    words = [constant(UINT32, word) for word in _TWO_OVER_PI]
+    near = words[:4]
+    for place in range(1, 4):
+        here = ops.eq(number, constant(UINT32, place))
+        near = [ops.select(here, word, other) for word, other in zip(words[place:place + 4], near, strict=True)]
+    half = constant(UINT64, 32)
+    pairs = [_or(ops.shl(wide(upper), half), wide(lower)) for upper, lower in itertools.pairwise(near)]
+    mantissa = wide(_or(_and(bits, constant(UINT32, (1 << 23) - 1)), constant(UINT32, 1 << 23)))
+    high, middle, low = (ops.mul(mantissa, ops.shr(ops.shl(pair, shift), half)) for pair in pairs)
+    turns = ops.add(ops.add(ops.shl(high, half), middle), ops.shr(low, half))
+    quadrant = ops.shr(ops.add(turns, constant(UINT64, 1 << 61)), constant(UINT64, 62))
+    fraction = cast(bitcast(ops.sub(turns, ops.shl(quadrant, constant(UINT64, 62))), INT64), FLOAT64)
+    r = cast(ops.mul(fraction, constant(FLOAT64, math.pi * 2.0 ** -63)), FLOAT32)
+    return [ops.select(ops.lt(x, constant(FLOAT32, math.inf)), r, ops.sub(x, x)), cast(quadrant, UINT32)]
+
+
 def _reduce(a: Node) -> tuple[Node, Node, Node]:
     """The remainder r of ``|a|``, the multiple of pi/2 in the low bits of a word, and whether that is odd.
 
     Value numbering finds them again when several functions are traced of one operand.
     """
     f, x = _FORMATS[a.type], ops.abs(a)
+    limit = f.limit
+    if a.type == FLOAT64:
+        # beyond the limit the angle is taken as 0; the difference keeps NaN and makes NaN of infinity
+        x = ops.select(ops.lt(x, constant(a.type, limit)), x, ops.sub(x, x))
     if a.type == FLOAT32 and not state.flags & FAST_MATH:
+        limit = _FORMATS[FLOAT64].limit
         wide, word = _subtract_multiples(cast(x, FLOAT64), _FORMATS[FLOAT64].pi_half[:2])
         r, quadrant = cast(wide, FLOAT32), cast(word, UINT32)
     else:
         r, quadrant = _subtract_multiples(x, f.pi_half)
+    if a.type == FLOAT32:
+        large = ops.inv(ops.lt(x, constant(FLOAT32, limit)))
+        r, quadrant = rarely("reduction", large, [r, quadrant], lambda: _reduce_large(x))
     return r, quadrant, ops.neq(_and(quadrant, constant(f.word, 1)), constant(f.word, 0))
 
 
