@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
+from ..control.rare import rarely
 from ..errors import UnsupportedType
 from ..ir.build import literal
 from ..ir.node import BAKED, Node
@@ -13,7 +15,7 @@ from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, 
 from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 
 __all__ = ["FORMATS", "Format", "exp", "exp2", "log", "log2", "log_of_mantissa", "power", "round_quotient",
-           "scale_by_power", "split", "split_any"]
+           "scale_by_power", "split", "split_any", "unusual"]
 
 _and, _or = getattr(ops, "and"), getattr(ops, "or")
 
@@ -178,23 +180,44 @@ def _log_special(a: Node, value: Node) -> Node:
     return ops.select(ops.le(a, zero), special, value)  # type: ignore[no-any-return]
 
 
+def unusual(a: Node, f: Format) -> Node:
+    """Whether a number is anything but positive, normal and finite."""
+    least, infinity = 1 << f.mantissa, (2 * f.bias + 1) << f.mantissa
+    offset = ops.sub(bitcast(a, f.word), constant(f.word, least))
+    return ops.ge(offset, constant(f.word, infinity - least))  # type: ignore[no-any-return]
+
+
+def _natural(a: Node, e: Node, m: Node) -> Node:
+    f = FORMATS[a.type]
+    value = log_of_mantissa(m, f, ops.mul(e, constant(a.type, f.log_2[1])))
+    return ops.fma(e, constant(a.type, f.log_2[0]), value)  # type: ignore[no-any-return]
+
+
+def _binary(a: Node, e: Node, m: Node) -> Node:
+    f = FORMATS[a.type]
+    value = log_of_mantissa(m, f, None)
+    low = ops.fma(value, constant(a.type, f.log2_e[1]), e)
+    return ops.fma(value, constant(a.type, f.log2_e[0]), low)  # type: ignore[no-any-return]
+
+
+def _logarithm(name: str, a: Node, function: Callable[[Node, Node, Node], Node]) -> Node:
+    """A logarithm by a function of the operand, its exponent and its mantissa."""
+    f = FORMATS[a.type]
+    (result,) = rarely(name, unusual(a, f), [function(a, *split(a, f))],
+                       lambda: [_log_special(a, function(a, *split_any(a, f)))])
+    return result
+
+
 @elementary
 def log(a: Node) -> Node:
     """Natural logarithm, ``e * log(2) + log(m)`` with ``a = m * 2**e`` and m next to 1."""
-    f = FORMATS[a.type]
-    e, m = split_any(a, f)
-    value = log_of_mantissa(m, f, ops.mul(e, constant(a.type, f.log_2[1])))
-    return _log_special(a, ops.fma(e, constant(a.type, f.log_2[0]), value))
+    return _logarithm("log", a, _natural)
 
 
 @elementary
 def log2(a: Node) -> Node:
     """Logarithm to the base 2, ``e + log(m) / log(2)``; exact for powers of two."""
-    f = FORMATS[a.type]
-    e, m = split_any(a, f)
-    value = log_of_mantissa(m, f, None)
-    low = ops.fma(value, constant(a.type, f.log2_e[1]), e)
-    return _log_special(a, ops.fma(value, constant(a.type, f.log2_e[0]), low))
+    return _logarithm("log2", a, _binary)
 
 
 # --- powers ----------------------------------------------------------------------------------------------------------
@@ -216,19 +239,41 @@ _POWER_LOG2 = {
 def _power(a: Node, b: Node) -> Node:
     """``exp2(b * log2(a))`` with the logarithm and the product as sums of two numbers."""
     f, type_ = FORMATS[a.type], a.type
-    magnitude = ops.abs(a)
-    logarithm, low = _log2_extended(magnitude)
-    exponent = ops.mul(b, logarithm)
-    rest = ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
-    zero, one = constant(type_, 0), constant(type_, 1)
+    exponent, rest = _scaled_logarithm(b, *_log2_extended(a, *split(a, f)))
+    n, word = round_quotient(exponent, 1.0, f, 0)
+    value = bitcast(_exp2_of_remainder(exponent, rest, n), f.word)
+    value = bitcast(ops.add(value, ops.shl(word, constant(f.word, f.mantissa))), type_)  # times 2**n
+    ordinary = ops.lt(ops.abs(exponent), constant(type_, f.bias - 2))
+    (result,) = rarely("power", _or(unusual(a, f), ops.inv(ordinary)), [value], lambda: [_any_power(a, b)])
+    return result
+
+
+def _any_power(a: Node, b: Node) -> Node:
+    """The power of all numbers, with results that overflow, underflow or are nothing."""
+    f, type_, magnitude = FORMATS[a.type], a.type, ops.abs(a)
+    zero = constant(type_, 0)
+    logarithm, low = _log2_extended(magnitude, *split_any(magnitude, f))
+    infinity = constant(type_, math.inf)
+    logarithm = ops.select(ops.lt(magnitude, infinity), logarithm, magnitude)
+    logarithm = ops.select(ops.eq(magnitude, zero), ops.neg(infinity), logarithm)
+    exponent, rest = _scaled_logarithm(b, logarithm, low)
     rest = ops.select(ops.lt(ops.abs(exponent), constant(type_, 2 * f.bias)), rest, zero)
-    # whatever the other operand is, even NaN
-    exponent = ops.select(_or(ops.eq(magnitude, one), ops.eq(b, zero)), zero, exponent)
+    # 1 whatever the other operand is, even NaN
+    exponent = ops.select(_or(ops.eq(magnitude, constant(type_, 1)), ops.eq(b, zero)), zero, exponent)
     exponent = clamp(exponent, *f.exp2_range)
     n, biased = round_quotient(exponent, 1.0, f, 2 * f.bias)
-    r = ops.add(ops.sub(exponent, n), rest)
-    value = scale_by_power(ops.fma(estrin(r, f.exp2), r, one), biased, f)
-    return _power_with_sign(a, b, value)
+    return _power_with_sign(a, b, scale_by_power(_exp2_of_remainder(exponent, rest, n), biased, f))
+
+
+def _scaled_logarithm(b: Node, logarithm: Node, low: Node) -> tuple[Node, Node]:
+    """The product of a number and the sum of two others, again as a sum."""
+    exponent = ops.mul(b, logarithm)
+    return exponent, ops.fma(b, low, ops.fma(b, logarithm, ops.neg(exponent)))
+
+
+def _exp2_of_remainder(exponent: Node, rest: Node, n: Node) -> Node:
+    f, r = FORMATS[exponent.type], ops.add(ops.sub(exponent, n), rest)
+    return ops.fma(estrin(r, f.exp2), r, constant(exponent.type, 1))  # type: ignore[no-any-return]
 
 
 def power(a: Node, b: Node | int) -> Node:
@@ -288,14 +333,13 @@ def _product(a: Node, b: Node) -> tuple[Node, Node]:
     return result, ops.fma(a, b, ops.neg(result))
 
 
-def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
-    """``log2`` as a sum of two numbers, to some five bits more than one of them has.
+def _log2_extended(a: Node, e: Node, m: Node) -> tuple[Node, Node]:
+    """``log2(m) + e`` as a sum of two numbers, to some five bits more than one of them has.
 
     With ``s = (m - 1) / (m + 1)`` as a sum of two numbers, ``log2(m) = K atanh(s)``, ``K = 2 / log(2)``.  The cubic and
     higher terms are at most 1/100 of the linear one, and do without their rounding errors.
     """
-    f, type_ = FORMATS[magnitude.type], magnitude.type
-    e, m = split_any(magnitude, f)
+    f, type_ = FORMATS[a.type], a.type
     one = constant(type_, 1)
     x, (t, t_low) = ops.sub(m, one), _sum_with_one(m)
     reciprocal = ops.div(one, t)
@@ -311,10 +355,7 @@ def _log2_extended(magnitude: Node) -> tuple[Node, Node]:
     w_low = ops.fma(s_low, high, ops.fma(s, low, w_low))
     tail = ops.fma(ops.mul(s, z), estrin(z, _POWER_LOG2[type_]), w_low)
     total, total_low = _sum(e, w)
-    total, total_low = _sum(total, ops.add(total_low, tail))
-    infinity = constant(type_, math.inf)
-    total = ops.select(ops.lt(magnitude, infinity), total, magnitude)
-    return ops.select(ops.eq(magnitude, constant(type_, 0)), constant(type_, -math.inf), total), total_low
+    return _sum(total, ops.add(total_low, tail))
 
 
 def _sum_with_one(m: Node) -> tuple[Node, Node]:

@@ -4,7 +4,7 @@
 * Below, the recurrence ``gamma(x + 1) = x gamma(x)`` moves the argument into ``[1.5, 2.5]``, where
   ``log(gamma(2 + t))`` is ``t`` times a polynomial; one logarithm, of the product of the factors, remains.  Arguments
   next to 1 go to ``2 + t`` as well: ``log(x)`` vanishes there as the other term does, but they do not cancel.
-* From -1/2 down, the reflection ``gamma(x) gamma(-x) = -pi / (x sin(pi x))``.
+* From -1/2 down, the reflection ``gamma(x) gamma(-x) = -pi / (x sin(pi x))``; next to zero ``-log(x)``.
 
 (These identities are chapter 5 of the *NIST Digital Library of Mathematical Functions*.)  Largest errors for positive
 arguments are 5.4 units of the last place.  Next to the zeros between the negative integers, whose number is
@@ -16,11 +16,12 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import ops
 from ..types import FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
-from .exponential import log_of_mantissa, split_any
+from .exponential import log_of_mantissa, split
 from .polynomial import constant, elementary, estrin, horner
 
 __all__ = ["lgamma"]
@@ -63,9 +64,9 @@ _FORMATS = {
 
 
 def _log(x: Node) -> Node:
-    """Logarithm of a positive finite number."""
+    """Logarithm of a positive, normal and finite number."""
     f = EXPONENTIAL[x.type]
-    e, m = split_any(x, f)
+    e, m = split(x, f)
     value = log_of_mantissa(m, f, ops.mul(e, constant(x.type, f.log_2[1])))
     return ops.fma(e, constant(x.type, f.log_2[0]), value)  # type: ignore[no-any-return]
 
@@ -100,12 +101,23 @@ def _without_reflection(a: Node) -> Node:
 def lgamma(a: Node) -> Node:
     """Logarithm of the absolute value of the gamma function; infinite at zero and the negative integers."""
     f, type_, x = _FORMATS[a.type], a.type, ops.abs(a)
-    infinity = constant(type_, math.inf)
     value = _without_reflection(a)
-    fraction = ops.sub(x, ops.round(x))
-    sine = ops.mul(ops.abs(fraction), horner(ops.mul(fraction, fraction), f.sine))
-    reflected = ops.sub(_log(ops.div(constant(type_, math.pi), ops.mul(x, sine))), value)
-    value = ops.select(ops.le(a, constant(type_, -0.5)), reflected, value)
-    pole = getattr(ops, "and")(ops.le(a, constant(type_, 0)), ops.eq(fraction, constant(type_, 0)))
-    infinite = getattr(ops, "or")(ops.eq(x, infinity), pole)
-    return ops.select(infinite, infinity, value)  # type: ignore[no-any-return]
+
+    def elsewhere() -> list[Node]:
+        infinity, zero = constant(type_, math.inf), constant(type_, 0)
+        fraction = ops.sub(x, ops.round(x))
+        sine = ops.mul(ops.abs(fraction), horner(ops.mul(fraction, fraction), f.sine))
+        # near zero this is -log(x), also where x is so small that the quotient overflows
+        tiny = ops.lt(x, constant(type_, 2.0 ** -60))
+        scaled = ops.mul(x, constant(type_, 2.0 ** 60))
+        ratio = ops.div(constant(type_, math.pi), ops.mul(x, sine))
+        near = ops.sub(constant(type_, 60 * math.log(2)), _log(scaled))
+        reflected = ops.select(tiny, near, ops.sub(_log(ratio), value))
+        found = ops.select(ops.le(a, constant(type_, -0.5)), reflected, ops.select(tiny, near, value))
+        pole = getattr(ops, "and")(ops.le(a, zero), ops.eq(fraction, zero))
+        infinite = getattr(ops, "or")(ops.eq(x, infinity), pole)
+        return [ops.select(infinite, infinity, found)]
+
+    ordinary = getattr(ops, "and")(ops.gt(a, constant(type_, 2.0 ** -60)), ops.lt(a, constant(type_, math.inf)))
+    (result,) = rarely("lgamma", ops.inv(ordinary), [value], elsewhere)
+    return result

@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 
+from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import bitcast, ops
 from ..types import FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
-from .exponential import split_any
+from .exponential import split, split_any, unusual
 from .polynomial import clamp, constant, elementary, elementary_binary, horner, with_sign_of
 
 __all__ = ["cbrt", "hypot"]
@@ -37,8 +38,19 @@ _STEP = {FLOAT32: (1 / 3, 2 / 9), FLOAT64: (1 / 3, 2 / 9, 14 / 81)}
 @elementary
 def cbrt(a: Node) -> Node:
     """Cube root, of negative numbers too."""
-    f, type_, x = EXPONENTIAL[a.type], a.type, ops.abs(a)
-    exponent, m = split_any(x, f)
+    f, x = EXPONENTIAL[a.type], ops.abs(a)
+
+    def others() -> list[Node]:
+        ordinary = _and(ops.gt(x, constant(x.type, 0)), ops.lt(x, constant(x.type, math.inf)))
+        return [ops.select(ordinary, _cbrt_of_parts(*split_any(x, f)), x)]
+
+    (root,) = rarely("cbrt", unusual(x, f), [_cbrt_of_parts(*split(x, f))], others)
+    return with_sign_of(root, a)
+
+
+def _cbrt_of_parts(exponent: Node, m: Node) -> Node:
+    """The cube root of a positive number in terms of its exponent and mantissa."""
+    f, type_ = EXPONENTIAL[m.type], m.type
     # n = exponent / 3, rounded, as a float and in the low bits of a word
     magic = constant(type_, 1.5 * 2.0 ** f.mantissa + f.bias)
     shifted = ops.fma(exponent, constant(type_, 1 / 3), magic)
@@ -64,8 +76,7 @@ def cbrt(a: Node) -> Node:
         remainder = ops.sub(remainder, ops.mul(ops.fma(y, y, ops.neg(y2)), y))
     y = ops.fma(ops.mul(remainder, square), constant(type_, 1 / 3), y)
     power = bitcast(ops.shl(bitcast(shifted, f.word), constant(f.word, f.mantissa)), type_)
-    ordinary = _and(ops.gt(x, zero), ops.lt(x, constant(type_, math.inf)))
-    return with_sign_of(ops.select(ordinary, ops.mul(y, power), x), a)
+    return ops.mul(y, power)  # type: ignore[no-any-return]
 
 
 @elementary_binary
