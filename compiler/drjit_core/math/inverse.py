@@ -17,9 +17,12 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from ..control.rare import rarely
 from ..ir.node import Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT32, FLOAT64, INT32, INT64
+from .exponential import FORMATS as EXPONENTIAL
+from .exponential import unusual
 from .polynomial import constant, elementary, elementary_binary, estrin, flip_sign, with_sign_of
 
 __all__ = ["acos", "asin", "atan", "atan2"]
@@ -141,10 +144,13 @@ def atan2(y: Node, x: Node) -> Node:
     width, height = ops.abs(x), ops.abs(y)
     steep = ops.gt(height, width)
     p, q = ops.select(steep, width, height), ops.select(steep, height, width)
-    zero, one = constant(type_, 0), constant(type_, 1)
-    # 0 / 0 shall be 0, and inf / inf be 1
-    equal = ops.select(ops.gt(q, zero), one, zero)
-    t = ops.select(ops.eq(p, q), equal, ops.div(p, q))
+    zero, t = constant(type_, 0), ops.div(p, q)
+
+    def equal() -> list[Node]:  # 0 / 0 shall be 0, and inf / inf be 1
+        ratio = ops.select(ops.gt(q, zero), constant(type_, 1), zero)
+        return [ops.select(ops.eq(p, q), ratio, t)]
+
+    (t,) = rarely("atan2", unusual(q, EXPONENTIAL[type_]), [t], equal)
     angle = _atan_of_ratio(t, f.atan2)
     left = ops.lt(bitcast(x, f.integer), constant(f.integer, 0))  # -0.0 included
     angle = ops.select(ops.xor(steep, left), ops.neg(angle), angle)

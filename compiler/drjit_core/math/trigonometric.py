@@ -16,18 +16,19 @@ Range and errors
 ----------------
 Largest errors of sine and cosine in units of the last place of the exact result (of tangent 2.6 where these have 1.6):
 
-=====================================  ==========================  ==================================
-float32                                float32, FastMath off       float64
-=====================================  ==========================  ==================================
-1.6 for ``|a| < 10**6``                1.6 for ``|a| < 10**14``    1.6 for ``|a| < 10**14``
-5.3 for ``|a| < 2**22 = 4.2e6``        2.5 for ``|a| < 2**50``     4 for ``|a| < 2**50 = 1.1e15``
-angle 0 beyond                         angle 0 beyond              angle 0 beyond
-=====================================  ==========================  ==================================
+=====================================  ==================================
+float32                                float64
+=====================================  ==================================
+1.6 for ``|a| < 10**6``                1.6 for ``|a| < 10**14``
+5.3 for ``|a| < 2**22 = 4.2e6``        4 for ``|a| < 2**50 = 1.1e15``
+1.6 beyond                             angle 0 beyond
+=====================================  ==================================
 
 The errors grow towards the limit because the quotient does: a wrong choice among two neighbours leaves a remainder a
-little above ``pi/4``.  Where ``JitFlag.FastMath`` is cleared, single precision is reduced in double precision and has
-the range of the latter; sine then takes 40 % more time, and far more on GPUs whose double precision is slow.  A
-reduction without limits (M. Payne and R. Hanek, 1983) needs 1200 bits of ``2/pi``, and a branch to be cheap.
+little above ``pi/4``.  Beyond, single precision is reduced with as many bits of ``2/pi`` as it takes, in a branch for
+the elements that need it.  (Double precision would need 1200 bits of it.)  Where ``JitFlag.FastMath`` is cleared,
+single precision is reduced in double precision first, with an error of 1.6 throughout; sine then takes 40 % more
+time, and far more on GPUs whose double precision is slow.
 """
 
 from __future__ import annotations
