@@ -18,7 +18,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "sinh": (-10, 10), "cosh": (-10, 10), "sincosh": (-10, 10), "tanh": (-10, 10),
     "asinh": (-30, 30), "acosh": (1, 10), "atanh": (-0.99, 0.99),
     "exp": (-20, 30), "exp2": (-20, 30), "log": (0.01, 1000), "log2": (0.01, 1000), "power": (0.01, 10),
-    "erf": (-3, 3), "erfinv": (-0.999, 0.999), "lgamma": (0.1, 20), "cbrt": (-8, 8), "hypot": (-5, 5),
+    "erf": (-3, 3), "erfinv": (-0.99999, 0.99999), "lgamma": (0.1, 20), "cbrt": (-8, 8), "hypot": (-5, 5),
     "sqrt": (0.01, 10), "rsqrt": (0.01, 10), "rcp": (0.01, 10),
 }
 BINARY = {"atan2": 0.75, "hypot": 0.75, "power": 1.5}  # the second operand, or the exponent
