@@ -256,3 +256,18 @@ def test_sincos_shares_the_reduction() -> None:
 
     a = to_node(x)
     assert operations(*math.sincos(a)) < operations(math.sin(a)) + 12
+
+
+@pytest.mark.parametrize(("name", "bound"), [("sin", 2.2), ("cos", 2.2), ("tan", 3.0)])
+@pytest.mark.parametrize(("type_", "low", "high"), [(FLOAT32, 21.5, 128.0), (FLOAT64, 49.5, 1024.0)],
+                         ids=["float32", "float64"])
+def test_angles_of_any_size(name: str, bound: float, type_: int, low: float, high: float) -> None:
+    dtype = DTYPES[type_]
+    x = np.exp2(np.random.default_rng(4).uniform(low, high - 1e-6, 400)).astype(dtype)
+    # the largest number, and one that is as close to a multiple of pi/2 as any (J.-M. Muller, Elementary Functions)
+    x = np.append(x, np.array([np.finfo(dtype).max, 6381956970095103 * 2.0 ** (797 if type_ == FLOAT64 else 20)], dtype))
+    with mpmath.workprec(1400):
+        exact = [mpmath.nstr(getattr(mpmath, name)(mpmath.mpf(float(value))), 25) for value in x]
+    found = compute(getattr(math, name), x)
+    assert ulp_error(found, np.array(exact).astype(np.longdouble)).max() <= bound
+    np.testing.assert_array_equal(found, [fold(getattr(math, name), type_, float(value)) for value in x])

@@ -99,6 +99,7 @@ class Emitter:
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
         self.rare = False  # whether there are branches that are hardly ever taken
+        self.rare_functions: dict[str, str] = {}  # text of a function that such a branch calls -> its name
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = sum(n.kind == LITERAL and n.attr != BAKED for n in program.order) <= _MAX_HELD_BROADCASTS

@@ -21,14 +21,13 @@ float32                                float64
 =====================================  ==================================
 1.6 for ``|a| < 10**6``                1.6 for ``|a| < 10**14``
 5.3 for ``|a| < 2**22 = 4.2e6``        4 for ``|a| < 2**50 = 1.1e15``
-1.6 beyond                             angle 0 beyond
+1.6 beyond                             2 beyond
 =====================================  ==================================
 
 The errors grow towards the limit because the quotient does: a wrong choice among two neighbours leaves a remainder a
-little above ``pi/4``.  Beyond, single precision is reduced with as many bits of ``2/pi`` as it takes, in a branch for
-the elements that need it.  (Double precision would need 1200 bits of it.)  Where ``JitFlag.FastMath`` is cleared,
-single precision is reduced in double precision first, with an error of 1.6 throughout; sine then takes 40 % more
-time, and far more on GPUs whose double precision is slow.
+little above ``pi/4``.  Beyond, the reduction takes as many bits of ``2/pi`` as it needs, in a branch for the elements
+that are so large.  Where ``JitFlag.FastMath`` is cleared, single precision is reduced in double precision first, with
+an error of 1.6 throughout; sine then takes 40 % more time, and far more on GPUs whose double precision is slow.
 """
 
 from __future__ import annotations
@@ -100,37 +99,46 @@ def _subtract_multiples(x: Node, parts: tuple[float, ...]) -> tuple[Node, Node]:
     return r, bitcast(shifted, f.word)
 
 
-#: Bits of 2/pi after three zeros, as words of 32 bits.
-_TWO_OVER_PI = (0x145F306D, 0xC9C882A5, 0x3F84EAFA, 0x3EA69BB8, 0x1B6C52B3, 0x27887208, 0x3FCA2C75)
+#: Bits of 2/pi after 32 zeros, as words of 64 bits.
+_TWO_OVER_PI = (
+    0x00000000A2F9836E, 0x4E441529FC2757D1, 0xF534DDC0DB629599, 0x3C439041FE5163AB, 0xDEBBC561B7246E3A,
+    0x424DD2E006492EEA, 0x09D1921CFE1DEB1C, 0xB129A73EE88235F5, 0x2EBB4484E99C7026, 0xB45F7E413991D639,
+    0x835339F49C845F8B, 0xBDF9283B1FF897FF, 0xDE05980FEF2F118B, 0x5A0A6D1F6D367ECF, 0x27CB09B74F463F66,
+    0x9E5FEA2D7527BAC7, 0xEBE5F17B3D0739F7, 0x8A5292EA6BFB5FB1, 0x1F8D5D0856033046,
+)
 
 
 def _reduce_large(x: Node) -> list[Node]:
-    """The remainder of a single-precision number of at least ``2**22`` (NaN of infinity), and a word as above.
+    """The remainder of a double-precision number of at least ``2**22`` (NaN of infinity), and a word as above.
 
     M. Payne and R. Hanek (*Radian reduction for trigonometric functions*, 1983): of ``2/pi`` only those bits matter
-    whose product with the mantissa is neither a multiple of 4 nor too small, 96 of them from a place that the exponent
-    says.  The product is a number of quadrants with 62 bits after the point.
+    whose product with the mantissa is neither a multiple of 4 nor too small, 192 of them from a place that the exponent
+    says.  The product is a number of quadrants with 126 bits after the point, in two words.
     """
-    def wide(node: Node) -> Node:
-        return cast(node, UINT64)
+    bits = bitcast(x, UINT64)
+    place = ops.sub(ops.shr(bits, _word(52)), _word(1045))
+    words = [_word(word) for word in _TWO_OVER_PI]
+    for step in (8, 4, 2, 1):  # a bit of the place says which half of the words counts, until there are four
+        chosen = ops.neq(_and(place, _word(64 * step)), _word(0))
+        words = [ops.select(chosen, words[i + step], words[i]) for i in range(step + 3)]
+    shift = _and(place, _word(63))
+    back = ops.sub(_word(63), shift)
+    window = [_or(ops.shl(upper, shift), ops.shr(ops.shr(lower, _word(1)), back))
+              for upper, lower in itertools.pairwise(words)]
+    mantissa = _or(_and(bits, _word((1 << 52) - 1)), _word(1 << 52))
+    rest = ops.mul(mantissa, window[1])
+    low = ops.add(rest, ops.mul_hi(mantissa, window[2]))
+    carry = ops.select(ops.lt(low, rest), _word(1), _word(0))
+    high = ops.add(ops.add(ops.mul(mantissa, window[0]), ops.mul_hi(mantissa, window[1])), carry)
+    quadrant = ops.shr(ops.add(high, _word(1 << 61)), _word(62))
+    fraction = cast(bitcast(ops.sub(high, ops.shl(quadrant, _word(62))), INT64), FLOAT64)
+    fraction = ops.fma(cast(low, FLOAT64), constant(FLOAT64, 2.0 ** -64), fraction)
+    r = ops.mul(fraction, constant(FLOAT64, math.pi * 2.0 ** -63))
+    return [ops.select(ops.lt(x, constant(FLOAT64, math.inf)), r, ops.sub(x, x)), quadrant]
 
-    bits = bitcast(x, UINT32)
-    first = ops.sub(ops.shr(bits, constant(UINT32, 23)), constant(UINT32, 149))
-    number, shift = ops.shr(first, constant(UINT32, 5)), wide(_and(first, constant(UINT32, 31)))
-    words = [constant(UINT32, word) for word in _TWO_OVER_PI]
-    near = words[:4]
-    for place in range(1, 4):
-        here = ops.eq(number, constant(UINT32, place))
-        near = [ops.select(here, word, other) for word, other in zip(words[place:place + 4], near, strict=True)]
-    half = constant(UINT64, 32)
-    pairs = [_or(ops.shl(wide(upper), half), wide(lower)) for upper, lower in itertools.pairwise(near)]
-    mantissa = wide(_or(_and(bits, constant(UINT32, (1 << 23) - 1)), constant(UINT32, 1 << 23)))
-    high, middle, low = (ops.mul(mantissa, ops.shr(ops.shl(pair, shift), half)) for pair in pairs)
-    turns = ops.add(ops.add(ops.shl(high, half), middle), ops.shr(low, half))
-    quadrant = ops.shr(ops.add(turns, constant(UINT64, 1 << 61)), constant(UINT64, 62))
-    fraction = cast(bitcast(ops.sub(turns, ops.shl(quadrant, constant(UINT64, 62))), INT64), FLOAT64)
-    r = cast(ops.mul(fraction, constant(FLOAT64, math.pi * 2.0 ** -63)), FLOAT32)
-    return [ops.select(ops.lt(x, constant(FLOAT32, math.inf)), r, ops.sub(x, x)), cast(quadrant, UINT32)]
+
+def _word(value: int) -> Node:
+    return constant(UINT64, value)
 
 
 def _reduce(a: Node) -> tuple[Node, Node, Node]:
@@ -140,18 +148,18 @@ def _reduce(a: Node) -> tuple[Node, Node, Node]:
     """
     f, x = _FORMATS[a.type], ops.abs(a)
     limit = f.limit
-    if a.type == FLOAT64:
-        # beyond the limit the angle is taken as 0; the difference keeps NaN and makes NaN of infinity
-        x = ops.select(ops.lt(x, constant(a.type, limit)), x, ops.sub(x, x))
     if a.type == FLOAT32 and not state.flags & FAST_MATH:
         limit = _FORMATS[FLOAT64].limit
         wide, word = _subtract_multiples(cast(x, FLOAT64), _FORMATS[FLOAT64].pi_half[:2])
         r, quadrant = cast(wide, FLOAT32), cast(word, UINT32)
     else:
         r, quadrant = _subtract_multiples(x, f.pi_half)
-    if a.type == FLOAT32:
-        large = ops.inv(ops.lt(x, constant(FLOAT32, limit)))
-        r, quadrant = rarely("reduction", large, [r, quadrant], lambda: _reduce_large(x))
+
+    def large() -> list[Node]:
+        remainder, word = _reduce_large(cast(x, FLOAT64))
+        return [cast(remainder, a.type), cast(word, f.word)]
+
+    r, quadrant = rarely("reduction", ops.inv(ops.lt(x, constant(a.type, limit))), [r, quadrant], large)
     return r, quadrant, ops.neq(_and(quadrant, constant(f.word, 1)), constant(f.word, 0))
 
 
