@@ -328,6 +328,11 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
         if name == "ad" and not diff and backend is not SCALAR:
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
+        if record is None and name in ("PCG32", "Philox4x32"):
+            from ._generators import generator
+
+            namespace[name] = generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            return namespace[name]
         if record is None:
             found = later.package_name(module, name)
             if found is None:
