@@ -22,7 +22,7 @@ from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._promote import coerce, plain_scalar, wrap
 from ._types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup, require_backend
 
-__all__ = ["GENERATORS", "PCG32Base", "PhiloxBase", "generator"]
+__all__ = ["PCG32Base", "PhiloxBase", "generator"]
 
 _MASK32, _MASK64 = (1 << 32) - 1, (1 << 64) - 1
 _ops: Any = ops
@@ -853,9 +853,6 @@ class PhiloxBase(_Generator):
 
 
 # --- the classes of the packages -------------------------------------------------------------------------------------
-
-GENERATORS = ("PCG32", "Philox4x32")
-
 
 def generator(name: str, module: str, record: Record) -> type:
     """The class of a generator in the package of a record."""

@@ -109,14 +109,11 @@ def test_the_log_shows_how_a_function_is_traced(caplog) -> None:
     finally:
         dr.set_log_level(level)
     lines = [record.getMessage() for record in caplog.records]
-    # each line refers to the results of others by their indices; after the product come the steps of acos()
+    # each line refers to the results of others by their indices
     assert re.fullmatch(r"jit_var_new\(\): float32 r(\d+)\[2\] = mul\(r\d+, r\d+\)\n"
                         r"jit_var_new\(\): float32 r(\d+)\[2\] = fma\(r\d+, r\d+, r\1\)\n"
-                        r"jit_var_new\(\): float32 r\d+\[2\] = fma\(r\d+, r\d+, r\2\)", "\n".join(lines[:3]))
-    assert len(lines) > 10
-    number = r"-?\d[\d.]*(e-?\d+)?"
-    for line in lines:
-        assert re.fullmatch(rf"jit_var_new\(\): \w+ r\d+(\[2\])? = (\w+\((r\d+(, )?)+\)|{number})", line), line
+                        r"jit_var_new\(\): float32 r(\d+)\[2\] = fma\(r\d+, r\d+, r\2\)\n"
+                        r"jit_var_new\(\): float32 r\d+\[2\] = acos\(r\3\)", "\n".join(lines))
     assert dr.allclose(dr.cos(angle), dr.sum(a * b))
 
 
