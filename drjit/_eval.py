@@ -71,7 +71,7 @@ def width(*args: Any) -> int:
     return wide.pop()
 
 
-def shape(arg: Any, /) -> tuple[int, ...]:
+def shape(arg: Any) -> tuple[int, ...]:
     """Sizes of the dimensions of an array or of a nested sequence, outermost first.
 
     Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.

@@ -92,7 +92,9 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], scalar: Callable[[An
         array = arg0 if isinstance(arg0, ArrayBase) else arg1
         if isinstance(array, ArrayBase):
             return elementwise(f"{function_name}(<{array._name}>)", trace, (arg0, arg1))
-        return scalar(_number(arg0, function_name, "arg0"), _number(arg1, function_name, "arg1"))
+        a, b = _number(arg0, function_name, "arg0"), _number(arg1, function_name, "arg1")
+        number = scalar(a, b)
+        return float(number) if float in (a.__class__, b.__class__) else +number  # which makes a bool an int
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "drjit"
