@@ -337,6 +337,8 @@ def expr_t(*args: Any) -> Any:
     if len(backends) > 1 or len(kinds) > 1:
         raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     kind, shape = kinds.pop()
+    if kind != "array" and any(not cls._special and cls._record.shape not in ((), shape) for cls in arrays):
+        raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     return _found(Record(backends.pop() if backends else SCALAR, scalar, kind, shape,
                          any(cls._record.diff for cls in arrays)), "drjit.expr_t")
 
