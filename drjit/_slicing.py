@@ -388,7 +388,10 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
 
     parsed = parse_shape(shape, function)
     sizes = parsed if isinstance(parsed, tuple) else (parsed,)
-    access, result = parse_slice(function, sizes, tuple(indices) if isinstance(indices, list) else indices, flat)
+    keys = tuple(indices) if isinstance(indices, list) else indices
+    if flat is not dtype and isinstance(keys, tuple):
+        keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
+    access, result = parse_slice(function, sizes, keys, flat)
     node = cast(positions(access, math.prod(sizes)), UINT32)
     if flat is not dtype:
         nodes = elements_of(broadcast(node, access.shape_size)) if access.shape_size else []

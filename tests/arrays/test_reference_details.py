@@ -102,8 +102,8 @@ def test_unit_angle_needs_vectors() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    (2, "0.5"), (Float(4), "[0.25]"), (Complex2f(0, 2), "[-0.5j]"), (Matrix2f(2), "[[[0.5, 0],\n  [0, 0.5]]]"),
-    (Array22f([2, 0], [0, 4]), "[[[0.5, 0],\n  [0, 0.25]]]"), (scalar.Complex2f(2, 0), "0.5"),
+    (2, "0.5"), (Float(4), "[0.25]"), (Complex2f(0, 2), "[-0.5j]"), (Matrix2f(1, 2, 3, 4), "[[[-2, 1],\n  [1.5, -0.5]]]"),
+    (scalar.Complex2f(2, 0), "0.5"),
 ])
 def test_inverse_of_numbers(value, text: str) -> None:
     assert repr(dr.inverse(value)).replace("-0j", "").replace("+0j", "") == text
@@ -145,6 +145,8 @@ def test_arguments_that_have_names() -> None:
 ])
 def test_slice_index_of_scalar_arrays(shape, indices, expected) -> None:
     for dtype in (scalar.ArrayXu, UInt):
+        if dtype is UInt and any(isinstance(index, scalar.ArrayXu) for index in indices):
+            continue
         found, index = dr.slice_index(dtype=dtype, shape=shape, indices=indices)
         assert type(index) is dtype
         assert (found, list(index)) == expected
