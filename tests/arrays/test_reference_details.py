@@ -102,8 +102,8 @@ def test_unit_angle_needs_vectors() -> None:
 
 
 @pytest.mark.parametrize(("value", "text"), [
-    (2, "0.5"), (Float(4), "[0.25]"), (Complex2f(0, 2), "[-0.5j]"), (Matrix2f(1, 2, 3, 4), "[[[-2, 1],\n  [1.5, -0.5]]]"),
-    (scalar.Complex2f(2, 0), "0.5"),
+    (2, "0.5"), (Float(4), "[0.25]"), (Complex2f(0, 2), "[-0.5j]"),
+    (Matrix2f(1, 2, 3, 4), "[[[-2, 1],\n  [1.5, -0.5]]]"), (scalar.Complex2f(2, 0), "0.5"),
 ])
 def test_inverse_of_numbers(value, text: str) -> None:
     assert repr(dr.inverse(value)).replace("-0j", "").replace("+0j", "") == text
