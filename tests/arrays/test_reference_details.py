@@ -135,6 +135,13 @@ def test_arguments_that_have_names() -> None:
     assert dr.value_t(arg=Array3f) is Float
 
 
+def test_enumerations_print_as_they_are_written() -> None:
+    assert str(dr.JitFlag.Debug) == repr(dr.JitFlag.Debug) == f"{dr.JitFlag.Debug}" == "JitFlag.Debug"
+    assert dr.JitFlag.Debug == 1
+    assert repr(dr.VarType.Float32) == "VarType.Float32"
+    assert [entry.name for entry in dr.KernelRecordingMode] == ["Inactive", "Recorded", "Replayed"]
+
+
 # --- slicing and text ------------------------------------------------------------------------------------------------
 
 
