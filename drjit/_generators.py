@@ -128,7 +128,7 @@ class _OnNodes:
     def permute(state: Node) -> Node:
         """The output of a state: the highest bits, xorshifted, rotated by the five above (counts are modulo 32)."""
         mixed = cast(ops.shr(ops.xor(ops.shr(state, _u64(18)), state), _u64(27)), UINT32)
-        rotation = cast(ops.shr(state, _u64(59)), UINT32)
+        rotation = ops.shr(cast(ops.shr(state, _u64(32)), UINT32), _u32(27))
         return _or(ops.shr(mixed, rotation), ops.shl(mixed, ops.neg(rotation)))
 
     @staticmethod
@@ -677,15 +677,12 @@ del _name, _row, _prefix
 def _philox_nodes(counters: list[Node], key: tuple[Node, Node], rounds: int) -> list[Node]:
     a, b, c, d = counters
     first, second = key
-    multipliers = [_u64(value) for value in _PHILOX_MULTIPLIERS]
-    half = _u64(32)
+    factor_a, factor_c = map(_u32, _PHILOX_MULTIPLIERS)
     for number in range(rounds):
         if number:
             first, second = ops.add(first, _u32(_WEYL[0])), ops.add(second, _u32(_WEYL[1]))
-        product_a = ops.mul(cast(a, UINT64), multipliers[0])
-        product_c = ops.mul(cast(c, UINT64), multipliers[1])
-        a, b, c, d = (ops.xor(ops.xor(cast(ops.shr(product_c, half), UINT32), b), first), cast(product_c, UINT32),
-                      ops.xor(ops.xor(cast(ops.shr(product_a, half), UINT32), d), second), cast(product_a, UINT32))
+        a, b, c, d = (ops.xor(ops.xor(ops.mul_hi(c, factor_c), b), first), ops.mul(c, factor_c),
+                      ops.xor(ops.xor(ops.mul_hi(a, factor_a), d), second), ops.mul(a, factor_a))
     return [a, b, c, d]
 
 
