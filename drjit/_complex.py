@@ -66,7 +66,7 @@ class ComplexBase(SpecialArray):
     @classmethod
     def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
         plain = [cls(value) if _is_complex(value) else value for value in args]
-        if mask and any(map(_is_complex, args)):
+        if mask and any(map(_is_complex, args)) and (trace is ops.eq or trace is ops.neq):
             return type(plain[0]).__eq__(*plain) if trace is ops.eq else type(plain[0]).__ne__(*plain)
         return super()._promote_with(function, trace, plain, mask)
 

@@ -17,7 +17,7 @@ from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 from ._array import ArrayBase
 from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap, wrap_like
-from ._pytree import field_types, is_pytree, transform
+from ._pytree import construct, field_types, is_pytree, transform
 from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
@@ -97,12 +97,12 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
     fields = field_types(dtype) if isinstance(dtype, type) else None
     if fields is None:
         return dtype() if isinstance(dtype, type) else None
-    result = dtype()
-    for name, kind in fields.items():
-        # Fields of other types, such as a name, are none of our business.
-        if isinstance(kind, type) and (issubclass(kind, ArrayBase) or kind in (bool, int, float) or is_pytree(kind)):
-            setattr(result, name, _create(kind, shape, fill, scalar, function))
-    return result
+    if isinstance(shape, tuple) and len(shape) == 1:
+        shape = shape[0]  # of the trailing dimension, whatever the fields are
+    # Fields of other types, such as a name, are none of our business.
+    return construct(dtype, {name: _create(kind, shape, fill, scalar, function) for name, kind in fields.items()
+                             if isinstance(kind, type) and (issubclass(kind, ArrayBase) or kind in (bool, int, float)
+                                                            or is_pytree(kind))})
 
 
 def _constant(value: Any) -> Fill:

@@ -49,8 +49,9 @@ def make_opaque(*args: Any) -> None:
     found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
              if isinstance(leaf, ArrayBase) and leaf._dynamic]
     core.evaluate([node for array in found for node in array._nodes()])
-    for array in found:
-        array._replace([core.opaque(node) for node in array._nodes()])
+    opaque = [[core.opaque(node) for node in array._nodes()] for array in found]
+    for array, nodes in zip(found, opaque, strict=True):  # nothing has changed if one of them failed
+        array._replace(nodes)
 
 
 def width(*args: Any) -> int:
@@ -70,7 +71,7 @@ def width(*args: Any) -> int:
     return wide.pop()
 
 
-def shape(arg: Any, /) -> tuple[int, ...]:
+def shape(arg: Any) -> tuple[int, ...]:
     """Sizes of the dimensions of an array or of a nested sequence, outermost first.
 
     Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.

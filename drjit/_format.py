@@ -27,7 +27,7 @@ def format_element(value: Any) -> str:
 
 def shown_positions(size: int, limit: int) -> list[int | None]:
     """Positions to show of a dimension; ``None`` stands for those that are skipped."""
-    if size <= limit:
+    if size <= max(limit, 2 * _EDGE):
         return list(range(size))
     return [*range(_EDGE), None, *range(size - _EDGE, size)]
 

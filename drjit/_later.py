@@ -25,7 +25,7 @@ _AREAS: dict[str, str] = {
 _AREA_OF = {name: area for area, names in _AREAS.items() for name in names.split()}
 
 #: Names of the packages of array types.
-_PACKAGE = re.compile(r"PCG32|Philox4x32|Event|Texture[123](?:f|f16|f64|f8u)")
+_PACKAGE = re.compile(r"Event|Texture[123](?:f|f16|f64|f8u)")
 _CUDA = {"GLInterop", "green_context", "map_graphics_resource_array", "map_graphics_resource_ptr",
          "memcpy_2d_to_array_async", "register_gl_buffer", "register_gl_texture", "unmap_graphics_resource",
          "unregister_cuda_resource"}
@@ -66,6 +66,6 @@ def public_name(name: str) -> Later | None:
 def package_name(module: str, name: str) -> Later | None:
     """What stands for a name of a package of array types, or ``None`` if it is none that is to come."""
     if _PACKAGE.fullmatch(name) and (name != "Event" or module != "drjit.scalar"):
-        area = "random numbers" if name in ("PCG32", "Philox4x32") else "events" if name == "Event" else "textures"
+        area = "events" if name == "Event" else "textures"
         return Later(f"{module}.{name}", area)
     return Later(f"{module}.{name}", "CUDA") if name in _CUDA and module.startswith("drjit.cuda") else None

@@ -207,10 +207,12 @@ def diag(arg: Any, /) -> Any:
 
 
 def inverse(arg: Any, /) -> Any:
-    """Inverse of a matrix: another name of :func:`rcp`."""
+    """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
     from ._ops import rcp
 
-    return rcp(_matrix(arg, "drjit.inverse"))
+    if isinstance(arg, ArrayBase) and arg._depth > 0 and arg._special not in ("complex", "quaternion"):
+        arg = _matrix(arg, "drjit.inverse")
+    return rcp(arg)
 
 
 def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
@@ -31,13 +32,27 @@ def set_label(*args: Any, **kwargs: Any) -> None:
         found = ", ".join([*map(describe, args), *(f"{name}={describe(value)}" for name, value in kwargs.items())])
         raise TypeError(f"drjit.set_label(): expected a value and a str, or keyword arguments only, found {found}.")
     for label, value in [(args[1], args[0])] if args else kwargs.items():
-        _set_label(value, label, set())
+        for array, name in list(_labelled(value, label, ())):
+            _label_array(array, name)
 
 
-def _set_label(value: Any, label: str, path: set[int]) -> None:
+def _labelled(value: Any, label: str, path: tuple[int, ...]) -> Iterator[tuple[ArrayBase, str]]:
+    """The arrays in a PyTree, and what they are to be called."""
     if isinstance(value, ArrayBase):
-        if not value._dynamic:
-            return
+        yield value, label
+        return
+    items = children(value)
+    if items is None:
+        return
+    if id(value) in path:
+        raise RecursionError(f"drjit.set_label(): the PyTree contains itself: a {describe(value)} is its own "
+                             "descendant.")
+    for key, child in items:
+        yield from _labelled(child, f"{label}_{key}", (*path, id(value)))
+
+
+def _label_array(value: ArrayBase, label: str) -> None:
+    if value._dynamic:
         nodes = []
         for position, node in enumerate(value._nodes()):
             name, rest, suffix = label, position, ""
@@ -50,17 +65,6 @@ def _set_label(value: Any, label: str, path: set[int]) -> None:
             core.set_label(node, name)
             nodes.append(node)
         value._replace(nodes)
-        return
-    items = children(value)
-    if items is None:
-        return
-    if id(value) in path:
-        raise RecursionError(f"drjit.set_label(): the PyTree contains itself: a {describe(value)} is its own "
-                             "descendant.")
-    path.add(id(value))
-    for key, child in items:
-        _set_label(child, f"{label}_{key}", path)
-    path.discard(id(value))
 
 
 # --- what is alive ---------------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class MatrixBase(SpecialArray):
                                     f"{right._name}.")
             if trace is ops.mul and all(isinstance(a, MatrixBase) for a in args) and left._size != right._size:
                 raise ArgumentError(f"{function}(): cannot multiply {left._name} and {right._name}.")
-        if trace in (ops.add, ops.sub, ops.mul, ops.div, ops.fma, core.power):
+        if mask or trace in (ops.add, ops.sub, ops.mul, ops.div, ops.fma, core.power):
             return super()._promote_with(function, trace, args, mask)
         return NotImplemented
 

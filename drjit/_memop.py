@@ -19,7 +19,7 @@ from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._indexing import index_node, store
 from ._interop import broadcast
 from ._promote import coerce, wrap
-from ._pytree import children, is_pytree, transform
+from ._pytree import is_pytree, leaves, transform, walk
 from ._types import BOOL, UINT32, reshape, retype
 
 __all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
@@ -27,15 +27,10 @@ __all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"
 _LITERAL = KIND["literal"]
 
 
-def _leaf_of(*values: Any) -> type[ArrayBase] | None:
+def _leaf_of(function: str, *values: Any) -> type[ArrayBase] | None:
     """The flat array type (of any scalar type) of the backend that values in PyTrees belong to."""
-    for value in values:
-        if isinstance(value, ArrayBase):
-            return value._leaf
-        found = _leaf_of(*(child for _, child in children(value) or ()))
-        if found is not None:
-            return found
-    return None
+    found = (leaf for value in values for leaf in leaves(value, function) if isinstance(leaf, ArrayBase))
+    return next((array._leaf for array in found), None)
 
 
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
@@ -122,7 +117,7 @@ def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: Reduce
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
     _check_mode(mode, function)
-    leaf = _leaf_of(source) if not isinstance(source, ArrayBase) else source._leaf
+    leaf = _leaf_of(function, source) if not isinstance(source, ArrayBase) else source._leaf
     if leaf is None:
         raise TypeError(f"{function}(): 'source' must be a Dr.Jit array or a PyTree of such, found {describe(source)}.")
     if not isinstance(source, ArrayBase) and (type(source) is not dtype or not is_pytree(dtype)):
@@ -207,14 +202,14 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
 
 def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, function: str) -> None:
     _check_mode(mode, function)
-    leaf = _leaf_of(target)
+    leaf = _leaf_of(function, target)
     if leaf is None or not (isinstance(target, ArrayBase) or is_pytree(type(target))):
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")
     pending: list[tuple[ArrayBase, list[Node]]] = []  # nothing is changed before everything has been checked
     if not leaf._dynamic:
         from . import _scalar
 
-        transform(function, lambda old, new: pending.append(
+        walk(function, lambda old, new: pending.append(
             (old, _scalar.scatter(op, old, new, index, active, function)))
             if isinstance(old, ArrayBase) else None, target, value)
         for array, nodes in pending:
@@ -230,7 +225,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         if isinstance(target, ArrayBase):
             visit(target, value)
         else:
-            transform(function, visit, target, value)
+            walk(function, visit, target, value)
     except CORE_ERRORS as error:
         raise translate(error, function) from error
     for array, nodes in pending:

@@ -19,7 +19,7 @@ from drjit_core import Node, cast, known_literal, literal, ops
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
-from ._types import FLOAT32, FLOAT64, retype
+from ._types import BOOL, FLOAT32, FLOAT64, retype
 
 __all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
            "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
@@ -248,6 +248,8 @@ def masked(binary: Operator) -> Operator:
                 return wrap(cls, list(map(_mask_bits, masks, values)))
             except CORE_ERRORS as error:
                 raise translate(error, function) from error
+        if other.__class__ is bool and self._kind != "b":
+            return wrap(type(self), [_mask_bits(literal(BOOL, other), node) for node in self._nodes()])
         return binary(self, other)
 
     return combine

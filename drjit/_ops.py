@@ -92,7 +92,9 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], scalar: Callable[[An
         array = arg0 if isinstance(arg0, ArrayBase) else arg1
         if isinstance(array, ArrayBase):
             return elementwise(f"{function_name}(<{array._name}>)", trace, (arg0, arg1))
-        return scalar(_number(arg0, function_name, "arg0"), _number(arg1, function_name, "arg1"))
+        a, b = _number(arg0, function_name, "arg0"), _number(arg1, function_name, "arg1")
+        number = scalar(a, b)
+        return float(number) if float in (a.__class__, b.__class__) else +number  # which makes a bool an int
 
     function.__name__ = function.__qualname__ = name
     function.__module__ = "drjit"
@@ -279,6 +281,8 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         return select(arg0, *(cls(value) if value.__class__ is complex else value for value in (arg1, arg2)))
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
         return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
+    if arg1 is None and arg2 is None:
+        return None
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):
         raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
                             f"found {describe(arg1)} and {describe(arg2)}.")

@@ -1,8 +1,21 @@
-"""PyTrees: lists, tuples, dictionaries, data classes and classes with a ``DRJIT_STRUCT`` annotation, nested at will.
+"""PyTrees: lists, tuples, dictionaries, data classes, and classes that join by annotation or by protocol.
 
-Operations reach the arrays within through :func:`leaves`, and rebuild such a structure through :func:`transform`.
-Subclasses of the containers, and any other object, are leaves that are passed on untouched. A structure that contains
-itself raises a ``RecursionError``.
+Operations reach the arrays within through :func:`leaves`, :func:`walk` goes through several structures side by side,
+and :func:`transform` rebuilds them. Subclasses of the containers (named tuples are some), and any other object, are
+leaves that are passed on untouched. A structure that contains itself raises a ``RecursionError``.
+
+A class takes part
+
+- as a data class: its fields are the children, and go to its constructor when it is rebuilt;
+- by a dictionary ``DRJIT_STRUCT`` from the names of its fields to their types. Its constructor must work without
+  arguments; the fields are set afterwards. Attributes that the dictionary does not name get their defaults;
+- by the traversal protocol, two methods. ``__drjit_children__()`` returns a dictionary of children, by any keys.
+  ``__drjit_rebuild__(children)`` returns an object like this one with other children, which has the same keys and, as a
+  rule, the same types. Arrays outside of this package join by it, and so do objects whose constructor needs arguments.
+  What changes arrays in place (``dr.make_opaque``, ``dr.scatter``) changes the arrays that ``__drjit_children__``
+  returns, so these must be the object's own.
+
+Classes of the first two kinds know the types of their fields, so that ``dr.zeros(cls, n)`` can create them.
 """
 
 from __future__ import annotations
@@ -13,9 +26,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from ._array import ArrayBase
-from ._errors import describe
+from ._errors import ArgumentError, describe
 
-__all__ = ["children", "field_types", "is_pytree", "leaves", "transform"]
+__all__ = ["children", "construct", "field_types", "is_pytree", "leaves", "rebuild", "transform", "walk"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -23,15 +36,20 @@ def field_types(cls: type) -> dict[str, Any] | None:
     struct = getattr(cls, "DRJIT_STRUCT", None)
     if struct.__class__ is dict:
         return struct
-    if dataclasses.is_dataclass(cls):
+    if not dataclasses.is_dataclass(cls):
+        return None
+    try:
         hints = typing.get_type_hints(cls)
-        return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
-    return None
+    except NameError as error:
+        raise TypeError(f"{describe(cls)}: the types of the fields of this data class are not known: its module has no "
+                        f"name {error.name!r}, which an annotation refers to.") from error
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
 def is_pytree(cls: type) -> bool:
     """Whether instances of a class are inner nodes of PyTrees."""
-    return cls in (list, tuple, dict) or field_types(cls) is not None
+    return cls in (list, tuple, dict) or getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or \
+        hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__drjit_children__")
 
 
 def children(value: Any) -> list[tuple[Any, Any]] | None:
@@ -43,8 +61,14 @@ def children(value: Any) -> list[tuple[Any, Any]] | None:
         return list(value.items())
     if isinstance(value, (ArrayBase, type)):
         return None
-    fields = getattr(cls, "DRJIT_STRUCT", None) or getattr(cls, "__dataclass_fields__", None)
-    return [(name, getattr(value, name)) for name in fields] if fields.__class__ is dict else None
+    if hasattr(cls, "__drjit_children__"):
+        return list(value.__drjit_children__().items())
+    struct = getattr(cls, "DRJIT_STRUCT", None)
+    if struct.__class__ is dict:
+        return [(name, getattr(value, name)) for name in struct]
+    if hasattr(cls, "__dataclass_fields__"):
+        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(cls)]
+    return None
 
 
 def _cycle(function: str, value: Any) -> RecursionError:
@@ -74,11 +98,16 @@ def _leaves(value: Any, function: str, path: set[int]) -> Iterator[Any]:
 
 def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> Any:
     """A new PyTree whose leaves are ``visit(leaf, *leaves of the others)``; the others must have the same structure."""
-    return _transform(function, visit, value, others, set(), "")
+    return _transform(function, visit, value, others, set(), "", rebuild)
+
+
+def walk(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> None:
+    """Call ``visit(leaf, *leaves of the others)`` for the leaves of PyTrees of the same structure."""
+    _transform(function, visit, value, others, set(), "", None)
 
 
 def _transform(function: str, visit: Callable[..., Any], value: Any, others: tuple[Any, ...], path: set[int],
-               where: str) -> Any:
+               where: str, build: Callable[[Any, dict[Any, Any]], Any] | None) -> Any:
     items = children(value)
     if items is None:
         return visit(value, *others)
@@ -87,17 +116,17 @@ def _transform(function: str, visit: Callable[..., Any], value: Any, others: tup
     path.add(id(value))
     parallel = [_matching(function, value, items, other, where) for other in others]
     result = {key: _transform(function, visit, child, tuple(other[key] for other in parallel), path,
-                              f"{where}[{key!r}]") for key, child in items}
+                              f"{where}[{key!r}]", build) for key, child in items}
     path.discard(id(value))
-    return rebuild(value, result)
+    return None if build is None else build(value, result)
 
 
 def _matching(function: str, value: Any, items: list[tuple[Any, Any]], other: Any, where: str) -> dict[Any, Any]:
     found = dict(children(other) or ()) if other.__class__ is value.__class__ else None
     if found is None or found.keys() != {key for key, _ in items}:
-        raise TypeError(f"{function}(): the structures of the arguments differ{f' at {where}' if where else ''}: found "
-                        f"{describe(value)} and {describe(other)}"
-                        + (" with other entries." if found is not None else "."))
+        raise ArgumentError(f"{function}(): the structures of the arguments differ{f' at {where}' if where else ''}: "
+                            f"found {describe(value)} and {describe(other)}"
+                            + (" with other entries." if found is not None else "."))
     return found
 
 
@@ -108,10 +137,23 @@ def rebuild(value: Any, items: dict[Any, Any]) -> Any:
         return items
     if cls in (list, tuple):
         return cls(items.values())
-    try:
-        result = cls()
-    except TypeError as error:
-        raise TypeError(f"{describe(cls)}: classes in PyTrees must be constructible without arguments.") from error
-    for name, child in items.items():
-        setattr(result, name, child)
+    if hasattr(cls, "__drjit_rebuild__"):
+        return value.__drjit_rebuild__(items)
+    return construct(cls, items)
+
+
+def construct(cls: Any, items: dict[str, Any]) -> Any:
+    """An object of a class with a ``DRJIT_STRUCT``, or of a data class, with the given fields."""
+    if getattr(cls, "DRJIT_STRUCT", None).__class__ is dict:
+        try:
+            result = cls()
+        except TypeError as error:
+            raise TypeError(f"{describe(cls)}: classes in PyTrees must be constructible without arguments.") from error
+        for name, child in items.items():
+            setattr(result, name, child)
+        return result
+    later = {field.name for field in dataclasses.fields(cls) if not field.init}
+    result = cls(**{name: child for name, child in items.items() if name not in later})
+    for name in later & items.keys():
+        object.__setattr__(result, name, items[name])  # also of frozen ones
     return result

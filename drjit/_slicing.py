@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, counter, literal, ops
+from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
 
 from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._promote import is_ndarray
-from ._types import BOOL, INT32, INT64, UINT32, UINT64
+from ._types import BOOL, INT32, INT64, SCALAR, UINT32, UINT64, Record, relative
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
            "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided"]
@@ -365,7 +365,8 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
 
     ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
-    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing.
+    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing, unless
+    ``dtype`` is ``drjit.scalar.ArrayXu``.
 
     >>> import drjit as dr
     >>> from drjit.llvm import UInt
@@ -373,16 +374,26 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     ((5,), [0, 2, 4, 6, 8])
     """
     function = "drjit.slice_index"
-    if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or \
-            dtype._depth or dtype._type != UINT32:
+    flat = dtype
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and getattr(dtype, "_record", None) == \
+            Record(SCALAR, UINT32, "array", (-1,)):
+        flat = relative(dtype._leaf, JitBackend.LLVM, False)  # computed there
+    if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
+            flat._depth or flat._type != UINT32 or not flat._dynamic:
         raise TypeError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
                         f"{describe(dtype)}.")
     from ._create import parse_shape
     from ._interop import broadcast
-    from ._promote import wrap
+    from ._promote import elements_of, wrap
 
     parsed = parse_shape(shape, function)
     sizes = parsed if isinstance(parsed, tuple) else (parsed,)
-    access, result = parse_slice(function, sizes, tuple(indices) if isinstance(indices, list) else indices, dtype)
+    keys = tuple(indices) if isinstance(indices, list) else indices
+    if flat is not dtype and isinstance(keys, tuple):
+        keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
+    access, result = parse_slice(function, sizes, keys, flat)
     node = cast(positions(access, math.prod(sizes)), UINT32)
+    if flat is not dtype:
+        nodes = elements_of(broadcast(node, access.shape_size)) if access.shape_size else []
+        return result, wrap(dtype, nodes)
     return result, wrap(dtype, [broadcast(node, access.shape_size) if access.shape_size else node])

@@ -92,9 +92,13 @@ def _comparison(name: str, trace: Callable[..., Node]) -> Operator:
 
 def _ordering(name: str) -> Operator:
     def compare(self: Any, other: Any) -> NoReturn:
-        raise TypeError(f"{self._name}.__{name}__(): there is no order among {_PLURAL[self._special]}.")
+        raise _no_order(type(self), f"{self._name}.__{name}__")
 
     return compare
+
+
+def _no_order(cls: type[ArrayBase], function: str) -> ArgumentError:
+    return ArgumentError(f"{function}(): there is no order among {_PLURAL[cls._special]}.")
 
 
 _PLURAL = {"complex": "complex numbers", "quaternion": "quaternions", "matrix": "matrices"}
@@ -159,7 +163,9 @@ class SpecialArray(NestedArray):
     @classmethod
     def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
         if mask:
-            return NotImplemented  # equality: of components
+            if trace in (ops.lt, ops.le, ops.gt, ops.ge):
+                raise _no_order(cls, function)
+            return NotImplemented  # equality and closeness: of components
         name = _NAMES.get(trace)
         if name is None:
             return cls._no_rule(function, args)

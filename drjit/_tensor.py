@@ -211,6 +211,9 @@ def _masked(binary: Operator, name: str) -> Operator:
             cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
                 prepare(function, (retype(type(self), value._type)(value),), mask)
             return _traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
+        if other.__class__ is bool and self._kind != "b" and name == "and":
+            node = self._n if other or not self._n.size else literal(self._type, 0, self._n.size)
+            return make(type(self), node, self._s)
         return binary(self, other)
 
     return apply

@@ -75,7 +75,7 @@ def _named(function: Any, name: str, doc: str) -> Any:
 # --- questions -------------------------------------------------------------------------------------------------------
 
 
-def is_array_v(arg: Any, /) -> bool:
+def is_array_v(arg: Any) -> bool:
     """Whether the argument is an array or array type."""
     return issubclass(_type_of(arg), ArrayBase)
 
@@ -156,7 +156,7 @@ def itemsize_v(arg: Any, /) -> int:
 
 
 def _attribute(name: str, attribute: str, doc: str) -> Callable[[Any], Any]:
-    def relative(arg: Any, /) -> Any:
+    def relative(arg: Any) -> Any:
         cls = _array_type(arg)
         return getattr(cls, attribute) if cls is not None else _type_of(arg)
 
@@ -337,6 +337,8 @@ def expr_t(*args: Any) -> Any:
     if len(backends) > 1 or len(kinds) > 1:
         raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     kind, shape = kinds.pop()
+    if kind != "array" and any(not cls._special and cls._record.shape not in ((), shape) for cls in arrays):
+        raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
     return _found(Record(backends.pop() if backends else SCALAR, scalar, kind, shape,
                          any(cls._record.diff for cls in arrays)), "drjit.expr_t")
 

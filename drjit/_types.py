@@ -112,6 +112,8 @@ _SHAPES = {(prefix, digits): (kind, shape) for prefix, kind, shapes, _ in _FAMIL
 _STEMS = {found: prefix + digits for (prefix, digits), found in _SHAPES.items()}
 _PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)([biuf][0-9]*)")
 _NOT_LISTED = {"Int16", "UInt16"}
+#: Classes of a package that are no arrays, see drjit._generators.
+_GENERATORS = ("PCG32", "Philox4x32")
 
 
 class Record(NamedTuple):
@@ -317,7 +319,7 @@ def _listed(backend: JitBackend) -> list[str]:
     names = [name for name in _FLAT if backend is SCALAR or name not in _NOT_LISTED]
     names += [f"{prefix}{digits}{suffix}" for prefix, _, shapes, suffixes in _FAMILIES for digits in shapes
               for suffix in suffixes.split()]
-    return sorted(names)
+    return sorted([*names, *_GENERATORS])
 
 
 def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) -> None:
@@ -328,6 +330,11 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
         if name == "ad" and not diff and backend is not SCALAR:
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
+        if name in _GENERATORS:
+            from ._generators import generator
+
+            namespace[name] = generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            return namespace[name]
         if record is None:
             found = later.package_name(module, name)
             if found is None:

@@ -25,8 +25,14 @@ def _check(value: Any, function: str, argument: str) -> None:
                             f"{describe(value)}.")
 
 
+def _plain(value: Any) -> Any:
+    """The components of a matrix, complex number or quaternion as an ordinary array."""
+    return wrap(value._plain, value._nodes()) if isinstance(value, ArrayBase) and value._special and \
+        value._special != "tensor" else value
+
+
 def _dot(arg0: Any, arg1: Any, function: str) -> Any:
-    args = (arg0, arg1)
+    args = tuple(_plain(arg) for arg in (arg0, arg1))
     array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
     if array is None:
         if len(arg0) != len(arg1):
@@ -96,6 +102,8 @@ def unit_angle(a: Any, b: Any) -> Any:
 
     Twice the arcsine of half the length of the difference (D. Hatch, *The Right Way to Calculate Stuff*).
     """
+    _check(a, "drjit.unit_angle", "a")
+    _check(b, "drjit.unit_angle", "b")
     product = _dot(a, b, "drjit.unit_angle")
     angle = safe_asin(norm(b - mulsign(a, product)) * 0.5) * 2
     return select(product >= 0, angle, pi - angle)

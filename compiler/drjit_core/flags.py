@@ -44,6 +44,11 @@ class JitFlag(enum.IntEnum):
     SpillToSharedMemory = 1 << 24
     Default = 26484606  # every optimisation; no diagnostics: see the test that spells it out
 
+    def __str__(self) -> str:
+        return f"JitFlag.{self.name}"
+
+    __repr__ = __str__
+
 
 DEBUG, REUSE_INDICES, CONSTANT_PROPAGATION, FAST_MATH, VALUE_NUMBERING = (int(f) for f in list(JitFlag)[:5])
 SYMBOLIC_LOOPS, OPTIMIZE_LOOPS = int(JitFlag.SymbolicLoops), int(JitFlag.OptimizeLoops)

@@ -162,8 +162,8 @@ class KernelRecordingMode(_Enum):
     """Whether a kernel ran inside a frozen function, and how."""
 
     Inactive = 0
-    Recording = 1
-    Replaying = 2
+    Recorded = 1
+    Replayed = 2
 
 
 class LogLevel(_Enum):

@@ -156,7 +156,7 @@ def test_matrices_of_arrays_compute_each_component() -> None:
     lambda m: m + Array2f(1), lambda m: m * Array3f(1), lambda m: m**0.5, lambda m: dr.matmul(2, 3),
     lambda m: dr.det(Array22f(1)), lambda m: dr.trace(Array2f(1)), lambda m: dr.frob(2), lambda m: dr.diag(Float(1)),
     lambda m: dr.cross(m, m), lambda m: dr.polar_decomp(Array22f(1)), lambda m: dr.transform_decompose(m),
-    lambda m: dr.transpose(Array2f(1)), lambda m: dr.matrix_to_quat(m), lambda m: dr.inverse(Float(2)), lambda m: m.x,
+    lambda m: dr.transpose(Array2f(1)), lambda m: dr.matrix_to_quat(m), lambda m: dr.inverse(Array3f(2)), lambda m: m.x,
 ])
 def test_what_is_not_defined_says_so(call: object) -> None:
     with pytest.raises((TypeError, ValueError, RuntimeError), match="drjit"):

@@ -59,7 +59,7 @@ def announce(node: Node) -> None:
         if label:
             set_label(node, label)
     if flags.log_variables:
-        operands = (f"r{index_of(d)}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+        operands = [f"r{index_of(d)}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
         index, name = f"r{index_of(node)}", TYPES[node.type].name
         size = f"[{node.size}]" if node.size != 1 else ""
         if node.kind == LITERAL:

@@ -205,6 +205,11 @@ def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     if target.bits == source.bits:
         return f"{d} = bitcast {s} {a} to {t}"
     if target.bits < source.bits:
+        if (source.bits, target.bits) == (64, 32) and t.lanes:
+            # The even halves: one permutation for two registers, where LLVM narrows each and joins them for a trunc.
+            halves, even = f"<{2 * t.lanes} x i32>", ", ".join(f"i32 {2 * i}" for i in range(t.lanes))
+            return (f"{d}_h = bitcast {s} {a} to {halves}\n"
+                    f"{d} = shufflevector {halves} {d}_h, {halves} poison, {t} <{even}>")
         return f"{d} = trunc {s} {a} to {t}"
     return f"{d} = {'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}"
 
