@@ -18,6 +18,7 @@ Slots
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from types import GenericAlias
 from typing import Any, ClassVar, NoReturn
 
 from drjit_core import TYPES, Node, VarState, broadcast_size
@@ -55,6 +56,9 @@ class ArrayBase:
     __meta__: ClassVar[str]
 
     _o: Any
+
+    # For type checkers: what the parameters stand for says the stub, ``drjit/__init__.pyi``.
+    __class_getitem__ = classmethod(GenericAlias)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "

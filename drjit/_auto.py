@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 from drjit_core import JitBackend, has_backend
 
@@ -16,7 +16,7 @@ _NAMES = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBack
 _chosen: JitBackend | None = None
 
 
-def set_backend(arg: JitBackend | str, /) -> None:
+def set_backend(arg: JitBackend | Literal["cuda", "llvm", "scalar"], /) -> None:
     """Let ``drjit.auto`` and ``drjit.auto.ad`` stand for a backend: ``'cuda'``, ``'llvm'``, ``'scalar'``.
 
     A ``JitBackend`` does as well. Names that a program has imported from there before stay what they are.

@@ -11,6 +11,7 @@ from ._errors import ArgumentError, describe
 from ._math import cbrt, copysign
 from ._ops import abs, fma, power, select
 from ._promote import plain_scalar
+from ._typing import ArrayT, T
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
 
@@ -27,7 +28,7 @@ def _intensities(x: Any, function: str) -> Any:
                         f"{describe(x)}.")
 
 
-def linear_to_srgb(x: Any, clip: bool = True) -> Any:
+def linear_to_srgb(x: T, clip: bool = True) -> T:
     """Linear intensities, converted to gamma-corrected values of sRGB (IEC 61966-2-1).
 
     ``12.92 x`` up to 0.0031308, else ``1.055 x**(1/2.4) - 0.055``. Intensities are clipped to the range from 0 to 1;
@@ -39,7 +40,7 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
     return result if clip else copysign(result, x)
 
 
-def srgb_to_linear(x: Any, clip: bool = True) -> Any:
+def srgb_to_linear(x: T, clip: bool = True) -> T:
     """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
     x = _intensities(x, "srgb_to_linear")
     value = _clip(x) if clip else abs(x)
@@ -74,7 +75,7 @@ def _channels(value: Any, function: str) -> list[Any]:
     return [value[k] for k in range(len(value))]
 
 
-def linear_srgb_to_oklab(value: Any) -> Any:
+def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     """Linear sRGB colors, converted to Oklab.
 
     ``value`` is an array whose leading dimension holds red, green and blue, and possibly alpha, which is kept. The
@@ -86,7 +87,7 @@ def linear_srgb_to_oklab(value: Any) -> Any:
     return type(value)(*_transform(_LAB_OF_CONES, cones), *channels[3:])
 
 
-def oklab_to_linear_srgb(value: Any) -> Any:
+def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
     """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
     channels = _channels(value, "oklab_to_linear_srgb")
     cones = [cone * cone * cone for cone in _transform(_CONES_OF_LAB, channels[:3])]

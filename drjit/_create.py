@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -19,6 +19,7 @@ from ._errors import ArgumentError, describe
 from ._promote import plain_scalar, scalar_literal, wrap, wrap_like
 from ._pytree import construct, field_types, is_pytree, transform
 from ._types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
+from ._typing import T
 
 __all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
 
@@ -113,7 +114,7 @@ def _undefined(cls: type[ArrayBase], size: int) -> Node:
     return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
 
 
-def zeros(dtype: Any, shape: Any = 1) -> Any:
+def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of zeros (``False`` for masks): a literal that consumes no memory.
 
     ``dtype`` is an array type, a scalar type of Python, or a PyTree class, whose fields are then created likewise.
@@ -123,20 +124,20 @@ def zeros(dtype: Any, shape: Any = 1) -> Any:
     return _create(dtype, parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
 
 
-def ones(dtype: Any, shape: Any = 1) -> Any:
+def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.ones")
     return _create(dtype, parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
 
 
-def empty(dtype: Any, shape: Any = 1) -> Any:
+def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
     _require_type(dtype, "drjit.empty")
     return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
 
 
-def full(dtype: Any, value: Any, shape: Any = 1) -> Any:
+def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments.
 
     For nested types, ``value`` may be a sequence with a value per component.
@@ -166,7 +167,7 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     return _create(dtype, parsed, fill, lambda kind: kind(number), function)
 
 
-def opaque(dtype: Any, value: Any, shape: Any = 1) -> Any:
+def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
     from ._eval import make_opaque
 
@@ -185,17 +186,17 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
     return transform(function, visit, arg)
 
 
-def zeros_like(arg: Any, /) -> Any:
+def zeros_like(arg: T, /) -> T:
     """Zeros of the type and shape of an array or PyTree."""
     return _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
 
 
-def ones_like(arg: Any, /) -> Any:
+def ones_like(arg: T, /) -> T:
     """Ones of the type and shape of an array or PyTree."""
     return _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
 
 
-def empty_like(arg: Any, /) -> Any:
+def empty_like(arg: T, /) -> T:
     """Undefined contents of the type and shape of an array or PyTree."""
     return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
 
@@ -279,7 +280,7 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     return wrap(cls, [cast(node, cls._type)])
 
 
-def linspace(dtype: Any, start: float, stop: float, num: int, endpoint: bool = True) -> Any:
+def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set.
 
     ``dtype`` is a flat array type of floating-point numbers; half precision is computed in single precision. Evaluates

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 from ._array import ArrayBase
 from ._create import arange
@@ -13,11 +13,12 @@ from ._ops import minimum, select
 from ._promote import plain_scalar
 from ._pytree import transform
 from ._types import UINT32, retype
+from ._typing import ArrayT, T
 
 __all__ = ["binary_search", "copy", "meshgrid"]
 
 
-def meshgrid(*args: Any, indexing: str = "xy") -> tuple[Any, ...]:
+def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[ArrayT, ...]:
     """Coordinates of all points of a grid, flattened, given those along each of its axes.
 
     ``args`` are flat arrays of one type. The last axis is the fastest with ``indexing='ij'``; ``'xy'``, the default,
@@ -74,6 +75,6 @@ def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     return first
 
 
-def copy(arg: Any, /) -> Any:
+def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
     return transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)

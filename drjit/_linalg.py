@@ -18,6 +18,7 @@ from ._matrix import MatrixBase
 from ._promote import common_package, operands, plain_scalar, wrap
 from ._special import is_real
 from ._types import lookup, reshape, retype
+from ._typing import ArrayT, T
 
 __all__ = ["cross", "det", "diag", "frob", "inverse", "matmul", "matmul_operator", "polar_decomp", "product", "trace",
            "transpose"]
@@ -206,7 +207,7 @@ def diag(arg: Any, /) -> Any:
                     f"{describe(arg)}.")
 
 
-def inverse(arg: Any, /) -> Any:
+def inverse(arg: T, /) -> T:
     """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
     from ._ops import rcp
 
@@ -232,7 +233,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     return wrap(type(value), rules.transpose(value._nodes(), value._static_shape()[0]))
 
 
-def polar_decomp(arg: Any, it: int = 10) -> tuple[Any, Any]:
+def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P.
 
     ``it`` is the number of iterations of Newton's method, scaled by norms (N. J. Higham, *Computing the polar

@@ -8,7 +8,7 @@ Python loop.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import drjit_core as core
 from drjit_core import JitFlag, Node, VarType, ops
@@ -18,6 +18,7 @@ from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._memop import masked_access
 from ._promote import wrap_like
 from ._pytree import children, leaves, transform
+from ._typing import Ts
 
 __all__ = ["while_loop"]
 
@@ -25,9 +26,10 @@ _FUNCTION = "drjit.while_loop"
 _BOOL = VarType.Bool.value
 
 
-def while_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
-               label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
-               max_iterations: int | None = None) -> tuple[Any, ...]:
+def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
+               labels: Sequence[str] = (), label: str | None = None,
+               mode: Literal["scalar", "symbolic", "evaluated"] | None = None, strict: bool = True,
+               compress: bool | None = None, max_iterations: int | None = None) -> tuple[*Ts]:
     """Repeat ``state = body(*state)`` for every element for which ``cond(*state)`` holds; returns the final state.
 
     ``state`` is a tuple of arrays, PyTrees of arrays, and other objects (which are passed on, but not tracked in

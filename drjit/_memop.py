@@ -7,7 +7,7 @@ Other arrays that shared the old version keep it.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,6 +21,7 @@ from ._interop import broadcast
 from ._promote import coerce, wrap
 from ._pytree import is_pytree, leaves, transform, walk
 from ._types import BOOL, UINT32, reshape, retype
+from ._typing import T
 
 __all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
 
@@ -104,8 +105,9 @@ def _gather_node(source: Node, index: Node, mask: Node, width: int, function: st
     return core.gather(source, index_node(index, source.size), mask)
 
 
-def gather(dtype: Any, source: Any, index: Any, active: Any = True, mode: ReduceMode = ReduceMode.Auto,
-           shape: tuple[int, ...] | None = None) -> Any:
+def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
+           active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ReduceMode.Auto,
+           shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``.
 
     ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype``

@@ -139,7 +139,8 @@ class NestedArray(ArrayBase):
 
     def __getattr__(self, name: str) -> Any:
         # Swizzles of more than four components; shorter ones are properties.
-        if len(name) > 4 and not name.strip("xyzw") and self._size > max(map("xyzw".index, name)):
+        if len(name) > 4 and not name.strip("xyzw") and self._size > max(map("xyzw".index, name)) \
+                and self._special not in ("matrix", "complex"):
             return _swizzle(self, ["xyzw".index(letter) for letter in name])
         raise AttributeError(f"{self._name!r} object has no attribute {name!r}", name=name, obj=self)
 
@@ -208,7 +209,7 @@ def _swizzle_property(name: str) -> property:
     last = max(positions)
 
     def check(self: NestedArray) -> None:
-        if self._size <= last:
+        if self._size <= last or self._special in ("matrix", "complex"):
             raise RuntimeError(f"{self._name} does not have a '{'xyzw'[last]}' component.")
 
     def get(self: NestedArray) -> Any:

@@ -38,8 +38,8 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
             return NotImplemented
         raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
                             "Dr.Jit array or a type that can be converted into one).")
-    if isinstance(other, ArrayBase) and other._depth < 0:  # tensors have rules of their own
-        return NotImplemented
+    if isinstance(other, ArrayBase) and (other._depth < 0 or mask and other._special and name not in ("eq", "ne")):
+        return NotImplemented  # tensors have rules of their own; complex numbers and their like have no order
     if not self._depth and isinstance(other, ArrayBase) and not other._depth and \
             self._record.backend is other._record.backend and self._record.diff is other._record.diff:
         # two scalar types: the larger one

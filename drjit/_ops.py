@@ -20,6 +20,7 @@ from ._operators import reverse_power as _array_reverse_power
 from ._promote import alike, elementwise, operands, plain_scalar, wrap, wrap_like
 from ._pytree import is_pytree, transform
 from ._types import BOOL, FLOAT64, INT32, UINT32
+from ._typing import ArrayT
 
 __all__ = ["abs", "brev", "ceil", "clip", "cos", "exp", "floor", "fma", "isfinite", "isinf", "isnan", "lerp", "log",
            "log2i", "lzcnt", "maximum", "minimum", "mul_hi", "popcnt", "power", "rcp", "reinterpret_array", "round",
@@ -338,7 +339,7 @@ isfinite = _classify("isfinite", lambda n: ops.lt(ops.abs(n), literal(n.type, ma
                      "Whether values are neither infinite nor NaN: a mask, or a ``bool``.")
 
 
-def reinterpret_array(dtype: type[ArrayBase], value: ArrayBase, /) -> Any:
+def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
     if not isinstance(value, ArrayBase) or not isinstance(dtype, type) or not issubclass(dtype, ArrayBase):
         raise TypeError(f"drjit.reinterpret_array(): expected an array type and an array, found {describe(dtype)} and "

@@ -22,6 +22,7 @@ from ._pytree import is_pytree, transform
 from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
 from ._types import reshape as reshape_type
+from ._typing import ArrayT, T
 
 __all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "reshape",
            "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
@@ -72,7 +73,7 @@ def ravel(array: Any, order: str = "A") -> Any:
     return wrap(array._leaf, [node])
 
 
-def unravel(dtype: Any, array: Any, order: str = "A") -> Any:
+def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`.
 
     ``order='F'``, which is what ``'A'`` means here, takes the components of one entry after the other, ``'C'`` all
@@ -232,7 +233,7 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     return _unravel(function, cls, node, sizes[:-1], _order(function, order, "F"))
 
 
-def expand_dims(value: Any, /, axis: Any) -> Any:
+def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     """The same elements with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
     function = "drjit.expand_dims"
     tensor = _require_tensor(function, value)
@@ -243,7 +244,7 @@ def expand_dims(value: Any, /, axis: Any) -> Any:
                 tuple(1 if k in axes else next(sizes) for k in range(len(tensor._s) + count)))
 
 
-def squeeze(value: Any, /, axis: Any = None) -> Any:
+def squeeze(value: ArrayT, /, axis: int | tuple[int, ...] | None = None) -> ArrayT:
     """The same elements without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
     function = "drjit.squeeze"
     tensor = _require_tensor(function, value)
@@ -263,7 +264,7 @@ def _permuted(tensor: Any, axes: tuple[int, ...]) -> Any:
     return make(type(tensor), *transposed(tensor._n, tensor._s, axes))
 
 
-def transpose(value: Any, /, axes: Any = None) -> Any:
+def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
     """A tensor with its axes in another order: that of the permutation ``axes``, or reversed.
 
     Also the transpose of a matrix, or of a nested array that has the shape of one.
@@ -279,7 +280,7 @@ def transpose(value: Any, /, axes: Any = None) -> Any:
     return _permuted(tensor, order)
 
 
-def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
+def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
     function = "drjit.swapaxes"
     tensor = _require_tensor(function, value)
@@ -290,7 +291,7 @@ def swapaxes(value: Any, /, axis1: int, axis2: int) -> Any:
     return _permuted(tensor, tuple(order))
 
 
-def moveaxis(arg: Any, /, source: Any, destination: Any) -> Any:
+def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> ArrayT:
     """A tensor with some axes (int or tuple) moved to other positions; the others keep their order."""
     function = "drjit.moveaxis"
     tensor = _require_tensor(function, arg, "arg")
@@ -319,7 +320,7 @@ def _sequence(function: str, values: Any, name: str) -> list[Any]:
     return found
 
 
-def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
+def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     """Arrays of one type joined along an existing axis; their other sizes agree. ``axis=None`` joins them raveled."""
     function = "drjit.concat"
     values = _sequence(function, arr, "arr")
@@ -352,7 +353,7 @@ def concat(arr: Sequence[Any], /, axis: int | None = 0) -> Any:
     return make(cls, *transposed(node, sizes, tuple(back)))
 
 
-def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
+def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
     """Tensors of one type and shape joined along a new axis, at a position of the result."""
     function = "drjit.stack"
     values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
@@ -363,33 +364,33 @@ def stack(arrays: Sequence[Any], /, axis: int = 0) -> Any:
     return concat([expand_dims(value, position) for value in values], axis=position)
 
 
-def vstack(arrays: Sequence[Any], /) -> Any:
+def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their first axis; those with fewer than two dimensions become rows."""
     values = [_require_tensor("drjit.vstack", value, "arrays") for value in _sequence("drjit.vstack", arrays, "arrays")]
     return concat([v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values])
 
 
-def hstack(arrays: Sequence[Any], /) -> Any:
+def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""
     values = [_require_tensor("drjit.hstack", value, "arrays") for value in _sequence("drjit.hstack", arrays, "arrays")]
     return concat(values, axis=1 if len(values[0]._s) > 1 else 0)
 
 
-def column_stack(arrays: Sequence[Any], /) -> Any:
+def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis; those with one dimension become columns."""
     function = "drjit.column_stack"
     values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
     return concat([v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], axis=1)
 
 
-def dstack(arrays: Sequence[Any], /) -> Any:
+def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
     values = [_require_tensor("drjit.dstack", value, "arrays") for value in _sequence("drjit.dstack", arrays, "arrays")]
     shapes = [v._s if len(v._s) > 2 else (*((1, *v._s) if len(v._s) < 2 else v._s), 1) for v in values]
     return concat([make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], axis=2)
 
 
-def split(value: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Any]:
+def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
     """A list of parts of a tensor: a number of equal ones, or those between the given positions along an axis."""
     function = "drjit.split"
     tensor = _require_tensor(function, value)
@@ -406,7 +407,7 @@ def split(value: Any, indices_or_sections: Any, /, axis: int = 0) -> list[Any]:
     return _parts(tensor, bounds, found)
 
 
-def array_split(value: Any, sections: int, /, axis: int = 0) -> list[Any]:
+def array_split(value: ArrayT, sections: int, /, axis: int = 0) -> list[ArrayT]:
     """A list of parts of a tensor along an axis whose sizes differ by at most one, the larger ones first."""
     function = "drjit.array_split"
     tensor = _require_tensor(function, value)
@@ -423,7 +424,7 @@ def _parts(tensor: Any, bounds: Sequence[int], axis: int) -> list[Any]:
     return [tensor[(*before, slice(start, stop))] for start, stop in itertools.pairwise(bounds)]
 
 
-def take(value: Any, index: Any, axis: int = 0) -> Any:
+def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
     tensor = _require_tensor("drjit.take", value)
     found = normalise_axis("drjit.take", axis, len(tensor._s))

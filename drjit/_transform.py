@@ -22,6 +22,7 @@ from ._promote import plain_scalar, wrap
 from ._quaternion import QuaternionBase
 from ._special import SpecialArray
 from ._types import SCALAR, Record, lookup, reshape
+from ._typing import ArrayT, T
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
            "quat_to_matrix", "real", "rotate", "sh_eval", "slerp", "sphdir", "transform_compose", "transform_decompose"]
@@ -44,7 +45,7 @@ def imag(arg: Any, /) -> Any:
     return type(arg)(0)
 
 
-def conj(arg: Any, /) -> Any:
+def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
     if isinstance(arg, ArrayBase):
         return arg._function("conj") if arg._special in ("complex", "quaternion") else arg
@@ -68,7 +69,7 @@ def arg(z: Any, /) -> Any:
     return math.pi if number < 0 else 0.0
 
 
-def identity(dtype: Any, size: int = 1) -> Any:
+def identity(dtype: type[T], size: int = 1) -> T:
     """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
     from ._create import ones
 
@@ -103,7 +104,7 @@ def _vector3(function: str, value: Any, name: str) -> Any:
 # --- rotations -------------------------------------------------------------------------------------------------------
 
 
-def rotate(dtype: Any, axis: Any, angle: Any) -> Any:
+def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector.
 
     ``(axis * sin(angle / 2), cos(angle / 2))``, of the quaternion type ``dtype``.
@@ -132,7 +133,7 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     return v + q.w * t + cross(u, t)
 
 
-def quat_to_matrix(dtype: Any, q: Any) -> Any:
+def quat_to_matrix(dtype: type[T], q: ArrayBase) -> T:
     """The rotation matrix of a unit quaternion, of the matrix type ``dtype`` with 3 or 4 rows."""
     function = "drjit.quat_to_matrix"
     if not isinstance(dtype, type) or not issubclass(dtype, MatrixBase) or dtype._record.shape not in ((3, 3), (4, 4)):
@@ -199,7 +200,7 @@ def quat_to_euler(arg: Any, /) -> Any:
         select(locked, 0.0, atan2(yaw_sine, yaw_cosine)))
 
 
-def slerp(a: Any, b: Any, t: Any) -> Any:
+def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
     """Spherical linear interpolation between two rotation quaternions, along the shorter way.
 
     ``(sin((1 - t) u) a + sin(t u) b) / sin(u)`` with the angle u between them (K. Shoemake, *Animating rotation with

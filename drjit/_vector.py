@@ -15,6 +15,7 @@ from ._ops import abs, rsqrt, select, sqrt
 from ._promote import alike, operands, wrap
 from ._reduce import sum
 from ._types import reshape
+from ._typing import ArrayT
 
 __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
 
@@ -90,7 +91,7 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     return sqrt(_squared_norm(value, axis, mode, keepdims, "drjit.norm"))
 
 
-def normalize(arg: Any, /) -> Any:
+def normalize(arg: ArrayT, /) -> ArrayT:
     """A vector of the same direction and of length 1; NaN for a vector of zeros."""
     if not isinstance(arg, ArrayBase):
         raise ArgumentError(f"drjit.normalize(): 'arg' must be a Dr.Jit array, found {describe(arg)}.")

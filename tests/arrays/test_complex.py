@@ -165,6 +165,10 @@ def test_equality_is_that_of_components() -> None:
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda z: z < z, "there is no order among complex numbers"),
+    (lambda z: Float(1) < z, "there is no order among complex numbers"),
+    (lambda z: Array2f(1) >= z, "there is no order among complex numbers"),
+    (lambda z: Float(1) < Matrix2f(1), "there is no order among matrices"),
+    (lambda z: z.yx, "does not have a 'y' component"),
     (lambda z: z // z, "__floordiv__.*not defined for complex numbers"),
     (lambda z: z % 2, "__mod__.*not defined for complex numbers"),
     (lambda z: z @ z, "no matrix product"),

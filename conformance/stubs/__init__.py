@@ -1,0 +1,1 @@
+"""The generator of the type stubs, see ``__main__``."""

@@ -1,0 +1,290 @@
+"""The stubs of public functions, from their signatures at runtime and, where types depend on arguments, from patterns.
+
+The names, the order and the defaults of parameters are always those of the function. Their types are its annotations;
+a pattern replaces those that the annotations cannot express, because the result depends on several arguments. A
+function that one of the factories of elementwise functions has made needs no entry here: its pattern is that of the
+factory.
+"""
+
+from __future__ import annotations
+
+import enum
+import inspect
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import drjit
+from drjit import _typing
+from drjit_core import KIND, OPS
+
+from . import base
+from .records import PACKAGES
+
+__all__ = ["function_stubs"]
+
+_SEVEN = ", ".join(base.SEVEN)
+
+
+def _array(*names: str) -> str:
+    """``ArrayBase`` where only some of its parameters count."""
+    return f"ArrayBase[{', '.join(name if name in names else 'Any' for name in base.SEVEN)}]"
+
+
+#: Abbreviations in patterns.
+_SHORT = {
+    "Array": f"ArrayBase[{_SEVEN}]", "Reduced": _array("RedT"), "Masked": _array("MaskT"), "Valued": _array("ValT"),
+    "Plain": _array("PlainT"), "Entries": "Sequence[Any]", "Operand": "AnyArray | float",
+    "Mask": "_MaskCpT | bool", "Choice": "AnyArray | bool",
+    "Selected": f"_Array[{', '.join(name if name in ('SelfT', 'SelfCpT', '_MaskCpT') else 'Any' for name in base.COMMON)}]",
+}
+#: Types of parameters by name, where the function has no annotation that says more than ``Any``.
+_PARAMETERS = {
+    "axis": "int | tuple[int, ...] | EllipsisType | None", "mode": 'Literal["symbolic", "evaluated"] | None',
+    "shape": "int | Sequence[int]", "active": "AnyArray | Sequence[bool] | bool",
+}
+
+# A pattern is a list of overloads, `types -> result`: types of the first parameters, in order; `name: type` stands for
+# a parameter by its name, which then has no default unless `= …` follows.
+_BINARY = ["Array, SelfCpT -> SelfT", "SelfCpT, Array -> SelfT"]
+_WEAK = ["_WithFloat[_R, Any], _Numbers -> _R", "_Numbers, _WithFloat[_R, Any] -> _R"]
+_FLAT = ["_AnyFlat, AnyArray -> Any", "AnyArray, _AnyFlat -> Any"]  # a nested array over other scalars
+_NUMBERS = {"i": "int", "f": "float"}
+_DEFAULT_AXIS = "axis: EllipsisType = ..., keepdims: Literal[False] = ..."
+
+
+def _reduction(numbers: list[str]) -> list[str]:
+    return [f"Reduced, {_DEFAULT_AXIS} -> RedT", "_Tensor[T] -> T", "_HasLeaf[_R], axis: None -> _R", *numbers,
+            "AnyArray | Entries -> Any"]
+
+
+_REDUCE = _reduction(["int -> int", "float -> float"])
+_AVERAGE = _reduction(["float -> float"])
+_TEST = [f"Reduced, {_DEFAULT_AXIS} -> RedT", "_Tensor[T] -> T", "_HasLeaf[_R], axis: None -> _R", "bool -> bool",
+         "AnyArray | Entries -> Any"]
+_LENGTH = [f"Reduced, {_DEFAULT_AXIS} -> RedT", "_Tensor[T] -> T", "AnyArray | Entries -> Any"]
+_DOT = ["Reduced, Reduced -> RedT", *(f"{pair} -> RedT" for pair in ("Array, SelfCpT", "SelfCpT, Array")),
+        "AnyArray | Entries, AnyArray | Entries -> Any"]
+_TERNARY = ["Array, SelfCpT, SelfCpT -> SelfT", "SelfCpT, Array, SelfCpT -> SelfT", "SelfCpT, SelfCpT, Array -> SelfT",
+            "int, int, int -> int", "float, float, float -> float", "Operand, Operand, Operand -> Any"]
+_ANGLE = ["_WithFloat[_R, Any] -> _R", "ArrayT -> ArrayT", "float -> float"]
+_TYPE = "{0} | type[{0}] -> type[{1}]"
+
+_PATTERNS: dict[str, list[str]] = {
+    "fma": _TERNARY, "clip": _TERNARY,
+    "lerp": ["_WithFloat[_R, Any], _Numbers, float -> _R", *_TERNARY[:3], "float, float, float -> float", _TERNARY[-1]],
+    "hypot": [*_BINARY, *_WEAK, *_FLAT, "float, float -> float"],
+    "power": ["_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R", *_BINARY, "_WithFloat[_R, Any], float -> _R",
+              *_FLAT, "float, float -> float"],
+    "step": ["_HasInt[_R], float -> _R", "float, _HasInt[_R] -> _R", "AnyArray, AnyArray -> Any", "float, float -> int"],
+    "mul_wide": ["AnyArray, AnyArray | int -> Any", "int, AnyArray -> Any", "int, int -> int"],
+    "abs": ["SupportsAbs[T] -> T"],
+    "select": [
+        "_Chooses[T, Any, Any], bool, bool -> T", "_Chooses[Any, _R, Any], int, int -> _R",
+        "_Chooses[Any, Any, _R], float, float -> _R",
+        "Mask, Selected, SelfCpT -> SelfT", "Mask, SelfCpT, Selected -> SelfT",
+        "Mask, _WithFloat[_R, _MaskCpT], float -> _R", "Mask, float, _WithFloat[_R, _MaskCpT] -> _R",
+        "bool, int, int -> int", "bool, float, float -> float",
+        "Choice, AnyArray, Operand -> Any", "Choice, Operand, AnyArray -> Any", "Choice, T, T -> T"],
+    "rad2deg": _ANGLE, "deg2rad": _ANGLE,
+    **dict.fromkeys(["safe_sqrt", "safe_asin", "safe_acos"], ["ArrayT -> ArrayT", "float -> float"]),
+    **dict.fromkeys(["sum", "prod", "min", "max", "reduce"], _REDUCE),
+    **dict.fromkeys(["mean", "var", "std"], _AVERAGE),
+    **dict.fromkeys(["all", "any", "none"], _TEST),
+    "count": [f"_Counts[_R], {_DEFAULT_AXIS} -> _R", "bool -> int", "AnyArray | Entries -> Any"],
+    "norm": _LENGTH, "squared_norm": _LENGTH, "dot": _DOT, "abs_dot": _DOT, "unit_angle": _DOT[1:],
+    "cross": _BINARY, "normalize": ["ArrayT -> ArrayT"],
+    "det": ["_Matrices[Any, _R] -> _R"], "trace": ["_Matrices[Any, _R] -> _R"], "frob": ["_Matrices[Any, _R] -> _R"],
+    "diag": ["_Matrices[_R, Any] -> _R", "AnyArray -> Any"],
+    "arange": ["type[T], size: int -> T", "type[T], start: int, stop: int, step: int = ... -> T"],
+    "reshape": ["type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ... -> T",
+                "value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ... -> T"],
+    "ravel": ["_HasLeaf[_R] -> _R"],
+    "real": ["_HasReal[_R] -> _R"], "imag": ["_HasImag[_R] -> _R"], "arg": ["_WithFloat[_R, Any] -> _R", "SupportsAbs[T] -> T"],
+    "sphdir": ["per Array3: Flat, Flat | float -> Array3", "per Array3: float, Flat -> Array3", "Any, Any -> Any"],
+    "sh_eval": ["Valued -> list[ValT]"],
+    "matrix_to_quat": ["per Quaternion4: Matrix3 | Matrix4 -> Quaternion4"],
+    "quat_to_euler": ["per Quaternion4: Quaternion4 -> Array3"],
+    "euler_to_quat": ["per Quaternion4: Array3 -> Quaternion4"],
+    "quat_apply": ["per Quaternion4: Quaternion4, Array3 -> Array3"],
+    "transform_decompose": ["per Quaternion4: Matrix4 -> tuple[Matrix3, Quaternion4, Array3]"],
+    "transform_compose": ["per Quaternion4: Matrix3, Quaternion4, Array3 -> Matrix4"],
+    "value_t": [_TYPE.format("Valued", "ValT"), "object -> Any"],
+    "mask_t": [_TYPE.format("Masked", "MaskT"), "object -> Any"],
+    "array_t": [_TYPE.format("Plain", "PlainT"), "object -> Any"],
+}
+
+#: The kinds of Python numbers that functions take: those of their row in the op table, else floats, but for these.
+_TAKES = {"sign": "if", "log2i": "i", "copysign": "if", "mulsign": "if", "fmin": "if", "fmax": "if"}
+
+
+def _takes(name: str) -> str:
+    accepts = _TAKES.get(name) or (OPS[KIND[name]].accepts if name in KIND else "f")
+    return "".join(letter for letter in "if" if letter in accepts)
+
+
+def _unary(name: str) -> list[str]:
+    return ["ArrayT -> ArrayT", *(f"{_NUMBERS[letter]} -> {_NUMBERS[letter]}" for letter in _takes(name))]
+
+
+def _pair(name: str) -> list[str]:
+    return ["ArrayT -> tuple[ArrayT, ArrayT]", "float -> tuple[float, float]"]
+
+
+def _binary(name: str) -> list[str]:
+    numbers = [_NUMBERS[letter] for letter in _takes(name)]
+    weak = _WEAK if "float" in numbers else []
+    return [*_BINARY, *weak, *_FLAT, *(f"{number}, {number} -> {number}" for number in numbers)]
+
+
+def _classification(name: str) -> list[str]:
+    return ["Masked -> MaskT", "float -> bool"]
+
+
+#: The factories of functions, by the code that all functions of a factory share.
+_FACTORIES: dict[Any, Callable[[str], list[str]]] = {
+    drjit.sqrt.__code__: _unary, drjit.maximum.__code__: _binary, drjit.isnan.__code__: _classification,
+    drjit.sincosh.__code__: _pair, drjit.sincos.__code__: _pair,
+}
+
+
+def _overloads(name: str, function: Callable[..., Any]) -> list[str]:
+    """The pattern of a function, or none if its annotations say everything."""
+    if name in _PATTERNS:
+        return _PATTERNS[name]
+    factory = _FACTORIES.get(function.__code__)
+    return factory(name) if factory else []
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def _split(text: str) -> list[str]:
+    """The parts between commas that are not inside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "[") - (letter == "]")
+        if letter == "," and not depth:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return [part.strip() for part in parts]
+
+
+def _expand(text: str) -> str:
+    """A pattern without abbreviations."""
+    return re.sub(r"\b[A-Z]\w*", lambda match: _SHORT.get(match[0], match[0]), text)
+
+
+def _families(pattern: str) -> Iterator[str]:
+    """A pattern for each package and each floating-point type over which it has a type of a given stem."""
+    stem, _, rest = pattern.removeprefix("per ").partition(": ")
+    for package in PACKAGES:
+        module = __import__(f"drjit.{package}", fromlist=["*"])
+        for suffix in ("f16", "f", "f64"):
+            if f"{stem}{suffix}" not in module.__all__:
+                continue
+            flat = {"f16": "Float16", "f": "Float", "f64": "Float64"}[suffix]
+            if package == "scalar" and "Flat" in rest:
+                continue  # numbers, whatever their type
+            rest_here = re.sub(r"\bFlat\b", f"{package}.{flat}", rest)
+            yield re.sub(r"\b(Array|Matrix|Quaternion)(\d)\b", rf"{package}.\1\g<2>{suffix}", rest_here)
+
+
+def _default(value: Any) -> str:
+    if value is ... or isinstance(value, enum.Enum):
+        return "..."
+    return repr(value)
+
+
+def _annotation(value: Any, name: str) -> str:
+    text = "Any" if value is inspect.Parameter.empty else value if isinstance(value, str) else value.__name__
+    return _PARAMETERS.get(name, text) if text in ("Any", "str | None") else text
+
+
+def _parameters(function: Callable[..., Any], types: list[str]) -> str:
+    """The parameters of an overload."""
+    pattern = dict(part.split(": ", 1) for part in types if re.match(r"\w+: ", part))
+    positional = [part for part in types if not re.match(r"\w+: ", part)]
+    parameters = inspect.signature(function).parameters
+    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values()) and types:
+        # The function sorts out its arguments itself: the pattern names them all.
+        first = next(iter(parameters)) if parameters else "dtype"
+        first = "dtype" if first == "args" else first
+        return ", ".join([f"{first}: {text}" for text in positional] + [f"{name}: {text}" for name, text in pattern.items()])
+    result: list[str] = []
+    kinds = [parameter.kind for parameter in parameters.values()]
+    required = True
+    for position, (name, parameter) in enumerate(parameters.items()):
+        if parameter.kind is parameter.KEYWORD_ONLY and parameter.KEYWORD_ONLY not in kinds[:position] \
+                and parameter.VAR_POSITIONAL not in kinds:
+            result.append("*")
+        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        if position < len(positional):
+            text = f"{name}: {positional[position]}"
+        elif name in pattern:
+            text = f"{name}: {pattern[name]}"
+        else:
+            text = f"{name}: {_annotation(parameter.annotation, name)}"
+            if parameter.default is not parameter.empty:
+                text += f" = {_default(parameter.default)}"
+        if not stars and parameter.kind is not parameter.KEYWORD_ONLY:
+            if not required and " = " not in text:  # after one with a default: by its name only
+                result.append("*")
+                kinds = [parameter.KEYWORD_ONLY, *kinds]
+            required = required and " = " not in text
+        result.append(f"{stars}{text}")
+        if parameter.kind is parameter.POSITIONAL_ONLY and kinds[position + 1:position + 2] != [parameter.kind]:
+            result.append("/")
+    return ", ".join(result)
+
+
+def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
+    patterns = [part for pattern in _overloads(name, function)
+                for part in (_families(pattern) if pattern.startswith("per ") else [_expand(pattern)])]
+    text = base.doc(function)
+    if not patterns:
+        annotation = _annotation(inspect.signature(function).return_annotation, "")
+        yield f"def {name}({_parameters(function, [])}) -> {annotation}:"
+        yield text or "    ..."
+        return
+    for pattern in patterns:
+        types, _, result = pattern.rpartition(" -> ")
+        if len(patterns) > 1:
+            yield "@overload"
+        yield f"def {name}({_parameters(function, _split(types))}) -> {result}:" + ("" if text else " ...")
+        if text:
+            yield text
+        text = ""
+
+
+# --- the public package ----------------------------------------------------------------------------------------------
+
+_IMPORTS = """\
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from types import EllipsisType
+from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs, TypeAlias, overload
+
+from typing_extensions import Buffer, TypeVar, TypeVarTuple
+"""
+_MODULES = ["auto", "cuda", "detail", "llvm", "scalar"]
+
+
+def function_stubs() -> str:
+    """The stub of ``drjit``."""
+    core, constants, functions = [], [], []
+    for name in sorted(drjit.__all__):
+        found = getattr(drjit, name)
+        if inspect.isfunction(found) and found.__module__.startswith("drjit_core"):
+            core.append(name)
+        elif inspect.isfunction(found):
+            functions += _function(name, found)
+        elif inspect.isclass(found) and found.__module__.startswith("drjit_core"):
+            core.append(name)
+        elif name not in _MODULES and not hasattr(_typing, name):
+            constants.append(f"{name}: {'None' if found is None else type(found).__name__}")
+    lines = [base.HEADER + _IMPORTS, "from drjit_core import ("]
+    lines += [f"    {name} as {name}," for name in core]
+    lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES), "", "__version__: str"]
+    lines += [*constants, "", *base.class_stubs(), "", *functions]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,205 @@
+"""The stubs of the packages of array types: a class for each record, and the unions of what is compatible with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from drjit import _types as types
+from drjit._types import Record
+from drjit_core import TYPES
+
+from . import base
+from .records import (
+    LISTED,
+    PACKAGES,
+    PYTHON,
+    SCALARS,
+    SLOTS,
+    exists,
+    fits,
+    kind,
+    leaf,
+    letter,
+    mask,
+    package_of,
+    plain,
+    reduced,
+    value,
+)
+
+__all__ = ["package_stub"]
+
+_MARKERS = {package: "_" + package.replace(".ad", "ad").replace("scalar", "Scalar").upper() for package in PACKAGES}
+_MARKERS["scalar"] = "_Scalar"
+#: The packages whose arrays combine with those of a package, from which the result differs.
+_BELOW = {"llvm": "_Scalar", "llvm.ad": "_LLVM", "cuda": "_Scalar", "cuda.ad": "_CUDA"}
+_TAGS = {"llvm": "_OfLLVM", "llvm.ad": "_OfLLVMAD", "cuda": "_OfCUDA", "cuda.ad": "_OfCUDAAD"}
+_RESULTS = {"llvm": "_OfLLVM", "llvm.ad": "_OfBothLLVM", "cuda": "_OfCUDA", "cuda.ad": "_OfBothCUDA"}
+
+
+def _is_python(record: Record) -> bool:
+    """Whether it is a flat type of the scalar package, that is, one of Python's."""
+    return record.backend is types.SCALAR and record.kind == "array" and not record.shape
+
+
+def _name(record: Record) -> str:
+    """A type by its name within its package."""
+    if _is_python(record):
+        return PYTHON[letter(record)]
+    return record.name if exists(record) else "Any"
+
+
+def _compatible(record: Record) -> str:
+    """The alias of what is compatible with a type."""
+    return _name(record) if _is_python(record) else f"_{record.name}Cp"
+
+
+def _fits(record: Record, scalar: int, package: str) -> str:
+    return f"{fits(record)[0]}[{SCALARS[scalar]}, {package}]"
+
+
+def _numbers(record: Record) -> str:
+    return "complex" if record.kind == "complex" else PYTHON[letter(record)]
+
+
+def _alias(record: Record, package: str) -> str:
+    """The union of what is compatible with a type: arrays that fit, numbers, and sequences of components."""
+    members = [_fits(record, record.type, _MARKERS[package]), _numbers(record)]
+    if record.kind != "tensor" and record.shape:
+        members.append(f"Sequence[{_compatible(value(record))}]")
+    return f"_{record.name}Cp: TypeAlias = {' | '.join(members)}"
+
+
+def _order(record: Record, package: str) -> str:
+    """The union of the operands of comparisons."""
+    top = "complex" if record.kind == "complex" else "float"
+    members = [_fits(record, types.FLOAT64, _MARKERS[package]), top]
+    if record.kind != "tensor" and record.shape:
+        members.append("Sequence[Any]")
+    return f"_{record.kind.capitalize()}{_digits(record)}Order: TypeAlias = {' | '.join(members)}"
+
+
+def _digits(record: Record) -> str:
+    return "".join("X" if size < 0 else str(size) for size in record.shape)
+
+
+def _arguments(record: Record, package: str) -> dict[str, str]:
+    """What stands for the type parameters."""
+    def over(scalar: int) -> str:
+        return _name(record._replace(type=scalar))
+
+    below = _BELOW.get(package)
+    shape = "_Fits" if not record.shape and record.kind == "array" else fits(record)[0]
+    vector = record._replace(kind="array", shape=(3,))
+    return {
+        "SelfT": record.name, "SelfCpT": _compatible(record), "ValT": _name(value(record)),
+        "ValCpT": _compatible(value(record)), "RedT": _name(reduced(record)), "PlainT": _name(plain(record)),
+        "MaskT": _name(mask(record)), "_MaskCpT": _compatible(mask(record)),
+        "_OrderCpT": f"_{record.kind.capitalize()}{_digits(record)}Order",
+        "_BelowT": f"{shape}[_F64, {below}]" if below else "Never",
+        "_BelowIntT": f"{shape}[_U64, {below}]" if below else "Never",
+        "_LeafT": _name(leaf(record)), "_IntT": over(types.INT32), "_FloatT": over(types.FLOAT32),
+        "_PowT": over(types.FLOAT64 if TYPES[record.type].size == 8 else types.FLOAT32),
+        "_CountT": _name(reduced(record)._replace(type=types.UINT32)),
+        "_EntryT": _name(record._replace(kind="array", shape=record.shape[2:])), "_VecT": _name(vector),
+        "_FlatCpT": f"_FitsFlat[{SCALARS[record.type]}, {_MARKERS[package]}] | {_numbers(record)}",
+    }
+
+
+def _structure(record: Record) -> tuple[str, list[str]]:
+    """The suffix of the base class, and its further parameters."""
+    if record.kind == "tensor":
+        return "Tensor", []
+    if record.kind != "array" or not record.shape:
+        return "", []
+    if len(record.shape) > 1:
+        return "Rows", ["_EntryT", "_FlatCpT"]
+    return ("", []) if kind(record) == "Mask" else ("Vector", ["_FlatCpT"])
+
+
+def _level(record: Record) -> str:
+    """Which operations with a flat array a type takes part in."""
+    if record.kind == "matrix":
+        return ""
+    return {"f": "Pow", "b": "Mask"}.get(letter(record), "Int")
+
+
+def _bases(record: Record, package: str) -> Iterator[str]:
+    arguments = _arguments(record, package)
+    own = [*base.COMMON, *base.EXTRA[kind(record)]]
+    if not record.shape and record.kind == "array":
+        values = [*(arguments[name] for name in own), _TAGS[package]]
+        yield f"{base.flat_class(record.type)}[{', '.join(values)}]"
+    else:
+        suffix, more = _structure(record)
+        yield f"_{kind(record)}{suffix}[{', '.join(arguments[name] for name in [*own, *more])}]"
+    if _has_components(record):
+        yield f"_Components{record.shape[0]}"
+    for shape in fits(record):
+        yield f"{shape}[{SCALARS[record.type]}, {_MARKERS[package]}]"
+    if package in _RESULTS:
+        results = [_name(record._replace(type=max(record.type, scalar))) for scalar in SLOTS]
+        yield f"_With{_level(record)}[{_RESULTS[package]}, {', '.join(results)}]"
+
+
+def _has_components(record: Record) -> bool:
+    return record.kind in ("array", "quaternion") and bool(record.shape) and 0 < record.shape[0] < 5
+
+
+def _class(record: Record, package: str) -> Iterator[str]:
+    head = f"class {record.name}({', '.join(_bases(record, package))}):"
+    body = ""
+    if _has_components(record):
+        parts = (record._replace(kind="array", shape=(size, *record.shape[1:])) for size in (2, 3, 4))
+        found = [f"_v{part.shape[0]}: {_name(part)}" for part in parts if exists(part)]
+        body = "; ".join(found)
+    yield head if body else f"{head} ..."
+    if body:
+        yield f"    {body}"
+
+
+def _wrapped(names: Sequence[str]) -> Iterator[str]:
+    """The lines of an import."""
+    line = "   "
+    for name in names:
+        if len(line) + len(name) > 116:
+            yield line
+            line = "   "
+        line += f" {name},"
+    yield line
+
+
+def package_stub(package: str) -> str:
+    """The stub of a package of array types."""
+    backend, diff = PACKAGES[package]
+    records = LISTED[package]
+    lines: list[str] = []
+    for record in records:
+        lines += _class(record, package)
+    lines += ["", "# Aliases."]
+    for name in types._listed(backend):
+        record = types.parse(name, backend, diff)
+        assert record is not None
+        if record.name != name or _is_python(record):
+            lines.append(f"{name}: TypeAlias = {_name(record)}")
+    lines += ["", "# What is compatible with a type, and what it can be compared with."]
+    lines += [_alias(record, package) for record in records]
+    lines += dict.fromkeys(_order(record, package) for record in records)
+    text = "\n".join(lines) + "\n"
+    private = [name for name in base.private_names() if f"{name}[" in text or f"{name}," in text or f" {name}" in text]
+    head = [base.HEADER + "from collections.abc import Sequence", "from typing import Any, Never, TypeAlias", "",
+            "from drjit import (", *_wrapped(private), ")", ""]
+    if not diff and backend is not types.SCALAR:
+        head.insert(-1, "from . import ad as ad")
+    return "\n".join(head) + "\n" + text
+
+
+def auto_stub(diff: bool) -> str:
+    """The stub of ``drjit.auto``, whose types are those of the LLVM backend to a type checker."""
+    package = "drjit.llvm.ad" if diff else "drjit.llvm"
+    names = types._listed(PACKAGES["llvm.ad" if diff else "llvm"][0])
+    head = "# Generated by `python -m conformance.stubs`, do not edit.\n"
+    if not diff:
+        head += "from . import ad as ad\n"
+    lines = [f"    {name} as {name}," for name in names]
+    return "\n".join([f"{head}from {package} import (", *lines, ")"]) + "\n"
