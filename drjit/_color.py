@@ -11,7 +11,7 @@ from ._errors import ArgumentError, describe
 from ._math import cbrt, copysign
 from ._ops import abs, fma, power, select
 from ._promote import plain_scalar
-from ._typing import ArrayT, T
+from ._typing import ArrayT
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
 
@@ -28,7 +28,7 @@ def _intensities(x: Any, function: str) -> Any:
                         f"{describe(x)}.")
 
 
-def linear_to_srgb(x: T, clip: bool = True) -> T:
+def linear_to_srgb(x: Any, clip: bool = True) -> Any:
     """Linear intensities, converted to gamma-corrected values of sRGB (IEC 61966-2-1).
 
     ``12.92 x`` up to 0.0031308, else ``1.055 x**(1/2.4) - 0.055``. Intensities are clipped to the range from 0 to 1;
@@ -40,7 +40,7 @@ def linear_to_srgb(x: T, clip: bool = True) -> T:
     return result if clip else copysign(result, x)
 
 
-def srgb_to_linear(x: T, clip: bool = True) -> T:
+def srgb_to_linear(x: Any, clip: bool = True) -> Any:
     """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
     x = _intensities(x, "srgb_to_linear")
     value = _clip(x) if clip else abs(x)

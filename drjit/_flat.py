@@ -114,7 +114,7 @@ class FlatArray(ArrayBase):
 
     __neg__ = make.flat_unary("neg", ops.neg)
     __invert__ = make.flat_unary("invert", ops.inv)
-    __abs__ = make.flat_unary("abs", ops.abs)
+    __abs__ = make.flat_unary("abs", make.absolute)
 
     x, y, z, w = map(no_component, "xyzw")
     del _

@@ -172,7 +172,7 @@ class NestedArray(ArrayBase):
 
     __neg__ = make.nested_unary("neg", ops.neg)
     __invert__ = make.nested_unary("invert", ops.inv)
-    __abs__ = make.nested_unary("abs", ops.abs)
+    __abs__ = make.nested_unary("abs", make.absolute)
     del _
 
 

@@ -14,14 +14,14 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, known_literal, literal, ops
+from drjit_core import TYPES, Node, cast, known_literal, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._promote import elementwise, is_ndarray, operands, plain_scalar, wrap
 from ._types import BOOL, FLOAT32, FLOAT64, retype
 
-__all__ = ["comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
+__all__ = ["absolute", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
            "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
            "reverse_matmul", "reverse_power"]
 
@@ -141,6 +141,11 @@ def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]
         return result
 
     return apply
+
+
+def absolute(node: Node) -> Node:
+    """Absolute value of any number; unsigned ones are their own."""
+    return node if TYPES[node.type].kind == "u" else ops.abs(node)  # type: ignore[no-any-return]
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------

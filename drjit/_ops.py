@@ -15,6 +15,7 @@ from drjit_core import KIND, OPS, TYPES, Node, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
+from ._operators import absolute
 from ._operators import power as _array_power
 from ._operators import reverse_power as _array_reverse_power
 from ._promote import alike, elementwise, operands, plain_scalar, wrap, wrap_like
@@ -136,11 +137,7 @@ sin = _unary("sin", core.sin, _float(math.sin), f"Sine of an angle in radians. {
 cos = _unary("cos", core.cos, _float(math.cos), f"Cosine of an angle in radians. {_NUMBERS}")
 
 
-def _trace_abs(node: Node) -> Node:
-    return node if TYPES[node.type].kind == "u" else ops.abs(node)
-
-
-abs = _unary("abs", _trace_abs, abs, "Absolute value of numbers of any kind.")
+abs = _unary("abs", absolute, abs, "Absolute value of numbers of any kind.")
 
 
 # --- bits ------------------------------------------------------------------------------------------------------------

@@ -32,7 +32,7 @@ from ._flat import no_component
 from ._format import format_element, shown_positions
 from ._indexing import store
 from ._interop import broadcast
-from ._operators import inplace, integer_power
+from ._operators import absolute, inplace, integer_power
 from ._promote import (
     common_package,
     elements_of,
@@ -580,7 +580,7 @@ class TensorBase(ArrayBase):
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)
-    __abs__ = _unary("abs", lambda node: node if core.TYPES[node.type].kind == "u" else ops.abs(node))
+    __abs__ = _unary("abs", absolute)
     del _
 
 

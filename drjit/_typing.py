@@ -1,7 +1,7 @@
 """Type variables of the public signatures, for annotations in programs that are generic over array types.
 
-What they stand for says the class :class:`drjit.ArrayBase` in its stub (``drjit/__init__.pyi``), where type checkers find
-them; at runtime they have no effect.
+What they stand for says :class:`drjit.ArrayBase` in its stub (``drjit/__init__.pyi``), where type checkers find them;
+at runtime they have no effect.
 """
 
 from __future__ import annotations

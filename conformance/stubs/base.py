@@ -25,23 +25,25 @@ PARAMETERS = {
 }
 SEVEN = list(PARAMETERS)
 #: What all kinds know beyond these: the masks to combine with, the operands of comparisons, and what an array of a
-#: package above may meet (any, and those without fractions) such that the result is of a third type; the flat type, and that of
-#: the same shape over 32-bit integers.
-COMMON = [*SEVEN, "_MaskCpT", "_OrderCpT", "_BelowT", "_BelowIntT", "_LeafT", "_IntT"]
+#: package above may meet (any, and those without fractions) such that the result is of a third type; the flat type,
+#: that of the same shape over 32-bit integers, and that of ``self[0, 0]``.
+COMMON = [*SEVEN, "_MaskCpT", "_OrderCpT", "_BelowT", "_BelowIntT", "_LeafT", "_IntT", "_EntryT"]
 #: What a kind knows beyond that.
 EXTRA: dict[str, list[str]] = {
     "Mask": ["_FloatT", "_CountT"], "Integer": ["_FloatT", "_PowT"], "Float": [],
-    "Matrix": ["_EntryT"], "Complex": [], "Quaternion": ["_VecT"],
+    "Matrix": [], "Complex": [], "Quaternion": ["_VecT"],
 }
 _PRIVATE = {
-    "_MaskCpT": "masks that go with the array", "_OrderCpT": "operands of comparisons",
+    "_MaskCpT": "masks that go with the array",
+    "_OrderCpT": "operands of comparisons",
     "_BelowT": "arrays of a package below", "_BelowIntT": "the same, without fractions",
-    "_LeafT": "flat type", "_IntT": "type over 32-bit integers, of masks with an int", "_FloatT": "result with a float", "_PowT": "result of a float raised to the array",
+    "_LeafT": "flat type", "_IntT": "type over 32-bit integers, of masks with an int", "_FloatT": "result with a float",
+    "_PowT": "result of a float raised to the array",
     "_CountT": "result of drjit.count", "_EntryT": "entry of an entry", "_VecT": "imaginary part of quaternions",
     "_FlatCpT": "flat arrays and numbers",
 }
-OPERATORS = "add sub mul truediv floordiv mod lshift rshift and or xor pow matmul".split()
 ARITHMETIC, INTEGER, BITS = ["add", "sub", "mul"], ["floordiv", "mod", "lshift", "rshift"], ["and", "or", "xor"]
+OPERATORS = [*ARITHMETIC, "truediv", *INTEGER, *BITS, "pow", "matmul"]
 EQUALITY, ORDER = ["eq", "ne"], ["lt", "le", "gt", "ge"]
 Signatures = Sequence[tuple[str, str]]
 
@@ -97,6 +99,7 @@ def doc(function: object, indent: str = "    ") -> str:
 #: Members of ``ArrayBase`` whose types say more than the annotations of the class.
 _MEMBERS = {"array": "PlainT", "real": "SelfT", "imag": "SelfT", "grad": "SelfT"}
 _LEFT_OUT = {"T", "mT"}  # of matrices and tensors only
+_SPECIAL_MEMBERS = {"__bool__", "__array__", "__dlpack__", "__dlpack_device__"}
 
 
 def array_base() -> Iterator[str]:
@@ -126,9 +129,9 @@ def array_base() -> Iterator[str]:
             found = _MEMBERS.get(name) or member.fget.__annotations__["return"]
             yield f"    @property\n    def {name}(self) -> {found}:\n{doc(member, '        ')}"
             if member.fset:
-                yield f"    @{name}.setter\n    def {name}(self, value: {'Any' if name == 'grad' else found}) -> None: ..."
-        elif inspect.isfunction(member) and (not name.startswith("_") or name in (
-                "__bool__", "__array__", "__dlpack__", "__dlpack_device__")):
+                found = "Any" if name == "grad" else found
+                yield f"    @{name}.setter\n    def {name}(self, value: {found}) -> None: ..."
+        elif inspect.isfunction(member) and (not name.startswith("_") or name in _SPECIAL_MEMBERS):
             text = str(inspect.signature(member)).replace("'", "").replace("NoReturn", "Any")
             if name == "item":
                 text = "(self) -> Any"
@@ -140,7 +143,8 @@ def array_base() -> Iterator[str]:
 #: Classes by which functions ask for a type that follows from that of an argument.
 _RECORDS = {
     "_HasLeaf": ["_LeafT"], "_HasInt": ["_IntT"], "_WithFloat": ["_FloatT", "_MaskCpT"], "_PowerOf": ["_PowT"],
-    "_Chooses": ["SelfT", "_IntT", "_FloatT"], "_Counts": ["_CountT"], "_Tensor": ["SelfT"], "_Matrices": ["ValT", "_EntryT"],
+    "_Chooses": ["SelfT", "_IntT", "_FloatT"], "_Counts": ["_CountT"], "_Tensor": ["SelfT"],
+    "_Matrices": ["SelfT", "SelfCpT", "ValT", "ValCpT", "_EntryT"], "_WeakMask": ["_IntT", "_MaskCpT"],
 }
 _SELF, _ANY, _ANY_INT = ("SelfCpT", "SelfT"), ("_BelowT", "Any"), ("_BelowIntT", "Any")
 _REAL = ("_Numbers", "_FloatT")
@@ -161,9 +165,9 @@ def _kind(name: str, structure: str = "", more: Sequence[str] = ()) -> str:
         if "_FloatT" in own:
             bases += f"_WithFloat[_FloatT, _MaskCpT], _PowerOf[{'_PowT' if '_PowT' in own else '_FloatT'}], "
         if name == "Mask":
-            bases += "_Chooses[SelfT, _IntT, _FloatT], _Counts[_CountT], "
+            bases += "_Chooses[SelfT, _IntT, _FloatT], _Counts[_CountT], _WeakMask[_IntT, _MaskCpT], "
         if name == "Matrix":
-            bases += "_Matrices[ValT, _EntryT], "
+            bases += "_Matrices[SelfT, SelfCpT, ValT, ValCpT, _EntryT], "
         return generic(f"_{name}", bases, own)
     more_bases = "_Tensor[SelfT], " if structure == "Tensor" else ""
     return generic(f"_{name}{structure}", f"_{name}[{', '.join(own)}], {more_bases}", [*own, *more])
@@ -174,7 +178,9 @@ def kinds() -> Iterator[str]:
     for name, parameters in _RECORDS.items():
         yield generic(name, "", parameters) + " ..."
     yield generic("_Array", f"ArrayBase[{', '.join(SEVEN)}], _HasLeaf[_LeafT], _HasInt[_IntT], ", COMMON)
+    yield "    def __init__(self, *args: _Element) -> None: ..."
     yield from methods(EQUALITY + ORDER, [("_OrderCpT", "MaskT"), _ANY])
+    yield _ENTRIES
     yield "    def __hash__(self) -> int: ..."
     yield "class _UseFloorDivision:"
     yield '    """Stands for the result of a division of integers by ``/``, which raises: it is written ``//``."""'
@@ -184,7 +190,7 @@ def kinds() -> Iterator[str]:
     yield from methods(both(["truediv"]), [_NO_DIVISION, _REAL, _ANY])
     yield from methods(both(INTEGER), [("int", "_IntT"), _ANY_INT])
     yield from methods(both(BITS), [_SELF, ("int", "_IntT"), _ANY_INT])
-    yield from methods(["pow"], [("int", "_IntT"), ("float", "_FloatT")])
+    yield from methods(["pow"], [("bool", "SelfT"), ("int", "_IntT"), ("float", "_FloatT")])
     yield from methods(["rpow"], [("float", "_FloatT")])
     yield from unary_without(["neg", "abs"])
 
@@ -206,16 +212,17 @@ def kinds() -> Iterator[str]:
             yield _kind(name, "Vector", ["_FlatCpT"])
             scaled = [("_FlatCpT", "SelfT"), ("SelfCpT", "ValT"), *([_REAL] if name == "Integer" else []), _ANY]
             yield from methods(both(["matmul"]), scaled)
-        yield _kind(name, "Rows", ["_EntryT", "_FlatCpT"])
         if name == "Float":
+            yield _kind(name, "Rows", ["_FlatCpT"])
             yield from methods(both(["matmul"]), [("_FlatCpT", "SelfT"), ("ValCpT", "ValT"), _SELF, _ANY])
-        yield _ENTRIES
         yield _kind(name, "Tensor")
-        yield "    def __init__(self, array: Any = ..., shape: Sequence[int] | None = None, flip_axes: bool = False) -> "\
-              "None: ..."
+        yield ("    def __init__(self, array: _Element = ..., shape: Sequence[int] | None = None, "
+               "flip_axes: bool = False) -> None: ...")
         yield "    def __getitem__(self, key: Any, /) -> SelfT: ..."
         yield "    @property\n    def T(self) -> SelfT: ..."
         yield "    @property\n    def mT(self) -> SelfT: ..."
+        if name == "Float":
+            yield from methods(["rand"], [("_MaskCpT", "SelfT")])
 
     for name in ("Matrix", "Complex", "Quaternion"):
         yield _kind(name)
@@ -228,12 +235,11 @@ def kinds() -> Iterator[str]:
             yield from methods(["truediv"], [_SELF, _ANY])
             yield from methods(["pow"], [("int", "SelfT")])
             yield from without(["rpow"])
-            yield _ENTRIES
             yield "    @property\n    def T(self) -> SelfT: ..."
             yield "    @property\n    def mT(self) -> SelfT: ..."
             continue
         yield from methods(both(["mul", "truediv", "pow"]), [_SELF, _ANY])
-        yield from without(both(["matmul"]))
+        yield from methods(both(["matmul"]), [("float", "SelfT")])
         yield "    def __abs__(self) -> ValT: ..."
         for part, found in (("real", "ValT"), ("imag", "ValT" if name == "Complex" else "_VecT")):
             yield f"    @property\n    def {part}(self) -> {found}: ..."
@@ -256,7 +262,8 @@ def flat_class(scalar: int) -> str:
 def flats() -> Iterator[str]:
     """Base classes of flat arrays, and the records of results that the other ones keep for them."""
     results = [f"_J{k}" for k in range(len(SLOTS))]
-    yield from (f'{name} = TypeVar("{name}", covariant=True)' for name in results)
+    # Invariant, lest the join of two array types needs that of all their relatives.
+    yield from (f'{name} = TypeVar("{name}")' for name in results)
     previous = ""
     for level in ("", "Pow", "Int", "Mask"):
         parameters = ["_TagT_co", *results]
@@ -277,7 +284,6 @@ def flats() -> Iterator[str]:
         elif name == "Integer":
             yield from methods(both([*ARITHMETIC, "matmul"]), [_SELF, _REAL, (wide, "_R"), _ANY])
             yield from methods(both(INTEGER + BITS), [_SELF, (whole, "_R"), _ANY_INT])
-        yield "    def __init__(self, *args: _Element) -> None: ..."
         yield "    @overload\n    def __getitem__(self, key: int | tuple[int], /) -> ValT: ..."
         yield "    @overload\n    def __getitem__(self, key: Any, /) -> SelfT: ..."
 
@@ -337,9 +343,11 @@ def class_stubs() -> Iterator[str]:
     yield "class _ExportsDLPack(Protocol):\n    @property\n    def __dlpack__(self) -> Any: ..."
     # Spelled out, as a string is an Iterable[str], and so would be one of a recursive alias.
     yield "_Foreign: TypeAlias = _Exports | _ExportsDLPack | Buffer"
-    yield "_Entries: TypeAlias = Iterable[AnyArray | complex | _Exports]"
-    yield "_Rows: TypeAlias = Iterable[AnyArray | complex | _Exports | _Entries]"
-    yield "_Element: TypeAlias = AnyArray | complex | _Foreign | Iterable[AnyArray | complex | _Exports | _Entries | _Rows]"
+    yield "_Number: TypeAlias = AnyArray | complex | _Exports"
+    yield "_Entries: TypeAlias = Iterable[_Number]"
+    yield "_Rows: TypeAlias = Iterable[_Number | _Entries]"
+    yield "_Planes: TypeAlias = Iterable[_Number | _Entries | _Rows]"
+    yield "_Element: TypeAlias = AnyArray | complex | _Foreign | Iterable[_Number | _Entries | _Rows | _Planes]"
     yield "_Assignable: TypeAlias = AnyArray | complex | _Exports | _Rows"
     yield from array_base()
     yield from kinds()
@@ -351,4 +359,4 @@ def class_stubs() -> Iterator[str]:
 def private_names() -> list[str]:
     """The classes that packages refer to."""
     text = "\n".join(class_stubs())
-    return [name for name in re.findall(r"^class (_\w+)", text, re.MULTILINE)]
+    return re.findall(r"^class (_\w+)", text, re.MULTILINE)

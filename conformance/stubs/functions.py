@@ -11,7 +11,7 @@ from __future__ import annotations
 import enum
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import drjit
@@ -26,9 +26,9 @@ __all__ = ["function_stubs"]
 _SEVEN = ", ".join(base.SEVEN)
 
 
-def _array(*names: str) -> str:
-    """``ArrayBase`` where only some of its parameters count."""
-    return f"ArrayBase[{', '.join(name if name in names else 'Any' for name in base.SEVEN)}]"
+def _array(*names: str, cls: str = "ArrayBase", parameters: Sequence[str] = base.SEVEN) -> str:
+    """An array where only some of the parameters of its class count."""
+    return f"{cls}[{', '.join(name if name in names else 'Any' for name in parameters)}]"
 
 
 #: Abbreviations in patterns.
@@ -36,7 +36,7 @@ _SHORT = {
     "Array": f"ArrayBase[{_SEVEN}]", "Reduced": _array("RedT"), "Masked": _array("MaskT"), "Valued": _array("ValT"),
     "Plain": _array("PlainT"), "Entries": "Sequence[Any]", "Operand": "AnyArray | float",
     "Mask": "_MaskCpT | bool", "Choice": "AnyArray | bool",
-    "Selected": f"_Array[{', '.join(name if name in ('SelfT', 'SelfCpT', '_MaskCpT') else 'Any' for name in base.COMMON)}]",
+    "Selected": _array("SelfT", "SelfCpT", "_MaskCpT", cls="_Array", parameters=base.COMMON),
 }
 #: Types of parameters by name, where the function has no annotation that says more than ``Any``.
 _PARAMETERS = {
@@ -47,7 +47,8 @@ _PARAMETERS = {
 # A pattern is a list of overloads, `types -> result`: types of the first parameters, in order; `name: type` stands for
 # a parameter by its name, which then has no default unless `= …` follows.
 _BINARY = ["Array, SelfCpT -> SelfT", "SelfCpT, Array -> SelfT"]
-_WEAK = ["_WithFloat[_R, Any], _Numbers -> _R", "_Numbers, _WithFloat[_R, Any] -> _R"]
+_WEAK = ["_Chooses[Any, _R, Any], int -> _R", "int, _Chooses[Any, _R, Any] -> _R",
+         "_WithFloat[_R, Any], _Numbers -> _R", "_Numbers, _WithFloat[_R, Any] -> _R"]
 _FLAT = ["_AnyFlat, AnyArray -> Any", "AnyArray, _AnyFlat -> Any"]  # a nested array over other scalars
 _NUMBERS = {"i": "int", "f": "float"}
 _DEFAULT_AXIS = "axis: EllipsisType = ..., keepdims: Literal[False] = ..."
@@ -63,44 +64,57 @@ _AVERAGE = _reduction(["float -> float"])
 _TEST = [f"Reduced, {_DEFAULT_AXIS} -> RedT", "_Tensor[T] -> T", "_HasLeaf[_R], axis: None -> _R", "bool -> bool",
          "AnyArray | Entries -> Any"]
 _LENGTH = [f"Reduced, {_DEFAULT_AXIS} -> RedT", "_Tensor[T] -> T", "AnyArray | Entries -> Any"]
-_DOT = ["Reduced, Reduced -> RedT", *(f"{pair} -> RedT" for pair in ("Array, SelfCpT", "SelfCpT, Array")),
+_DOT = [*(f"{pair} -> RedT" for pair in ("Array, SelfCpT", "SelfCpT, Array")),
         "AnyArray | Entries, AnyArray | Entries -> Any"]
-_TERNARY = ["Array, SelfCpT, SelfCpT -> SelfT", "SelfCpT, Array, SelfCpT -> SelfT", "SelfCpT, SelfCpT, Array -> SelfT",
-            "int, int, int -> int", "float, float, float -> float", "Operand, Operand, Operand -> Any"]
+_TERNARY = ["Array, SelfCpT, SelfCpT -> SelfT", "SelfCpT, Array, SelfCpT -> SelfT",
+            "int, int, _Chooses[Any, _R, Any] -> _R", "_Chooses[Any, _R, Any], int, int -> _R",
+            "int, int, Array -> SelfT", "float, float, _WithFloat[_R, Any] -> _R", "float, float, Array -> SelfT",
+            "_WithFloat[_R, Any], float, float -> _R", "int, int, int -> int", "float, float, float -> float",
+            "Operand, Operand, Operand -> Any"]
+_REAL = ["ArrayT -> ArrayT", "float -> float"]
+_OF_ENTRIES = ["_Matrices[Any, Any, Any, Any, _R] -> _R"]
 _ANGLE = ["_WithFloat[_R, Any] -> _R", "ArrayT -> ArrayT", "float -> float"]
 _TYPE = "{0} | type[{0}] -> type[{1}]"
 
 _PATTERNS: dict[str, list[str]] = {
     "fma": _TERNARY, "clip": _TERNARY,
-    "lerp": ["_WithFloat[_R, Any], _Numbers, float -> _R", *_TERNARY[:3], "float, float, float -> float", _TERNARY[-1]],
+    "lerp": ["_WithFloat[_R, Any], _Numbers, float -> _R",
+             *(pattern for pattern in _TERNARY if pattern != "int, int, int -> int")],
     "hypot": [*_BINARY, *_WEAK, *_FLAT, "float, float -> float"],
-    "power": ["_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R", *_BINARY, "_WithFloat[_R, Any], float -> _R",
-              *_FLAT, "float, float -> float"],
-    "step": ["_HasInt[_R], float -> _R", "float, _HasInt[_R] -> _R", "AnyArray, AnyArray -> Any", "float, float -> int"],
+    "power": ["_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R", *_BINARY,
+              "_WithFloat[_R, Any], float -> _R", *_FLAT, "float, float -> float"],
+    "step": ["_HasInt[_R], float -> _R", "float, _HasInt[_R] -> _R", "AnyArray, AnyArray -> Any",
+             "float, float -> int"],
     "mul_wide": ["AnyArray, AnyArray | int -> Any", "int, AnyArray -> Any", "int, int -> int"],
     "abs": ["SupportsAbs[T] -> T"],
     "select": [
         "_Chooses[T, Any, Any], bool, bool -> T", "_Chooses[Any, _R, Any], int, int -> _R",
         "_Chooses[Any, Any, _R], float, float -> _R",
         "Mask, Selected, SelfCpT -> SelfT", "Mask, SelfCpT, Selected -> SelfT",
+        "Mask, _WeakMask[_R, _MaskCpT], int -> _R", "Mask, int, _WeakMask[_R, _MaskCpT] -> _R",
         "Mask, _WithFloat[_R, _MaskCpT], float -> _R", "Mask, float, _WithFloat[_R, _MaskCpT] -> _R",
         "bool, int, int -> int", "bool, float, float -> float",
         "Choice, AnyArray, Operand -> Any", "Choice, Operand, AnyArray -> Any", "Choice, T, T -> T"],
     "rad2deg": _ANGLE, "deg2rad": _ANGLE,
-    **dict.fromkeys(["safe_sqrt", "safe_asin", "safe_acos"], ["ArrayT -> ArrayT", "float -> float"]),
+    "safe_sqrt": _REAL, "safe_asin": _REAL, "safe_acos": _REAL,
     **dict.fromkeys(["sum", "prod", "min", "max", "reduce"], _REDUCE),
     **dict.fromkeys(["mean", "var", "std"], _AVERAGE),
     **dict.fromkeys(["all", "any", "none"], _TEST),
     "count": [f"_Counts[_R], {_DEFAULT_AXIS} -> _R", "bool -> int", "AnyArray | Entries -> Any"],
-    "norm": _LENGTH, "squared_norm": _LENGTH, "dot": _DOT, "abs_dot": _DOT, "unit_angle": _DOT[1:],
+    "norm": _LENGTH, "squared_norm": _LENGTH, "dot": _DOT, "abs_dot": _DOT, "unit_angle": _DOT,
     "cross": _BINARY, "normalize": ["ArrayT -> ArrayT"],
-    "det": ["_Matrices[Any, _R] -> _R"], "trace": ["_Matrices[Any, _R] -> _R"], "frob": ["_Matrices[Any, _R] -> _R"],
-    "diag": ["_Matrices[_R, Any] -> _R", "AnyArray -> Any"],
+    "det": _OF_ENTRIES, "trace": _OF_ENTRIES, "frob": _OF_ENTRIES,
+    "diag": ["_Matrices[Any, Any, _R, Any, Any] -> _R", "AnyArray -> Any"],
     "arange": ["type[T], size: int -> T", "type[T], start: int, stop: int, step: int = ... -> T"],
     "reshape": ["type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ... -> T",
                 "value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ... -> T"],
-    "ravel": ["_HasLeaf[_R] -> _R"],
-    "real": ["_HasReal[_R] -> _R"], "imag": ["_HasImag[_R] -> _R"], "arg": ["_WithFloat[_R, Any] -> _R", "SupportsAbs[T] -> T"],
+    # Those of the scalar backend, whose flat type is a number, have another type of any length.
+    "ravel": ["_HasLeaf[bool] | _HasLeaf[int] | _HasLeaf[float] -> Any", "_HasLeaf[_R] -> _R"],
+    "linear_to_srgb": _REAL, "srgb_to_linear": _REAL,
+    "matmul": ["_Matrices[SelfT, SelfCpT, Any, Any, Any], SelfCpT -> SelfT",
+               "_Matrices[Any, Any, ValT, ValCpT, Any], ValCpT -> ValT", "Operand, Operand -> Any"],
+    "real": ["_HasReal[_R] -> _R"], "imag": ["_HasImag[_R] -> _R"],
+    "arg": ["_WithFloat[_R, Any] -> _R", "float -> float", "SupportsAbs[T] -> T"],
     "sphdir": ["per Array3: Flat, Flat | float -> Array3", "per Array3: float, Flat -> Array3", "Any, Any -> Any"],
     "sh_eval": ["Valued -> list[ValT]"],
     "matrix_to_quat": ["per Quaternion4: Matrix3 | Matrix4 -> Quaternion4"],
@@ -109,7 +123,7 @@ _PATTERNS: dict[str, list[str]] = {
     "quat_apply": ["per Quaternion4: Quaternion4, Array3 -> Array3"],
     "transform_decompose": ["per Quaternion4: Matrix4 -> tuple[Matrix3, Quaternion4, Array3]"],
     "transform_compose": ["per Quaternion4: Matrix3, Quaternion4, Array3 -> Matrix4"],
-    "value_t": [_TYPE.format("Valued", "ValT"), "object -> Any"],
+    "value_t": ["_Tensor[Any] | type[_Tensor[Any]] -> Any", _TYPE.format("Valued", "ValT"), "object -> Any"],
     "mask_t": [_TYPE.format("Masked", "MaskT"), "object -> Any"],
     "array_t": [_TYPE.format("Plain", "PlainT"), "object -> Any"],
 }
@@ -209,9 +223,8 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
     parameters = inspect.signature(function).parameters
     if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values()) and types:
         # The function sorts out its arguments itself: the pattern names them all.
-        first = next(iter(parameters)) if parameters else "dtype"
-        first = "dtype" if first == "args" else first
-        return ", ".join([f"{first}: {text}" for text in positional] + [f"{name}: {text}" for name, text in pattern.items()])
+        named = [("dtype", text) for text in positional] + list(pattern.items())
+        return ", ".join(f"{name}: {text}" for name, text in named)
     result: list[str] = []
     kinds = [parameter.kind for parameter in parameters.values()]
     required = True

@@ -21,7 +21,6 @@ from .records import (
     leaf,
     letter,
     mask,
-    package_of,
     plain,
     reduced,
     value,
@@ -75,7 +74,7 @@ def _order(record: Record, package: str) -> str:
     top = "complex" if record.kind == "complex" else "float"
     members = [_fits(record, types.FLOAT64, _MARKERS[package]), top]
     if record.kind != "tensor" and record.shape:
-        members.append("Sequence[Any]")
+        members.append("Sequence[AnyArray | complex]")
     return f"_{record.kind.capitalize()}{_digits(record)}Order: TypeAlias = {' | '.join(members)}"
 
 
@@ -101,7 +100,7 @@ def _arguments(record: Record, package: str) -> dict[str, str]:
         "_LeafT": _name(leaf(record)), "_IntT": over(types.INT32), "_FloatT": over(types.FLOAT32),
         "_PowT": over(types.FLOAT64 if TYPES[record.type].size == 8 else types.FLOAT32),
         "_CountT": _name(reduced(record)._replace(type=types.UINT32)),
-        "_EntryT": _name(record._replace(kind="array", shape=record.shape[2:])), "_VecT": _name(vector),
+        "_EntryT": _name(value(value(record)) if value(record).shape else value(leaf(record))), "_VecT": _name(vector),
         "_FlatCpT": f"_FitsFlat[{SCALARS[record.type]}, {_MARKERS[package]}] | {_numbers(record)}",
     }
 
@@ -113,7 +112,7 @@ def _structure(record: Record) -> tuple[str, list[str]]:
     if record.kind != "array" or not record.shape:
         return "", []
     if len(record.shape) > 1:
-        return "Rows", ["_EntryT", "_FlatCpT"]
+        return ("Rows", ["_FlatCpT"]) if kind(record) == "Float" else ("", [])
     return ("", []) if kind(record) == "Mask" else ("Vector", ["_FlatCpT"])
 
 
@@ -188,7 +187,7 @@ def package_stub(package: str) -> str:
     text = "\n".join(lines) + "\n"
     private = [name for name in base.private_names() if f"{name}[" in text or f"{name}," in text or f" {name}" in text]
     head = [base.HEADER + "from collections.abc import Sequence", "from typing import Any, Never, TypeAlias", "",
-            "from drjit import (", *_wrapped(private), ")", ""]
+            "from drjit import (", *_wrapped(["AnyArray", *private]), ")", ""]
     if not diff and backend is not types.SCALAR:
         head.insert(-1, "from . import ad as ad")
     return "\n".join(head) + "\n" + text

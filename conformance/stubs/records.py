@@ -6,8 +6,8 @@ from drjit import _types as types
 from drjit._types import Record
 from drjit_core import TYPES, JitBackend
 
-__all__ = ["FITS", "LISTED", "PACKAGES", "PYTHON", "SCALARS", "SLOTS", "exists", "fits", "kind", "leaf", "letter", "mask",
-           "package_of", "plain", "reduced", "shape_class", "value"]
+__all__ = ["FITS", "LISTED", "PACKAGES", "PYTHON", "SCALARS", "SLOTS", "exists", "fits", "kind", "leaf", "letter",
+           "mask", "package_of", "plain", "reduced", "shape_class", "value"]
 
 #: Packages of array types, each after those whose arrays it combines with and whose results it then has.
 PACKAGES: dict[str, tuple[JitBackend, bool]] = {

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Never, TypeAlias
 
 from drjit import (
-    _Tensor, _Array, _Mask, _MaskRows, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector, _FloatRows,
+    AnyArray, _Tensor, _Array, _Mask, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector, _FloatRows,
     _FloatTensor, _Matrix, _Complex, _Quaternion, _F64, _F32, _F16, _U64, _I64, _U32, _I32, _U8, _I8, _B, _Scalar,
     _Fits, _FitsArrayX, _FitsArray22, _FitsArray33, _FitsArray334, _FitsArray441, _FitsArray443, _FitsArray444,
     _FitsMatrix2, _FitsMatrix3, _FitsMatrix4, _FitsMatrix34, _FitsMatrix41, _FitsMatrix43, _FitsMatrix44,
@@ -15,37 +15,37 @@ from drjit import (
     _Components2, _Components3, _Components4,
 )
 
-class Array0b(_Mask[Array0b, _Array0bCp, bool, bool, bool, Array0b, Array0b, _Array0bCp, _Array0Order, Never, Never, bool, Array0i, Array0f, int], _FitsArray0[_B, _Scalar]): ...
-class Array0f(_FloatVector[Array0f, _Array0fCp, float, float, float, Array0f, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, _FitsFlat[_F32, _Scalar] | float], _FitsArray0[_F32, _Scalar]): ...
-class Array0f16(_FloatVector[Array0f16, _Array0f16Cp, float, float, float, Array0f16, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, _FitsFlat[_F16, _Scalar] | float], _FitsArray0[_F16, _Scalar]): ...
-class Array0f64(_FloatVector[Array0f64, _Array0f64Cp, float, float, float, Array0f64, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, _FitsFlat[_F64, _Scalar] | float], _FitsArray0[_F64, _Scalar]): ...
-class Array0i(_IntegerVector[Array0i, _Array0iCp, int, int, int, Array0i, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f, _FitsFlat[_I32, _Scalar] | int], _FitsArray0[_I32, _Scalar]): ...
-class Array0i64(_IntegerVector[Array0i64, _Array0i64Cp, int, int, int, Array0i64, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f64, _FitsFlat[_I64, _Scalar] | int], _FitsArray0[_I64, _Scalar]): ...
-class Array0i8(_IntegerVector[Array0i8, _Array0i8Cp, int, int, int, Array0i8, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f, _FitsFlat[_I8, _Scalar] | int], _FitsArray0[_I8, _Scalar]): ...
-class Array0u(_IntegerVector[Array0u, _Array0uCp, int, int, int, Array0u, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f, _FitsFlat[_U32, _Scalar] | int], _FitsArray0[_U32, _Scalar]): ...
-class Array0u64(_IntegerVector[Array0u64, _Array0u64Cp, int, int, int, Array0u64, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f64, _FitsFlat[_U64, _Scalar] | int], _FitsArray0[_U64, _Scalar]): ...
-class Array0u8(_IntegerVector[Array0u8, _Array0u8Cp, int, int, int, Array0u8, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, Array0f, Array0f, _FitsFlat[_U8, _Scalar] | int], _FitsArray0[_U8, _Scalar]): ...
-class Array1b(_Mask[Array1b, _Array1bCp, bool, bool, bool, Array1b, Array1b, _Array1bCp, _Array1Order, Never, Never, bool, Array1i, Array1f, int], _Components1, _FitsArray1[_B, _Scalar]):
+class Array0b(_Mask[Array0b, _Array0bCp, bool, bool, bool, Array0b, Array0b, _Array0bCp, _Array0Order, Never, Never, bool, Array0i, bool, Array0f, int], _FitsArray0[_B, _Scalar]): ...
+class Array0f(_FloatVector[Array0f, _Array0fCp, float, float, float, Array0f, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F32, _Scalar] | float], _FitsArray0[_F32, _Scalar]): ...
+class Array0f16(_FloatVector[Array0f16, _Array0f16Cp, float, float, float, Array0f16, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F16, _Scalar] | float], _FitsArray0[_F16, _Scalar]): ...
+class Array0f64(_FloatVector[Array0f64, _Array0f64Cp, float, float, float, Array0f64, Array0b, _Array0bCp, _Array0Order, Never, Never, float, Array0i, float, _FitsFlat[_F64, _Scalar] | float], _FitsArray0[_F64, _Scalar]): ...
+class Array0i(_IntegerVector[Array0i, _Array0iCp, int, int, int, Array0i, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f, _FitsFlat[_I32, _Scalar] | int], _FitsArray0[_I32, _Scalar]): ...
+class Array0i64(_IntegerVector[Array0i64, _Array0i64Cp, int, int, int, Array0i64, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f64, _FitsFlat[_I64, _Scalar] | int], _FitsArray0[_I64, _Scalar]): ...
+class Array0i8(_IntegerVector[Array0i8, _Array0i8Cp, int, int, int, Array0i8, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f, _FitsFlat[_I8, _Scalar] | int], _FitsArray0[_I8, _Scalar]): ...
+class Array0u(_IntegerVector[Array0u, _Array0uCp, int, int, int, Array0u, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f, _FitsFlat[_U32, _Scalar] | int], _FitsArray0[_U32, _Scalar]): ...
+class Array0u64(_IntegerVector[Array0u64, _Array0u64Cp, int, int, int, Array0u64, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f64, _FitsFlat[_U64, _Scalar] | int], _FitsArray0[_U64, _Scalar]): ...
+class Array0u8(_IntegerVector[Array0u8, _Array0u8Cp, int, int, int, Array0u8, Array0b, _Array0bCp, _Array0Order, Never, Never, int, Array0i, int, Array0f, Array0f, _FitsFlat[_U8, _Scalar] | int], _FitsArray0[_U8, _Scalar]): ...
+class Array1b(_Mask[Array1b, _Array1bCp, bool, bool, bool, Array1b, Array1b, _Array1bCp, _Array1Order, Never, Never, bool, Array1i, bool, Array1f, int], _Components1, _FitsArray1[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
-class Array1f(_FloatVector[Array1f, _Array1fCp, float, float, float, Array1f, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, _FitsFlat[_F32, _Scalar] | float], _Components1, _FitsArray1[_F32, _Scalar]):
+class Array1f(_FloatVector[Array1f, _Array1fCp, float, float, float, Array1f, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_F32, _Scalar] | float], _Components1, _FitsArray1[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
-class Array1f16(_FloatVector[Array1f16, _Array1f16Cp, float, float, float, Array1f16, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, _FitsFlat[_F16, _Scalar] | float], _Components1, _FitsArray1[_F16, _Scalar]):
+class Array1f16(_FloatVector[Array1f16, _Array1f16Cp, float, float, float, Array1f16, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_F16, _Scalar] | float], _Components1, _FitsArray1[_F16, _Scalar]):
     _v2: Array2f16; _v3: Array3f16; _v4: Array4f16
-class Array1f64(_FloatVector[Array1f64, _Array1f64Cp, float, float, float, Array1f64, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, _FitsFlat[_F64, _Scalar] | float], _Components1, _FitsArray1[_F64, _Scalar]):
+class Array1f64(_FloatVector[Array1f64, _Array1f64Cp, float, float, float, Array1f64, Array1b, _Array1bCp, _Array1Order, Never, Never, float, Array1i, float, _FitsFlat[_F64, _Scalar] | float], _Components1, _FitsArray1[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
-class Array1i(_IntegerVector[Array1i, _Array1iCp, int, int, int, Array1i, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f, _FitsFlat[_I32, _Scalar] | int], _Components1, _FitsArray1[_I32, _Scalar]):
+class Array1i(_IntegerVector[Array1i, _Array1iCp, int, int, int, Array1i, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f, _FitsFlat[_I32, _Scalar] | int], _Components1, _FitsArray1[_I32, _Scalar]):
     _v2: Array2i; _v3: Array3i; _v4: Array4i
-class Array1i64(_IntegerVector[Array1i64, _Array1i64Cp, int, int, int, Array1i64, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f64, _FitsFlat[_I64, _Scalar] | int], _Components1, _FitsArray1[_I64, _Scalar]):
+class Array1i64(_IntegerVector[Array1i64, _Array1i64Cp, int, int, int, Array1i64, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f64, _FitsFlat[_I64, _Scalar] | int], _Components1, _FitsArray1[_I64, _Scalar]):
     _v2: Array2i64; _v3: Array3i64; _v4: Array4i64
-class Array1i8(_IntegerVector[Array1i8, _Array1i8Cp, int, int, int, Array1i8, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f, _FitsFlat[_I8, _Scalar] | int], _Components1, _FitsArray1[_I8, _Scalar]):
+class Array1i8(_IntegerVector[Array1i8, _Array1i8Cp, int, int, int, Array1i8, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f, _FitsFlat[_I8, _Scalar] | int], _Components1, _FitsArray1[_I8, _Scalar]):
     _v2: Array2i8; _v3: Array3i8; _v4: Array4i8
-class Array1u(_IntegerVector[Array1u, _Array1uCp, int, int, int, Array1u, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f, _FitsFlat[_U32, _Scalar] | int], _Components1, _FitsArray1[_U32, _Scalar]):
+class Array1u(_IntegerVector[Array1u, _Array1uCp, int, int, int, Array1u, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f, _FitsFlat[_U32, _Scalar] | int], _Components1, _FitsArray1[_U32, _Scalar]):
     _v2: Array2u; _v3: Array3u; _v4: Array4u
-class Array1u64(_IntegerVector[Array1u64, _Array1u64Cp, int, int, int, Array1u64, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f64, _FitsFlat[_U64, _Scalar] | int], _Components1, _FitsArray1[_U64, _Scalar]):
+class Array1u64(_IntegerVector[Array1u64, _Array1u64Cp, int, int, int, Array1u64, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f64, _FitsFlat[_U64, _Scalar] | int], _Components1, _FitsArray1[_U64, _Scalar]):
     _v2: Array2u64; _v3: Array3u64; _v4: Array4u64
-class Array1u8(_IntegerVector[Array1u8, _Array1u8Cp, int, int, int, Array1u8, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, Array1f, Array1f, _FitsFlat[_U8, _Scalar] | int], _Components1, _FitsArray1[_U8, _Scalar]):
+class Array1u8(_IntegerVector[Array1u8, _Array1u8Cp, int, int, int, Array1u8, Array1b, _Array1bCp, _Array1Order, Never, Never, int, Array1i, int, Array1f, Array1f, _FitsFlat[_U8, _Scalar] | int], _Components1, _FitsArray1[_U8, _Scalar]):
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
-class Array22b(_MaskRows[Array22b, _Array22bCp, Array2b, _Array2bCp, Array2b, Array22b, Array22b, _Array22bCp, _Array22Order, Never, Never, bool, Any, Array22f, Array2u, bool, _FitsFlat[_B, _Scalar] | bool], _Components2, _FitsArray22[_B, _Scalar], _FitsMatrix2[_B, _Scalar]):
+class Array22b(_Mask[Array22b, _Array22bCp, Array2b, _Array2bCp, Array2b, Array22b, Array22b, _Array22bCp, _Array22Order, Never, Never, bool, Any, bool, Array22f, Array2u], _Components2, _FitsArray22[_B, _Scalar], _FitsMatrix2[_B, _Scalar]):
     _v2: Array22b
 class Array22f(_FloatRows[Array22f, _Array22fCp, Array2f, _Array2fCp, Array2f, Array22f, Array22b, _Array22bCp, _Array22Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components2, _FitsArray22[_F32, _Scalar], _FitsMatrix2[_F32, _Scalar]):
     _v2: Array22f
@@ -53,27 +53,27 @@ class Array22f16(_FloatRows[Array22f16, _Array22f16Cp, Array2f16, _Array2f16Cp, 
     _v2: Array22f16
 class Array22f64(_FloatRows[Array22f64, _Array22f64Cp, Array2f64, _Array2f64Cp, Array2f64, Array22f64, Array22b, _Array22bCp, _Array22Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components2, _FitsArray22[_F64, _Scalar], _FitsMatrix2[_F64, _Scalar]):
     _v2: Array22f64
-class Array2b(_Mask[Array2b, _Array2bCp, bool, bool, bool, Array2b, Array2b, _Array2bCp, _Array2Order, Never, Never, bool, Array2i, Array2f, int], _Components2, _FitsArray2[_B, _Scalar]):
+class Array2b(_Mask[Array2b, _Array2bCp, bool, bool, bool, Array2b, Array2b, _Array2bCp, _Array2Order, Never, Never, bool, Array2i, bool, Array2f, int], _Components2, _FitsArray2[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
-class Array2f(_FloatVector[Array2f, _Array2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, _FitsFlat[_F32, _Scalar] | float], _Components2, _FitsArray2[_F32, _Scalar]):
+class Array2f(_FloatVector[Array2f, _Array2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_F32, _Scalar] | float], _Components2, _FitsArray2[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
-class Array2f16(_FloatVector[Array2f16, _Array2f16Cp, float, float, float, Array2f16, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, _FitsFlat[_F16, _Scalar] | float], _Components2, _FitsArray2[_F16, _Scalar]):
+class Array2f16(_FloatVector[Array2f16, _Array2f16Cp, float, float, float, Array2f16, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_F16, _Scalar] | float], _Components2, _FitsArray2[_F16, _Scalar]):
     _v2: Array2f16; _v3: Array3f16; _v4: Array4f16
-class Array2f64(_FloatVector[Array2f64, _Array2f64Cp, float, float, float, Array2f64, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, _FitsFlat[_F64, _Scalar] | float], _Components2, _FitsArray2[_F64, _Scalar]):
+class Array2f64(_FloatVector[Array2f64, _Array2f64Cp, float, float, float, Array2f64, Array2b, _Array2bCp, _Array2Order, Never, Never, float, Array2i, float, _FitsFlat[_F64, _Scalar] | float], _Components2, _FitsArray2[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
-class Array2i(_IntegerVector[Array2i, _Array2iCp, int, int, int, Array2i, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f, _FitsFlat[_I32, _Scalar] | int], _Components2, _FitsArray2[_I32, _Scalar]):
+class Array2i(_IntegerVector[Array2i, _Array2iCp, int, int, int, Array2i, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f, _FitsFlat[_I32, _Scalar] | int], _Components2, _FitsArray2[_I32, _Scalar]):
     _v2: Array2i; _v3: Array3i; _v4: Array4i
-class Array2i64(_IntegerVector[Array2i64, _Array2i64Cp, int, int, int, Array2i64, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f64, _FitsFlat[_I64, _Scalar] | int], _Components2, _FitsArray2[_I64, _Scalar]):
+class Array2i64(_IntegerVector[Array2i64, _Array2i64Cp, int, int, int, Array2i64, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f64, _FitsFlat[_I64, _Scalar] | int], _Components2, _FitsArray2[_I64, _Scalar]):
     _v2: Array2i64; _v3: Array3i64; _v4: Array4i64
-class Array2i8(_IntegerVector[Array2i8, _Array2i8Cp, int, int, int, Array2i8, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f, _FitsFlat[_I8, _Scalar] | int], _Components2, _FitsArray2[_I8, _Scalar]):
+class Array2i8(_IntegerVector[Array2i8, _Array2i8Cp, int, int, int, Array2i8, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f, _FitsFlat[_I8, _Scalar] | int], _Components2, _FitsArray2[_I8, _Scalar]):
     _v2: Array2i8; _v3: Array3i8; _v4: Array4i8
-class Array2u(_IntegerVector[Array2u, _Array2uCp, int, int, int, Array2u, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f, _FitsFlat[_U32, _Scalar] | int], _Components2, _FitsArray2[_U32, _Scalar]):
+class Array2u(_IntegerVector[Array2u, _Array2uCp, int, int, int, Array2u, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f, _FitsFlat[_U32, _Scalar] | int], _Components2, _FitsArray2[_U32, _Scalar]):
     _v2: Array2u; _v3: Array3u; _v4: Array4u
-class Array2u64(_IntegerVector[Array2u64, _Array2u64Cp, int, int, int, Array2u64, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f64, _FitsFlat[_U64, _Scalar] | int], _Components2, _FitsArray2[_U64, _Scalar]):
+class Array2u64(_IntegerVector[Array2u64, _Array2u64Cp, int, int, int, Array2u64, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f64, _FitsFlat[_U64, _Scalar] | int], _Components2, _FitsArray2[_U64, _Scalar]):
     _v2: Array2u64; _v3: Array3u64; _v4: Array4u64
-class Array2u8(_IntegerVector[Array2u8, _Array2u8Cp, int, int, int, Array2u8, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, Array2f, Array2f, _FitsFlat[_U8, _Scalar] | int], _Components2, _FitsArray2[_U8, _Scalar]):
+class Array2u8(_IntegerVector[Array2u8, _Array2u8Cp, int, int, int, Array2u8, Array2b, _Array2bCp, _Array2Order, Never, Never, int, Array2i, int, Array2f, Array2f, _FitsFlat[_U8, _Scalar] | int], _Components2, _FitsArray2[_U8, _Scalar]):
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
-class Array334b(_MaskRows[Array334b, _Array334bCp, Array34b, _Array34bCp, Array34b, Array334b, Array334b, _Array334bCp, _Array334Order, Never, Never, bool, Any, Array334f, Any, Array4b, _FitsFlat[_B, _Scalar] | bool], _Components3, _FitsArray334[_B, _Scalar], _FitsMatrix34[_B, _Scalar]):
+class Array334b(_Mask[Array334b, _Array334bCp, Array34b, _Array34bCp, Array34b, Array334b, Array334b, _Array334bCp, _Array334Order, Never, Never, bool, Any, Array4b, Array334f, Any], _Components3, _FitsArray334[_B, _Scalar], _FitsMatrix34[_B, _Scalar]):
     _v3: Array334b
 class Array334f(_FloatRows[Array334f, _Array334fCp, Array34f, _Array34fCp, Array34f, Array334f, Array334b, _Array334bCp, _Array334Order, Never, Never, float, Any, Array4f, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray334[_F32, _Scalar], _FitsMatrix34[_F32, _Scalar]):
     _v3: Array334f
@@ -81,7 +81,7 @@ class Array334f16(_FloatRows[Array334f16, _Array334f16Cp, Array34f16, _Array34f1
     _v3: Array334f16
 class Array334f64(_FloatRows[Array334f64, _Array334f64Cp, Array34f64, _Array34f64Cp, Array34f64, Array334f64, Array334b, _Array334bCp, _Array334Order, Never, Never, float, Any, Array4f64, _FitsFlat[_F64, _Scalar] | float], _Components3, _FitsArray334[_F64, _Scalar], _FitsMatrix34[_F64, _Scalar]):
     _v3: Array334f64
-class Array33b(_MaskRows[Array33b, _Array33bCp, Array3b, _Array3bCp, Array3b, Array33b, Array33b, _Array33bCp, _Array33Order, Never, Never, bool, Any, Array33f, Array3u, bool, _FitsFlat[_B, _Scalar] | bool], _Components3, _FitsArray33[_B, _Scalar], _FitsMatrix3[_B, _Scalar]):
+class Array33b(_Mask[Array33b, _Array33bCp, Array3b, _Array3bCp, Array3b, Array33b, Array33b, _Array33bCp, _Array33Order, Never, Never, bool, Any, bool, Array33f, Array3u], _Components3, _FitsArray33[_B, _Scalar], _FitsMatrix3[_B, _Scalar]):
     _v3: Array33b; _v4: Array43b
 class Array33f(_FloatRows[Array33f, _Array33fCp, Array3f, _Array3fCp, Array3f, Array33f, Array33b, _Array33bCp, _Array33Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray33[_F32, _Scalar], _FitsMatrix3[_F32, _Scalar]):
     _v3: Array33f; _v4: Array43f
@@ -89,7 +89,7 @@ class Array33f16(_FloatRows[Array33f16, _Array33f16Cp, Array3f16, _Array3f16Cp, 
     _v3: Array33f16; _v4: Array43f16
 class Array33f64(_FloatRows[Array33f64, _Array33f64Cp, Array3f64, _Array3f64Cp, Array3f64, Array33f64, Array33b, _Array33bCp, _Array33Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components3, _FitsArray33[_F64, _Scalar], _FitsMatrix3[_F64, _Scalar]):
     _v3: Array33f64; _v4: Array43f64
-class Array34b(_MaskRows[Array34b, _Array34bCp, Array4b, _Array4bCp, Array4b, Array34b, Array34b, _Array34bCp, _Array34Order, Never, Never, bool, Any, Array34f, Array4u, bool, _FitsFlat[_B, _Scalar] | bool], _Components3, _FitsArray34[_B, _Scalar]):
+class Array34b(_Mask[Array34b, _Array34bCp, Array4b, _Array4bCp, Array4b, Array34b, Array34b, _Array34bCp, _Array34Order, Never, Never, bool, Any, bool, Array34f, Array4u], _Components3, _FitsArray34[_B, _Scalar]):
     _v3: Array34b; _v4: Array44b
 class Array34f(_FloatRows[Array34f, _Array34fCp, Array4f, _Array4fCp, Array4f, Array34f, Array34b, _Array34bCp, _Array34Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray34[_F32, _Scalar]):
     _v3: Array34f; _v4: Array44f
@@ -97,27 +97,27 @@ class Array34f16(_FloatRows[Array34f16, _Array34f16Cp, Array4f16, _Array4f16Cp, 
     _v3: Array34f16; _v4: Array44f16
 class Array34f64(_FloatRows[Array34f64, _Array34f64Cp, Array4f64, _Array4f64Cp, Array4f64, Array34f64, Array34b, _Array34bCp, _Array34Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components3, _FitsArray34[_F64, _Scalar]):
     _v3: Array34f64; _v4: Array44f64
-class Array3b(_Mask[Array3b, _Array3bCp, bool, bool, bool, Array3b, Array3b, _Array3bCp, _Array3Order, Never, Never, bool, Array3i, Array3f, int], _Components3, _FitsArray3[_B, _Scalar]):
+class Array3b(_Mask[Array3b, _Array3bCp, bool, bool, bool, Array3b, Array3b, _Array3bCp, _Array3Order, Never, Never, bool, Array3i, bool, Array3f, int], _Components3, _FitsArray3[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
-class Array3f(_FloatVector[Array3f, _Array3fCp, float, float, float, Array3f, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray3[_F32, _Scalar]):
+class Array3f(_FloatVector[Array3f, _Array3fCp, float, float, float, Array3f, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_F32, _Scalar] | float], _Components3, _FitsArray3[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
-class Array3f16(_FloatVector[Array3f16, _Array3f16Cp, float, float, float, Array3f16, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray3[_F16, _Scalar]):
+class Array3f16(_FloatVector[Array3f16, _Array3f16Cp, float, float, float, Array3f16, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_F16, _Scalar] | float], _Components3, _FitsArray3[_F16, _Scalar]):
     _v2: Array2f16; _v3: Array3f16; _v4: Array4f16
-class Array3f64(_FloatVector[Array3f64, _Array3f64Cp, float, float, float, Array3f64, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, _FitsFlat[_F64, _Scalar] | float], _Components3, _FitsArray3[_F64, _Scalar]):
+class Array3f64(_FloatVector[Array3f64, _Array3f64Cp, float, float, float, Array3f64, Array3b, _Array3bCp, _Array3Order, Never, Never, float, Array3i, float, _FitsFlat[_F64, _Scalar] | float], _Components3, _FitsArray3[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
-class Array3i(_IntegerVector[Array3i, _Array3iCp, int, int, int, Array3i, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f, _FitsFlat[_I32, _Scalar] | int], _Components3, _FitsArray3[_I32, _Scalar]):
+class Array3i(_IntegerVector[Array3i, _Array3iCp, int, int, int, Array3i, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f, _FitsFlat[_I32, _Scalar] | int], _Components3, _FitsArray3[_I32, _Scalar]):
     _v2: Array2i; _v3: Array3i; _v4: Array4i
-class Array3i64(_IntegerVector[Array3i64, _Array3i64Cp, int, int, int, Array3i64, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f64, _FitsFlat[_I64, _Scalar] | int], _Components3, _FitsArray3[_I64, _Scalar]):
+class Array3i64(_IntegerVector[Array3i64, _Array3i64Cp, int, int, int, Array3i64, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f64, _FitsFlat[_I64, _Scalar] | int], _Components3, _FitsArray3[_I64, _Scalar]):
     _v2: Array2i64; _v3: Array3i64; _v4: Array4i64
-class Array3i8(_IntegerVector[Array3i8, _Array3i8Cp, int, int, int, Array3i8, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f, _FitsFlat[_I8, _Scalar] | int], _Components3, _FitsArray3[_I8, _Scalar]):
+class Array3i8(_IntegerVector[Array3i8, _Array3i8Cp, int, int, int, Array3i8, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f, _FitsFlat[_I8, _Scalar] | int], _Components3, _FitsArray3[_I8, _Scalar]):
     _v2: Array2i8; _v3: Array3i8; _v4: Array4i8
-class Array3u(_IntegerVector[Array3u, _Array3uCp, int, int, int, Array3u, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f, _FitsFlat[_U32, _Scalar] | int], _Components3, _FitsArray3[_U32, _Scalar]):
+class Array3u(_IntegerVector[Array3u, _Array3uCp, int, int, int, Array3u, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f, _FitsFlat[_U32, _Scalar] | int], _Components3, _FitsArray3[_U32, _Scalar]):
     _v2: Array2u; _v3: Array3u; _v4: Array4u
-class Array3u64(_IntegerVector[Array3u64, _Array3u64Cp, int, int, int, Array3u64, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f64, _FitsFlat[_U64, _Scalar] | int], _Components3, _FitsArray3[_U64, _Scalar]):
+class Array3u64(_IntegerVector[Array3u64, _Array3u64Cp, int, int, int, Array3u64, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f64, _FitsFlat[_U64, _Scalar] | int], _Components3, _FitsArray3[_U64, _Scalar]):
     _v2: Array2u64; _v3: Array3u64; _v4: Array4u64
-class Array3u8(_IntegerVector[Array3u8, _Array3u8Cp, int, int, int, Array3u8, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, Array3f, Array3f, _FitsFlat[_U8, _Scalar] | int], _Components3, _FitsArray3[_U8, _Scalar]):
+class Array3u8(_IntegerVector[Array3u8, _Array3u8Cp, int, int, int, Array3u8, Array3b, _Array3bCp, _Array3Order, Never, Never, int, Array3i, int, Array3f, Array3f, _FitsFlat[_U8, _Scalar] | int], _Components3, _FitsArray3[_U8, _Scalar]):
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
-class Array41b(_MaskRows[Array41b, _Array41bCp, Array1b, _Array1bCp, Array1b, Array41b, Array41b, _Array41bCp, _Array41Order, Never, Never, bool, Any, Array41f, Array1u, bool, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray41[_B, _Scalar]):
+class Array41b(_Mask[Array41b, _Array41bCp, Array1b, _Array1bCp, Array1b, Array41b, Array41b, _Array41bCp, _Array41Order, Never, Never, bool, Any, bool, Array41f, Array1u], _Components4, _FitsArray41[_B, _Scalar]):
     _v4: Array41b
 class Array41f(_FloatRows[Array41f, _Array41fCp, Array1f, _Array1fCp, Array1f, Array41f, Array41b, _Array41bCp, _Array41Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray41[_F32, _Scalar]):
     _v4: Array41f
@@ -125,7 +125,7 @@ class Array41f16(_FloatRows[Array41f16, _Array41f16Cp, Array1f16, _Array1f16Cp, 
     _v4: Array41f16
 class Array41f64(_FloatRows[Array41f64, _Array41f64Cp, Array1f64, _Array1f64Cp, Array1f64, Array41f64, Array41b, _Array41bCp, _Array41Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray41[_F64, _Scalar]):
     _v4: Array41f64
-class Array43b(_MaskRows[Array43b, _Array43bCp, Array3b, _Array3bCp, Array3b, Array43b, Array43b, _Array43bCp, _Array43Order, Never, Never, bool, Any, Array43f, Array3u, bool, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray43[_B, _Scalar]):
+class Array43b(_Mask[Array43b, _Array43bCp, Array3b, _Array3bCp, Array3b, Array43b, Array43b, _Array43bCp, _Array43Order, Never, Never, bool, Any, bool, Array43f, Array3u], _Components4, _FitsArray43[_B, _Scalar]):
     _v3: Array33b; _v4: Array43b
 class Array43f(_FloatRows[Array43f, _Array43fCp, Array3f, _Array3fCp, Array3f, Array43f, Array43b, _Array43bCp, _Array43Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray43[_F32, _Scalar]):
     _v3: Array33f; _v4: Array43f
@@ -133,7 +133,7 @@ class Array43f16(_FloatRows[Array43f16, _Array43f16Cp, Array3f16, _Array3f16Cp, 
     _v3: Array33f16; _v4: Array43f16
 class Array43f64(_FloatRows[Array43f64, _Array43f64Cp, Array3f64, _Array3f64Cp, Array3f64, Array43f64, Array43b, _Array43bCp, _Array43Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray43[_F64, _Scalar]):
     _v3: Array33f64; _v4: Array43f64
-class Array441b(_MaskRows[Array441b, _Array441bCp, Array41b, _Array41bCp, Array41b, Array441b, Array441b, _Array441bCp, _Array441Order, Never, Never, bool, Any, Array441f, Any, Array1b, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray441[_B, _Scalar], _FitsMatrix41[_B, _Scalar]):
+class Array441b(_Mask[Array441b, _Array441bCp, Array41b, _Array41bCp, Array41b, Array441b, Array441b, _Array441bCp, _Array441Order, Never, Never, bool, Any, Array1b, Array441f, Any], _Components4, _FitsArray441[_B, _Scalar], _FitsMatrix41[_B, _Scalar]):
     _v4: Array441b
 class Array441f(_FloatRows[Array441f, _Array441fCp, Array41f, _Array41fCp, Array41f, Array441f, Array441b, _Array441bCp, _Array441Order, Never, Never, float, Any, Array1f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray441[_F32, _Scalar], _FitsMatrix41[_F32, _Scalar]):
     _v4: Array441f
@@ -141,7 +141,7 @@ class Array441f16(_FloatRows[Array441f16, _Array441f16Cp, Array41f16, _Array41f1
     _v4: Array441f16
 class Array441f64(_FloatRows[Array441f64, _Array441f64Cp, Array41f64, _Array41f64Cp, Array41f64, Array441f64, Array441b, _Array441bCp, _Array441Order, Never, Never, float, Any, Array1f64, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray441[_F64, _Scalar], _FitsMatrix41[_F64, _Scalar]):
     _v4: Array441f64
-class Array443b(_MaskRows[Array443b, _Array443bCp, Array43b, _Array43bCp, Array43b, Array443b, Array443b, _Array443bCp, _Array443Order, Never, Never, bool, Any, Array443f, Any, Array3b, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray443[_B, _Scalar], _FitsMatrix43[_B, _Scalar]):
+class Array443b(_Mask[Array443b, _Array443bCp, Array43b, _Array43bCp, Array43b, Array443b, Array443b, _Array443bCp, _Array443Order, Never, Never, bool, Any, Array3b, Array443f, Any], _Components4, _FitsArray443[_B, _Scalar], _FitsMatrix43[_B, _Scalar]):
     _v4: Array443b
 class Array443f(_FloatRows[Array443f, _Array443fCp, Array43f, _Array43fCp, Array43f, Array443f, Array443b, _Array443bCp, _Array443Order, Never, Never, float, Any, Array3f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray443[_F32, _Scalar], _FitsMatrix43[_F32, _Scalar]):
     _v4: Array443f
@@ -149,7 +149,7 @@ class Array443f16(_FloatRows[Array443f16, _Array443f16Cp, Array43f16, _Array43f1
     _v4: Array443f16
 class Array443f64(_FloatRows[Array443f64, _Array443f64Cp, Array43f64, _Array43f64Cp, Array43f64, Array443f64, Array443b, _Array443bCp, _Array443Order, Never, Never, float, Any, Array3f64, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray443[_F64, _Scalar], _FitsMatrix43[_F64, _Scalar]):
     _v4: Array443f64
-class Array444b(_MaskRows[Array444b, _Array444bCp, Array44b, _Array44bCp, Array44b, Array444b, Array444b, _Array444bCp, _Array444Order, Never, Never, bool, Any, Array444f, Any, Array4b, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray444[_B, _Scalar], _FitsMatrix44[_B, _Scalar]):
+class Array444b(_Mask[Array444b, _Array444bCp, Array44b, _Array44bCp, Array44b, Array444b, Array444b, _Array444bCp, _Array444Order, Never, Never, bool, Any, Array4b, Array444f, Any], _Components4, _FitsArray444[_B, _Scalar], _FitsMatrix44[_B, _Scalar]):
     _v4: Array444b
 class Array444f(_FloatRows[Array444f, _Array444fCp, Array44f, _Array44fCp, Array44f, Array444f, Array444b, _Array444bCp, _Array444Order, Never, Never, float, Any, Array4f, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray444[_F32, _Scalar], _FitsMatrix44[_F32, _Scalar]):
     _v4: Array444f
@@ -157,7 +157,7 @@ class Array444f16(_FloatRows[Array444f16, _Array444f16Cp, Array44f16, _Array44f1
     _v4: Array444f16
 class Array444f64(_FloatRows[Array444f64, _Array444f64Cp, Array44f64, _Array44f64Cp, Array44f64, Array444f64, Array444b, _Array444bCp, _Array444Order, Never, Never, float, Any, Array4f64, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray444[_F64, _Scalar], _FitsMatrix44[_F64, _Scalar]):
     _v4: Array444f64
-class Array44b(_MaskRows[Array44b, _Array44bCp, Array4b, _Array4bCp, Array4b, Array44b, Array44b, _Array44bCp, _Array44Order, Never, Never, bool, Any, Array44f, Array4u, bool, _FitsFlat[_B, _Scalar] | bool], _Components4, _FitsArray44[_B, _Scalar], _FitsMatrix4[_B, _Scalar]):
+class Array44b(_Mask[Array44b, _Array44bCp, Array4b, _Array4bCp, Array4b, Array44b, Array44b, _Array44bCp, _Array44Order, Never, Never, bool, Any, bool, Array44f, Array4u], _Components4, _FitsArray44[_B, _Scalar], _FitsMatrix4[_B, _Scalar]):
     _v3: Array34b; _v4: Array44b
 class Array44f(_FloatRows[Array44f, _Array44fCp, Array4f, _Array4fCp, Array4f, Array44f, Array44b, _Array44bCp, _Array44Order, Never, Never, float, Any, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray44[_F32, _Scalar], _FitsMatrix4[_F32, _Scalar]):
     _v3: Array34f; _v4: Array44f
@@ -165,38 +165,38 @@ class Array44f16(_FloatRows[Array44f16, _Array44f16Cp, Array4f16, _Array4f16Cp, 
     _v3: Array34f16; _v4: Array44f16
 class Array44f64(_FloatRows[Array44f64, _Array44f64Cp, Array4f64, _Array4f64Cp, Array4f64, Array44f64, Array44b, _Array44bCp, _Array44Order, Never, Never, float, Any, float, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray44[_F64, _Scalar], _FitsMatrix4[_F64, _Scalar]):
     _v3: Array34f64; _v4: Array44f64
-class Array4b(_Mask[Array4b, _Array4bCp, bool, bool, bool, Array4b, Array4b, _Array4bCp, _Array4Order, Never, Never, bool, Array4i, Array4f, int], _Components4, _FitsArray4[_B, _Scalar]):
+class Array4b(_Mask[Array4b, _Array4bCp, bool, bool, bool, Array4b, Array4b, _Array4bCp, _Array4Order, Never, Never, bool, Array4i, bool, Array4f, int], _Components4, _FitsArray4[_B, _Scalar]):
     _v2: Array2b; _v3: Array3b; _v4: Array4b
-class Array4f(_FloatVector[Array4f, _Array4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray4[_F32, _Scalar]):
+class Array4f(_FloatVector[Array4f, _Array4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_F32, _Scalar] | float], _Components4, _FitsArray4[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
-class Array4f16(_FloatVector[Array4f16, _Array4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray4[_F16, _Scalar]):
+class Array4f16(_FloatVector[Array4f16, _Array4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_F16, _Scalar] | float], _Components4, _FitsArray4[_F16, _Scalar]):
     _v2: Array2f16; _v3: Array3f16; _v4: Array4f16
-class Array4f64(_FloatVector[Array4f64, _Array4f64Cp, float, float, float, Array4f64, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray4[_F64, _Scalar]):
+class Array4f64(_FloatVector[Array4f64, _Array4f64Cp, float, float, float, Array4f64, Array4b, _Array4bCp, _Array4Order, Never, Never, float, Array4i, float, _FitsFlat[_F64, _Scalar] | float], _Components4, _FitsArray4[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
-class Array4i(_IntegerVector[Array4i, _Array4iCp, int, int, int, Array4i, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f, _FitsFlat[_I32, _Scalar] | int], _Components4, _FitsArray4[_I32, _Scalar]):
+class Array4i(_IntegerVector[Array4i, _Array4iCp, int, int, int, Array4i, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f, _FitsFlat[_I32, _Scalar] | int], _Components4, _FitsArray4[_I32, _Scalar]):
     _v2: Array2i; _v3: Array3i; _v4: Array4i
-class Array4i64(_IntegerVector[Array4i64, _Array4i64Cp, int, int, int, Array4i64, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f64, _FitsFlat[_I64, _Scalar] | int], _Components4, _FitsArray4[_I64, _Scalar]):
+class Array4i64(_IntegerVector[Array4i64, _Array4i64Cp, int, int, int, Array4i64, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f64, _FitsFlat[_I64, _Scalar] | int], _Components4, _FitsArray4[_I64, _Scalar]):
     _v2: Array2i64; _v3: Array3i64; _v4: Array4i64
-class Array4i8(_IntegerVector[Array4i8, _Array4i8Cp, int, int, int, Array4i8, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f, _FitsFlat[_I8, _Scalar] | int], _Components4, _FitsArray4[_I8, _Scalar]):
+class Array4i8(_IntegerVector[Array4i8, _Array4i8Cp, int, int, int, Array4i8, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f, _FitsFlat[_I8, _Scalar] | int], _Components4, _FitsArray4[_I8, _Scalar]):
     _v2: Array2i8; _v3: Array3i8; _v4: Array4i8
-class Array4u(_IntegerVector[Array4u, _Array4uCp, int, int, int, Array4u, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f, _FitsFlat[_U32, _Scalar] | int], _Components4, _FitsArray4[_U32, _Scalar]):
+class Array4u(_IntegerVector[Array4u, _Array4uCp, int, int, int, Array4u, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f, _FitsFlat[_U32, _Scalar] | int], _Components4, _FitsArray4[_U32, _Scalar]):
     _v2: Array2u; _v3: Array3u; _v4: Array4u
-class Array4u64(_IntegerVector[Array4u64, _Array4u64Cp, int, int, int, Array4u64, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f64, _FitsFlat[_U64, _Scalar] | int], _Components4, _FitsArray4[_U64, _Scalar]):
+class Array4u64(_IntegerVector[Array4u64, _Array4u64Cp, int, int, int, Array4u64, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f64, _FitsFlat[_U64, _Scalar] | int], _Components4, _FitsArray4[_U64, _Scalar]):
     _v2: Array2u64; _v3: Array3u64; _v4: Array4u64
-class Array4u8(_IntegerVector[Array4u8, _Array4u8Cp, int, int, int, Array4u8, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, Array4f, Array4f, _FitsFlat[_U8, _Scalar] | int], _Components4, _FitsArray4[_U8, _Scalar]):
+class Array4u8(_IntegerVector[Array4u8, _Array4u8Cp, int, int, int, Array4u8, Array4b, _Array4bCp, _Array4Order, Never, Never, int, Array4i, int, Array4f, Array4f, _FitsFlat[_U8, _Scalar] | int], _Components4, _FitsArray4[_U8, _Scalar]):
     _v2: Array2u8; _v3: Array3u8; _v4: Array4u8
-class ArrayXb(_Mask[ArrayXb, _ArrayXbCp, bool, bool, bool, ArrayXb, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, bool, ArrayXi, ArrayXf, int], _FitsArrayX[_B, _Scalar]): ...
-class ArrayXf(_FloatVector[ArrayXf, _ArrayXfCp, float, float, float, ArrayXf, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, _FitsFlat[_F32, _Scalar] | float], _FitsArrayX[_F32, _Scalar]): ...
-class ArrayXf16(_FloatVector[ArrayXf16, _ArrayXf16Cp, float, float, float, ArrayXf16, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, _FitsFlat[_F16, _Scalar] | float], _FitsArrayX[_F16, _Scalar]): ...
-class ArrayXf64(_FloatVector[ArrayXf64, _ArrayXf64Cp, float, float, float, ArrayXf64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, _FitsFlat[_F64, _Scalar] | float], _FitsArrayX[_F64, _Scalar]): ...
-class ArrayXi(_IntegerVector[ArrayXi, _ArrayXiCp, int, int, int, ArrayXi, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf, _FitsFlat[_I32, _Scalar] | int], _FitsArrayX[_I32, _Scalar]): ...
-class ArrayXi64(_IntegerVector[ArrayXi64, _ArrayXi64Cp, int, int, int, ArrayXi64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf64, _FitsFlat[_I64, _Scalar] | int], _FitsArrayX[_I64, _Scalar]): ...
-class ArrayXi8(_IntegerVector[ArrayXi8, _ArrayXi8Cp, int, int, int, ArrayXi8, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf, _FitsFlat[_I8, _Scalar] | int], _FitsArrayX[_I8, _Scalar]): ...
-class ArrayXu(_IntegerVector[ArrayXu, _ArrayXuCp, int, int, int, ArrayXu, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf, _FitsFlat[_U32, _Scalar] | int], _FitsArrayX[_U32, _Scalar]): ...
-class ArrayXu64(_IntegerVector[ArrayXu64, _ArrayXu64Cp, int, int, int, ArrayXu64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf64, _FitsFlat[_U64, _Scalar] | int], _FitsArrayX[_U64, _Scalar]): ...
-class ArrayXu8(_IntegerVector[ArrayXu8, _ArrayXu8Cp, int, int, int, ArrayXu8, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, ArrayXf, ArrayXf, _FitsFlat[_U8, _Scalar] | int], _FitsArrayX[_U8, _Scalar]): ...
-class Complex2f(_Complex[Complex2f, _Complex2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any], _FitsComplex2[_F32, _Scalar]): ...
-class Complex2f64(_Complex[Complex2f64, _Complex2f64Cp, float, float, float, Array2f64, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any], _FitsComplex2[_F64, _Scalar]): ...
+class ArrayXb(_Mask[ArrayXb, _ArrayXbCp, bool, bool, bool, ArrayXb, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, bool, ArrayXi, bool, ArrayXf, int], _FitsArrayX[_B, _Scalar]): ...
+class ArrayXf(_FloatVector[ArrayXf, _ArrayXfCp, float, float, float, ArrayXf, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F32, _Scalar] | float], _FitsArrayX[_F32, _Scalar]): ...
+class ArrayXf16(_FloatVector[ArrayXf16, _ArrayXf16Cp, float, float, float, ArrayXf16, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F16, _Scalar] | float], _FitsArrayX[_F16, _Scalar]): ...
+class ArrayXf64(_FloatVector[ArrayXf64, _ArrayXf64Cp, float, float, float, ArrayXf64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, float, ArrayXi, float, _FitsFlat[_F64, _Scalar] | float], _FitsArrayX[_F64, _Scalar]): ...
+class ArrayXi(_IntegerVector[ArrayXi, _ArrayXiCp, int, int, int, ArrayXi, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf, _FitsFlat[_I32, _Scalar] | int], _FitsArrayX[_I32, _Scalar]): ...
+class ArrayXi64(_IntegerVector[ArrayXi64, _ArrayXi64Cp, int, int, int, ArrayXi64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf64, _FitsFlat[_I64, _Scalar] | int], _FitsArrayX[_I64, _Scalar]): ...
+class ArrayXi8(_IntegerVector[ArrayXi8, _ArrayXi8Cp, int, int, int, ArrayXi8, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf, _FitsFlat[_I8, _Scalar] | int], _FitsArrayX[_I8, _Scalar]): ...
+class ArrayXu(_IntegerVector[ArrayXu, _ArrayXuCp, int, int, int, ArrayXu, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf, _FitsFlat[_U32, _Scalar] | int], _FitsArrayX[_U32, _Scalar]): ...
+class ArrayXu64(_IntegerVector[ArrayXu64, _ArrayXu64Cp, int, int, int, ArrayXu64, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf64, _FitsFlat[_U64, _Scalar] | int], _FitsArrayX[_U64, _Scalar]): ...
+class ArrayXu8(_IntegerVector[ArrayXu8, _ArrayXu8Cp, int, int, int, ArrayXu8, ArrayXb, _ArrayXbCp, _ArrayXOrder, Never, Never, int, ArrayXi, int, ArrayXf, ArrayXf, _FitsFlat[_U8, _Scalar] | int], _FitsArrayX[_U8, _Scalar]): ...
+class Complex2f(_Complex[Complex2f, _Complex2fCp, float, float, float, Array2f, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any, float], _FitsComplex2[_F32, _Scalar]): ...
+class Complex2f64(_Complex[Complex2f64, _Complex2f64Cp, float, float, float, Array2f64, Array2b, _Array2bCp, _Complex2Order, Never, Never, float, Any, float], _FitsComplex2[_F64, _Scalar]): ...
 class Matrix2f(_Matrix[Matrix2f, _Matrix2fCp, Array2f, _Array2fCp, Array2f, Array22f, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F32, _Scalar]): ...
 class Matrix2f16(_Matrix[Matrix2f16, _Matrix2f16Cp, Array2f16, _Array2f16Cp, Array2f16, Array22f16, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F16, _Scalar]): ...
 class Matrix2f64(_Matrix[Matrix2f64, _Matrix2f64Cp, Array2f64, _Array2f64Cp, Array2f64, Array22f64, Array22b, _Array22bCp, _Matrix22Order, Never, Never, float, Any, float], _FitsMatrix2[_F64, _Scalar]): ...
@@ -218,22 +218,22 @@ class Matrix44f64(_Matrix[Matrix44f64, _Matrix44f64Cp, Array44f64, _Array44f64Cp
 class Matrix4f(_Matrix[Matrix4f, _Matrix4fCp, Array4f, _Array4fCp, Array4f, Array44f, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F32, _Scalar]): ...
 class Matrix4f16(_Matrix[Matrix4f16, _Matrix4f16Cp, Array4f16, _Array4f16Cp, Array4f16, Array44f16, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F16, _Scalar]): ...
 class Matrix4f64(_Matrix[Matrix4f64, _Matrix4f64Cp, Array4f64, _Array4f64Cp, Array4f64, Array44f64, Array44b, _Array44bCp, _Matrix44Order, Never, Never, float, Any, float], _FitsMatrix4[_F64, _Scalar]): ...
-class Quaternion4f(_Quaternion[Quaternion4f, _Quaternion4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, Array3f], _Components4, _FitsQuaternion4[_F32, _Scalar]):
+class Quaternion4f(_Quaternion[Quaternion4f, _Quaternion4fCp, float, float, float, Array4f, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f], _Components4, _FitsQuaternion4[_F32, _Scalar]):
     _v2: Array2f; _v3: Array3f; _v4: Array4f
-class Quaternion4f16(_Quaternion[Quaternion4f16, _Quaternion4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, Array3f16], _Components4, _FitsQuaternion4[_F16, _Scalar]):
+class Quaternion4f16(_Quaternion[Quaternion4f16, _Quaternion4f16Cp, float, float, float, Array4f16, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f16], _Components4, _FitsQuaternion4[_F16, _Scalar]):
     _v2: Array2f16; _v3: Array3f16; _v4: Array4f16
-class Quaternion4f64(_Quaternion[Quaternion4f64, _Quaternion4f64Cp, float, float, float, Array4f64, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, Array3f64], _Components4, _FitsQuaternion4[_F64, _Scalar]):
+class Quaternion4f64(_Quaternion[Quaternion4f64, _Quaternion4f64Cp, float, float, float, Array4f64, Array4b, _Array4bCp, _Quaternion4Order, Never, Never, float, Any, float, Array3f64], _Components4, _FitsQuaternion4[_F64, _Scalar]):
     _v2: Array2f64; _v3: Array3f64; _v4: Array4f64
-class TensorXb(_MaskTensor[TensorXb, _TensorXbCp, TensorXb, _TensorXbCp, TensorXb, ArrayXb, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, bool, TensorXi, TensorXf, TensorXu], _FitsTensorX[_B, _Scalar]): ...
-class TensorXf(_FloatTensor[TensorXf, _TensorXfCp, TensorXf, _TensorXfCp, TensorXf, ArrayXf, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi], _FitsTensorX[_F32, _Scalar]): ...
-class TensorXf16(_FloatTensor[TensorXf16, _TensorXf16Cp, TensorXf16, _TensorXf16Cp, TensorXf16, ArrayXf16, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi], _FitsTensorX[_F16, _Scalar]): ...
-class TensorXf64(_FloatTensor[TensorXf64, _TensorXf64Cp, TensorXf64, _TensorXf64Cp, TensorXf64, ArrayXf64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi], _FitsTensorX[_F64, _Scalar]): ...
-class TensorXi(_IntegerTensor[TensorXi, _TensorXiCp, TensorXi, _TensorXiCp, TensorXi, ArrayXi, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf], _FitsTensorX[_I32, _Scalar]): ...
-class TensorXi64(_IntegerTensor[TensorXi64, _TensorXi64Cp, TensorXi64, _TensorXi64Cp, TensorXi64, ArrayXi64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf64], _FitsTensorX[_I64, _Scalar]): ...
-class TensorXi8(_IntegerTensor[TensorXi8, _TensorXi8Cp, TensorXi8, _TensorXi8Cp, TensorXi8, ArrayXi8, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf], _FitsTensorX[_I8, _Scalar]): ...
-class TensorXu(_IntegerTensor[TensorXu, _TensorXuCp, TensorXu, _TensorXuCp, TensorXu, ArrayXu, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf], _FitsTensorX[_U32, _Scalar]): ...
-class TensorXu64(_IntegerTensor[TensorXu64, _TensorXu64Cp, TensorXu64, _TensorXu64Cp, TensorXu64, ArrayXu64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf64], _FitsTensorX[_U64, _Scalar]): ...
-class TensorXu8(_IntegerTensor[TensorXu8, _TensorXu8Cp, TensorXu8, _TensorXu8Cp, TensorXu8, ArrayXu8, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, TensorXf, TensorXf], _FitsTensorX[_U8, _Scalar]): ...
+class TensorXb(_MaskTensor[TensorXb, _TensorXbCp, TensorXb, _TensorXbCp, TensorXb, ArrayXb, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, bool, TensorXi, bool, TensorXf, TensorXu], _FitsTensorX[_B, _Scalar]): ...
+class TensorXf(_FloatTensor[TensorXf, _TensorXfCp, TensorXf, _TensorXfCp, TensorXf, ArrayXf, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F32, _Scalar]): ...
+class TensorXf16(_FloatTensor[TensorXf16, _TensorXf16Cp, TensorXf16, _TensorXf16Cp, TensorXf16, ArrayXf16, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F16, _Scalar]): ...
+class TensorXf64(_FloatTensor[TensorXf64, _TensorXf64Cp, TensorXf64, _TensorXf64Cp, TensorXf64, ArrayXf64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, float, TensorXi, float], _FitsTensorX[_F64, _Scalar]): ...
+class TensorXi(_IntegerTensor[TensorXi, _TensorXiCp, TensorXi, _TensorXiCp, TensorXi, ArrayXi, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf], _FitsTensorX[_I32, _Scalar]): ...
+class TensorXi64(_IntegerTensor[TensorXi64, _TensorXi64Cp, TensorXi64, _TensorXi64Cp, TensorXi64, ArrayXi64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf64], _FitsTensorX[_I64, _Scalar]): ...
+class TensorXi8(_IntegerTensor[TensorXi8, _TensorXi8Cp, TensorXi8, _TensorXi8Cp, TensorXi8, ArrayXi8, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf], _FitsTensorX[_I8, _Scalar]): ...
+class TensorXu(_IntegerTensor[TensorXu, _TensorXuCp, TensorXu, _TensorXuCp, TensorXu, ArrayXu, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf], _FitsTensorX[_U32, _Scalar]): ...
+class TensorXu64(_IntegerTensor[TensorXu64, _TensorXu64Cp, TensorXu64, _TensorXu64Cp, TensorXu64, ArrayXu64, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf64], _FitsTensorX[_U64, _Scalar]): ...
+class TensorXu8(_IntegerTensor[TensorXu8, _TensorXu8Cp, TensorXu8, _TensorXu8Cp, TensorXu8, ArrayXu8, TensorXb, _TensorXbCp, _TensorOrder, Never, Never, int, TensorXi, int, TensorXf, TensorXf], _FitsTensorX[_U8, _Scalar]): ...
 
 # Aliases.
 Bool: TypeAlias = bool
@@ -389,29 +389,29 @@ _TensorXi8Cp: TypeAlias = _FitsTensorX[_I8, _Scalar] | int
 _TensorXuCp: TypeAlias = _FitsTensorX[_U32, _Scalar] | int
 _TensorXu64Cp: TypeAlias = _FitsTensorX[_U64, _Scalar] | int
 _TensorXu8Cp: TypeAlias = _FitsTensorX[_U8, _Scalar] | int
-_Array0Order: TypeAlias = _FitsArray0[_F64, _Scalar] | float | Sequence[Any]
-_Array1Order: TypeAlias = _FitsArray1[_F64, _Scalar] | float | Sequence[Any]
-_Array22Order: TypeAlias = _FitsArray22[_F64, _Scalar] | float | Sequence[Any]
-_Array2Order: TypeAlias = _FitsArray2[_F64, _Scalar] | float | Sequence[Any]
-_Array334Order: TypeAlias = _FitsArray334[_F64, _Scalar] | float | Sequence[Any]
-_Array33Order: TypeAlias = _FitsArray33[_F64, _Scalar] | float | Sequence[Any]
-_Array34Order: TypeAlias = _FitsArray34[_F64, _Scalar] | float | Sequence[Any]
-_Array3Order: TypeAlias = _FitsArray3[_F64, _Scalar] | float | Sequence[Any]
-_Array41Order: TypeAlias = _FitsArray41[_F64, _Scalar] | float | Sequence[Any]
-_Array43Order: TypeAlias = _FitsArray43[_F64, _Scalar] | float | Sequence[Any]
-_Array441Order: TypeAlias = _FitsArray441[_F64, _Scalar] | float | Sequence[Any]
-_Array443Order: TypeAlias = _FitsArray443[_F64, _Scalar] | float | Sequence[Any]
-_Array444Order: TypeAlias = _FitsArray444[_F64, _Scalar] | float | Sequence[Any]
-_Array44Order: TypeAlias = _FitsArray44[_F64, _Scalar] | float | Sequence[Any]
-_Array4Order: TypeAlias = _FitsArray4[_F64, _Scalar] | float | Sequence[Any]
-_ArrayXOrder: TypeAlias = _FitsArrayX[_F64, _Scalar] | float | Sequence[Any]
-_Complex2Order: TypeAlias = _FitsComplex2[_F64, _Scalar] | complex | Sequence[Any]
-_Matrix22Order: TypeAlias = _FitsMatrix2[_F64, _Scalar] | float | Sequence[Any]
-_Matrix334Order: TypeAlias = _FitsMatrix34[_F64, _Scalar] | float | Sequence[Any]
-_Matrix33Order: TypeAlias = _FitsMatrix3[_F64, _Scalar] | float | Sequence[Any]
-_Matrix441Order: TypeAlias = _FitsMatrix41[_F64, _Scalar] | float | Sequence[Any]
-_Matrix443Order: TypeAlias = _FitsMatrix43[_F64, _Scalar] | float | Sequence[Any]
-_Matrix444Order: TypeAlias = _FitsMatrix44[_F64, _Scalar] | float | Sequence[Any]
-_Matrix44Order: TypeAlias = _FitsMatrix4[_F64, _Scalar] | float | Sequence[Any]
-_Quaternion4Order: TypeAlias = _FitsQuaternion4[_F64, _Scalar] | float | Sequence[Any]
+_Array0Order: TypeAlias = _FitsArray0[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array1Order: TypeAlias = _FitsArray1[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array22Order: TypeAlias = _FitsArray22[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array2Order: TypeAlias = _FitsArray2[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array334Order: TypeAlias = _FitsArray334[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array33Order: TypeAlias = _FitsArray33[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array34Order: TypeAlias = _FitsArray34[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array3Order: TypeAlias = _FitsArray3[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array41Order: TypeAlias = _FitsArray41[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array43Order: TypeAlias = _FitsArray43[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array441Order: TypeAlias = _FitsArray441[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array443Order: TypeAlias = _FitsArray443[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array444Order: TypeAlias = _FitsArray444[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array44Order: TypeAlias = _FitsArray44[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Array4Order: TypeAlias = _FitsArray4[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_ArrayXOrder: TypeAlias = _FitsArrayX[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Complex2Order: TypeAlias = _FitsComplex2[_F64, _Scalar] | complex | Sequence[AnyArray | complex]
+_Matrix22Order: TypeAlias = _FitsMatrix2[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix334Order: TypeAlias = _FitsMatrix34[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix33Order: TypeAlias = _FitsMatrix3[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix441Order: TypeAlias = _FitsMatrix41[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix443Order: TypeAlias = _FitsMatrix43[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix444Order: TypeAlias = _FitsMatrix44[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Matrix44Order: TypeAlias = _FitsMatrix4[_F64, _Scalar] | float | Sequence[AnyArray | complex]
+_Quaternion4Order: TypeAlias = _FitsQuaternion4[_F64, _Scalar] | float | Sequence[AnyArray | complex]
 _TensorOrder: TypeAlias = _FitsTensorX[_F64, _Scalar] | float

@@ -6,10 +6,12 @@ plain line, which a checker may object to.
 
 from __future__ import annotations
 
+import enum
 import inspect
 import itertools
 import random
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 import drjit as dr
@@ -19,8 +21,8 @@ ad = llvm.ad
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@", "==", "!=", "<", ">="]
 MODULES = {"llvm": llvm, "ad": ad, "scalar": scalar}
 #: Types whose pairs are all tried.
-CORE = ["llvm.Float", "llvm.Int", "llvm.UInt", "llvm.Bool", "llvm.Float64", "llvm.Int64", "llvm.Array3f", "llvm.Array3i",
-        "llvm.Array3b", "llvm.ArrayXf", "llvm.Array33f", "llvm.Matrix3f", "llvm.Complex2f", "llvm.Quaternion4f",
+CORE = ["llvm.Float", "llvm.Int", "llvm.UInt", "llvm.Bool", "llvm.Float64", "llvm.Int64", "llvm.Array3f",
+        "llvm.Array3i", "llvm.Array3b", "llvm.ArrayXf", "llvm.Array33f", "llvm.Matrix3f", "llvm.Complex2f", "llvm.Quaternion4f",
         "llvm.TensorXf", "llvm.TensorXi"]
 NUMBERS = {"True": "bool", "2": "int", "1.5": "float"}
 HEAD = """\
@@ -46,6 +48,8 @@ def annotation(value: Any) -> str:
         return f"list[{annotation(value[0])}]" if value else "list[Any]"
     if isinstance(value, type):
         return f"type[{annotation_of(value)}]"
+    if isinstance(value, enum.Enum):
+        return f"dr.{type(value).__name__}"
     return "None" if value is None else annotation_of(type(value))
 
 
@@ -85,65 +89,80 @@ class Program:
             found = None
         self.samples.append(Sample(text, found))
 
+    @classmethod
+    def joined(cls, *programs: Program) -> Program:
+        """One program with the samples of several."""
+        result = cls(dict.fromkeys(name for program in programs for name in program.types))
+        result.samples = [sample for program in programs for sample in program.samples]
+        return result
+
     def text(self) -> tuple[str, dict[int, Sample]]:
         """The program, and its samples by line."""
         lines = HEAD.splitlines()
-        lines += [f"{variable(name)} = {name}(1)" for name in self.types]
         where = {}
-        for sample in self.samples:
-            lines.append(f"assert_type({sample.text}, {sample.type})" if sample.type else f"_ = {sample.text}")
-            where[len(lines)] = sample
+        for start in range(0, len(self.samples), 40):  # a checker looks back from each name to where it was bound
+            part = self.samples[start:start + 40]
+            used = {name for sample in part for name in re.findall(r"\w+", sample.text)}
+            parameters = [f"{variable(name)}: {name}" for name in self.types if variable(name) in used]
+            lines.append(f"def part_{start}({', '.join(parameters)}) -> None:")
+            for sample in part:
+                lines.append("    " + (f"assert_type({sample.text}, {sample.type})" if sample.type else sample.text))
+                where[len(lines)] = sample
         return "\n".join(lines) + "\n", where
 
 
-def operators(seed: int, count: int) -> Program:
-    """All operators on all pairs of the core types, and on random pairs of all types."""
+def operators(seed: int, pairs: int, types: int) -> Program:
+    """Operators on all pairs of the core types, and on random pairs of all types; members of random types."""
     choose = random.Random(seed)
     program = Program([*CORE, *(name for package in MODULES for name in names(package) if name not in CORE)])
-    operands = [*map(variable, CORE), *NUMBERS]
-    for a, b in itertools.product(operands, repeat=2):
-        if a in NUMBERS and b in NUMBERS:
-            continue
-        for operator in OPERATORS:
+    for a, b in itertools.product([*map(variable, CORE), *NUMBERS], repeat=2):
+        for operator in OPERATORS if a not in NUMBERS or b not in NUMBERS else ():
             program.add(f"{a} {operator} {b}")
     everything = list(map(variable, program.types))
-    for _ in range(count):
-        a = choose.choice(everything)
-        b = choose.choice([*NUMBERS, *choose.choices(everything, k=20)])
-        program.add(f"{a} {choose.choice(OPERATORS)} {b}" if choose.random() < 0.5 else
-                    f"{b} {choose.choice(OPERATORS)} {a}")
-    for name in everything:
-        for text in ("-{}", "+{}", "~{}", "abs({})", "{}[0]", "{}[:]", "{}.x", "{}.zyx", "{}.wx", "{}.real", "{}.imag", "{}.T",
-                     "{}.array", "{}.shape", "{}.ndim", "len({})", "next(iter({}))", "{}[0, 0]", "dr.sum({})"):
-            program.add(text.format(name))
+    for _ in range(pairs):
+        operands = [choose.choice(everything), choose.choice([*NUMBERS, *choose.choices(everything, k=20)])]
+        choose.shuffle(operands)
+        program.add(f"{operands[0]} {choose.choice(OPERATORS)} {operands[1]}")
+    for name in choose.sample(everything, types):
+        for member in MEMBERS:
+            program.add(member.format(name))
     return program
 
 
-#: Functions that are no mathematics.
-LEFT_OUT = {"print", "eval", "schedule", "make_opaque", "set_label", "whos", "graphviz", "sync_thread", "set_backend",
-            "set_expand_threshold", "set_flag", "set_log_level", "set_thread_count", "flush_kernel_cache",
-            "flush_malloc_cache", "kernel_history", "kernel_history_clear", "flag", "has_backend", "log_level",
-            "binary_search", "while_loop", "scatter", "scatter_add", "scatter_reduce", "expand_threshold", "thread_count",
-            "assert_true", "assert_false", "assert_equal", "assert_allclose", "format", "copy", "shape", "width"}
+MEMBERS = ["-{}", "+{}", "~{}", "abs({})", "{}[0]", "{}[:]", "{}.x", "{}.zyx", "{}.wx", "{}.real", "{}.imag", "{}.T",
+           "{}.array", "{}.ndim", "len({})", "next(iter({}))", "{}[0, 0]", "dr.sum({})", "dr.sin({})", "dr.mask_t({})"]
+#: Functions that are no mathematics, or whose result depends on values.
+LEFT_OUT = """
+    print eval schedule make_opaque set_label whos graphviz sync_thread set_backend set_expand_threshold set_flag
+    set_log_level set_thread_count flush_kernel_cache flush_malloc_cache kernel_history kernel_history_clear flag
+    has_backend log_level binary_search while_loop scatter scatter_add scatter_reduce expand_threshold thread_count
+    assert_true assert_false assert_equal assert_allclose format copy shape width replace_shape_t"""
+FURTHER = ["llvm.Matrix4f", "llvm.Array2f", "ad.Float", "ad.Array3f", "scalar.Array3f", "scalar.Array3b",
+           "llvm.Float16", "scalar.Matrix3f", "scalar.Complex2f", "llvm.TensorXb", "llvm.Array33b"]
+#: Types of the arguments of functions that take two, and three.
+TWO = ["llvm.Float", "llvm.Int", "llvm.Array3f", "llvm.Array3i", "llvm.Bool", "llvm.Array3b", "llvm.Complex2f",
+       "llvm.Matrix3f", "llvm.Quaternion4f", "llvm.TensorXf", "ad.Float", "scalar.Array3f"]
+THREE = ["llvm.Float", "llvm.Int", "llvm.Array3f", "llvm.Array3b", "llvm.Bool"]
 
 
-def functions() -> Program:
-    """All functions that take one to three arguments without further ado, on arguments of many types."""
-    program = Program([*CORE, "llvm.Matrix4f", "llvm.Array2f", "ad.Float", "ad.Array3f", "scalar.Array3f", "scalar.Array3b",
-                       "scalar.Matrix3f", "scalar.Complex2f", "llvm.Float16", "llvm.TensorXb", "llvm.Array33b"])
-    operands = [*map(variable, program.types), *NUMBERS]
-    few = ["llvm_Float", "llvm_Int", "llvm_Array3f", "llvm_Array3i", "llvm_Bool", "llvm_Array3b", "llvm_Complex2f",
-           "llvm_Matrix3f", "llvm_Quaternion4f", "llvm_TensorXf", "ad_Float", "scalar_Array3f", *NUMBERS]
-    fewer = ["llvm_Float", "llvm_Int", "llvm_Array3f", "llvm_Array3b", "llvm_Bool", *NUMBERS]
+def functions(seed: int, count: int) -> Program:
+    """Calls of functions that take one to three arguments, with arguments of many types."""
+    choose = random.Random(seed)
+    program = Program([*CORE, *FURTHER])
+    pools = {number: [*map(variable, types), *NUMBERS] for number, types in ((1, program.types), (2, TWO), (3, THREE))}
+    calls = []
+    left_out = LEFT_OUT.split()
     for name in sorted(dr.__all__):
         function = getattr(dr, name)
-        if name in LEFT_OUT or not inspect.isfunction(function) or function.__module__.startswith("drjit_core"):
+        if name in left_out or not inspect.isfunction(function) or function.__module__.startswith("drjit_core"):
             continue
-        parameters = list(inspect.signature(function).parameters.values())
-        needed = sum(p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) for p in parameters)
-        pools = {1: operands, 2: few, 3: fewer}.get(needed)
-        if pools is None or any(p.kind is p.VAR_POSITIONAL for p in parameters) and not needed:
+        parameters = inspect.signature(function).parameters.values()
+        if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters):
             continue
-        for arguments in itertools.product(pools, repeat=needed):
-            program.add(f"dr.{name}({', '.join(arguments)})")
+        needed = sum(parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD
+                     for parameter in parameters)
+        for arguments in itertools.product(pools.get(needed, ()), repeat=needed):
+            calls.append(f"dr.{name}({', '.join(arguments)})")
+    for call in choose.sample(calls, count):
+        program.add(call)
     return program
