@@ -5,7 +5,8 @@
 #
 #   make lint | wheel | doc-blocks | pytest    the parts of it
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
-#   make docs        HTML in docs/_build/html      make clean   remove what was built
+#   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
+#   make clean       remove what was built
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -18,7 +19,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs clean
+.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs stubs clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -48,6 +49,9 @@ exhaustive: $(VENV)/.installed-dev
 
 bench: $(VENV)/.installed-dev
 	@for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+stubs: $(VENV)/.installed-dev
+	$(BIN)/python -m conformance.stubs
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html

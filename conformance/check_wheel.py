@@ -23,6 +23,9 @@ from email.message import Message
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGES = {"drjit": ROOT / "drjit", "drjit_core": ROOT / "compiler" / "drjit_core"}
 DEPENDENCIES = {"llvmlite", "numpy"}
+#: What type checkers read.
+STUBS = {f"drjit/{path}.pyi" for path in ("__init__", "scalar/__init__", "llvm/__init__", "llvm/ad", "cuda/__init__",
+                                          "cuda/ad", "auto/__init__", "auto/ad")}
 
 # Runs in the fresh environment, away from the checkout.
 PROBE = """
@@ -68,7 +71,7 @@ def problems(wheel: pathlib.Path) -> list[str]:
         names = set(archive.namelist())
         code = {name for name in names if ".dist-info/" not in name}
         expected = expected_files()
-        found += [f"missing: {name}" for name in sorted(expected - code)]
+        found += [f"missing: {name}" for name in sorted((expected | STUBS) - code)]
         found += [f"does not belong there: {name}" for name in sorted(code - expected)]
         found += [f"missing: {name}/py.typed" for name in PACKAGES if f"{name}/py.typed" not in names]
         if not any(re.search(r"\.dist-info/licenses/LICENSE$", name) for name in names):

@@ -42,6 +42,7 @@ def test_a_good_wheel(tmp_path):
     ({"without": ["drjit/py.typed"]}, "missing: drjit/py.typed"),
     ({"without": ["drjit_core/py.typed"]}, "missing: drjit_core/py.typed"),
     ({"without": ["drjit_core/ops/table.py"]}, "missing: drjit_core/ops/table.py"),
+    ({"without": ["drjit/llvm/ad.pyi"]}, "missing: drjit/llvm/ad.pyi"),
     ({"without": ["drjit_python-0.1.0.dist-info/licenses/LICENSE"]}, "missing: LICENSE"),
     ({"extra": ["tests/core/test_messages.py"]}, "does not belong there: tests/core/test_messages.py"),
     ({"extra": ["drjit_core/_fast.so"]}, "does not belong there: drjit_core/_fast.so"),

@@ -19,10 +19,13 @@ from drjit import llvm, scalar
 
 ad = llvm.ad
 OPERATORS = ["+", "-", "*", "/", "//", "%", "**", "&", "|", "^", "<<", ">>", "@", "==", "!=", "<", ">="]
+#: One of each kind that has rules of its own.
+RULES = ["+", "*", "/", "//", "**", "&", "|", "@", "==", "<"]
 MODULES = {"llvm": llvm, "ad": ad, "scalar": scalar}
 #: Types whose pairs are all tried.
 CORE = ["llvm.Float", "llvm.Int", "llvm.UInt", "llvm.Bool", "llvm.Float64", "llvm.Int64", "llvm.Array3f",
-        "llvm.Array3i", "llvm.Array3b", "llvm.ArrayXf", "llvm.Array33f", "llvm.Matrix3f", "llvm.Complex2f", "llvm.Quaternion4f",
+        "llvm.Array3i", "llvm.Array3b",
+        "llvm.ArrayXf", "llvm.Array33f", "llvm.Matrix3f", "llvm.Complex2f", "llvm.Quaternion4f",
         "llvm.TensorXf", "llvm.TensorXi"]
 NUMBERS = {"True": "bool", "2": "int", "1.5": "float"}
 HEAD = """\
@@ -116,7 +119,7 @@ def operators(seed: int, pairs: int, types: int) -> Program:
     choose = random.Random(seed)
     program = Program([*CORE, *(name for package in MODULES for name in names(package) if name not in CORE)])
     for a, b in itertools.product([*map(variable, CORE), *NUMBERS], repeat=2):
-        for operator in OPERATORS if a not in NUMBERS or b not in NUMBERS else ():
+        for operator in RULES if a not in NUMBERS or b not in NUMBERS else ():
             program.add(f"{a} {operator} {b}")
     everything = list(map(variable, program.types))
     for _ in range(pairs):

@@ -1,7 +1,7 @@
 """The type stubs: that they are up to date, and that mypy and pyright read in them what happens at runtime.
 
 Thousands of expressions are evaluated and become a program with one ``assert_type`` each, which both checkers read,
-together with ``program.py``. A checker may know less than the runtime, in the cases that ``docs/typing.md`` lists, but
+together with ``program.py`` and the page about types. A checker may know less than the runtime, in the cases that ``docs/typing.md`` lists, but
 never something else; and both checkers must say the same of each line.
 """
 
@@ -13,17 +13,18 @@ import pathlib
 import re
 import subprocess
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
+from conformance.run_doc_blocks import blocks
 from conformance.stubs.__main__ import FOLDER, outdated, stubs
 
 from .samples import MODULES, Program, Sample, functions, operators
 
 ROOT = FOLDER.parent
 PROGRAM = pathlib.Path(__file__).with_name("program.py")
-CHECKERS = ("mypy", "pyright")
+Messages = dict[tuple[str, int], list[str]]  # by file and line
 MYPY = """\
 [mypy]
 strict = true
@@ -35,14 +36,7 @@ ignore_missing_imports = true
 """
 
 
-class Diagnosis(NamedTuple):
-    """What a checker says of programs, and what they are."""
-
-    generated: dict[int, Sample]
-    messages: dict[str, dict[tuple[str, int], list[str]]]  # by checker, file and line
-
-
-def run_mypy(folder: pathlib.Path, files: list[pathlib.Path]) -> dict[tuple[str, int], list[str]]:
+def run_mypy(folder: pathlib.Path, files: list[pathlib.Path]) -> Messages:
     (folder / "mypy.ini").write_text(MYPY.format(path=f"{ROOT}:{ROOT / 'compiler'}"))
     done = subprocess.run([sys.executable, "-m", "mypy", "--config-file", "mypy.ini", "--output=json", *files],
                           cwd=folder, capture_output=True, text=True)
@@ -54,7 +48,7 @@ def run_mypy(folder: pathlib.Path, files: list[pathlib.Path]) -> dict[tuple[str,
     return found
 
 
-def run_pyright(folder: pathlib.Path, files: list[pathlib.Path]) -> dict[tuple[str, int], list[str]]:
+def run_pyright(folder: pathlib.Path, files: list[pathlib.Path]) -> Messages:
     settings: dict[str, Any] = {"extraPaths": [str(ROOT), str(ROOT / "compiler")], "pythonVersion": "3.11"}
     (folder / "pyrightconfig.json").write_text(json.dumps(settings))
     done = subprocess.run([sys.executable, "-m", "pyright", "-p", folder, "--pythonpath", sys.executable,
@@ -68,20 +62,7 @@ def run_pyright(folder: pathlib.Path, files: list[pathlib.Path]) -> dict[tuple[s
     return found
 
 
-@pytest.fixture(scope="module")
-def diagnosis(tmp_path_factory: pytest.TempPathFactory) -> Diagnosis:
-    """Both checkers run once, on all programs."""
-    pytest.importorskip("mypy", reason="mypy is not installed (pip install -e '.[dev]')")
-    pytest.importorskip("pyright", reason="pyright is not installed (pip install -e '.[dev]')")
-    folder = tmp_path_factory.mktemp("typing")
-    if subprocess.run([sys.executable, "-m", "pyright", "--version"], cwd=folder, capture_output=True).returncode:
-        pytest.skip("pyright does not start: it needs Node.js (pip install 'pyright[nodejs]')")
-    program = Program.joined(operators(seed=1, pairs=1500, types=120), functions(seed=1, count=1500))
-    text, generated = program.text()
-    path = folder / "generated.py"
-    path.write_text(text)
-    runners = {"mypy": run_mypy, "pyright": run_pyright}
-    return Diagnosis(generated, {name: runners[name](folder, [path, PROGRAM]) for name in CHECKERS})
+CHECKERS = {"mypy": run_mypy, "pyright": run_pyright}
 
 
 def test_the_stubs_in_the_tree_are_what_would_be_generated() -> None:
@@ -90,14 +71,6 @@ def test_the_stubs_in_the_tree_are_what_would_be_generated() -> None:
 
 def test_the_stubs_are_of_reasonable_size() -> None:
     assert sum(map(len, stubs().values())) < 1_000_000
-
-
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_checker_objects_to_the_marked_lines_and_to_no_others(diagnosis: Diagnosis, checker: str) -> None:
-    marked = {number for number, line in enumerate(PROGRAM.read_text().splitlines(), 1) if line.endswith("  # error")}
-    found = {line: messages for (file, line), messages in diagnosis.messages[checker].items() if file == PROGRAM.name}
-    assert not {line: messages for line, messages in found.items() if line not in marked}
-    assert marked <= set(found)
 
 
 # --- generated expressions -------------------------------------------------------------------------------------------
@@ -146,36 +119,63 @@ def number_of_python(sample: Sample, messages: list[str]) -> bool:
         and order.index(sample.type) <= order.index(found[1])
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_a_checker_never_knows_something_else_than_the_runtime(diagnosis: Diagnosis, checker: str) -> None:
-    wrong = []
-    for line, sample in diagnosis.generated.items():
-        messages = diagnosis.messages[checker].get(("generated.py", line), [])
-        if verdict(sample, messages) == "errs" and not number_of_python(sample, messages) \
-                and not listed(sample, OTHERWISE):
-            wrong.append(f"{sample.text}: {sample.type}, {messages[0]}")
-    assert not wrong
+# --- what checkers say ------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("checker", CHECKERS)
-def test_what_a_checker_does_not_know_is_listed(diagnosis: Diagnosis, checker: str) -> None:
-    unknown = []
-    for line, sample in diagnosis.generated.items():
-        messages = diagnosis.messages[checker].get(("generated.py", line), [])
-        if sample.type is not None and verdict(sample, messages) in ("objects", "knows nothing") \
-                and len(packages(sample.text)) < 2 and not listed(sample, LESS):
-            unknown.append(f"{sample.text}: {sample.type}, {messages[0]}")
-    assert not unknown
+def marked_lines(messages: Messages) -> list[str]:
+    """What is wrong with the verdicts on ``program.py``: errors where none is marked, or none where one is."""
+    lines = PROGRAM.read_text().splitlines()
+    found = {line: texts for (file, line), texts in messages.items() if file == PROGRAM.name}
+    return [f"{number}: {line.strip()}: {found.get(number, 'no error')}" for number, line in enumerate(lines, 1)
+            if line.endswith("  # error") != (number in found)]
 
 
-def test_both_checkers_say_the_same_of_each_line(diagnosis: Diagnosis) -> None:
-    verdicts = {sample.text: [verdict(sample, diagnosis.messages[checker].get(("generated.py", line), []))
-                              for checker in CHECKERS] for line, sample in diagnosis.generated.items()}
-    assert not {text: pair for text, pair in verdicts.items() if pair[0] != pair[1]}
+def known_otherwise(samples: dict[Sample, list[str]]) -> list[str]:
+    """Expressions of which a checker knows something else than the runtime, for no reason that is listed."""
+    return [f"{sample.text}: {sample.type}, {messages[0]}" for sample, messages in samples.items()
+            if verdict(sample, messages) == "errs" and not number_of_python(sample, messages)
+            and not listed(sample, OTHERWISE)]
 
 
-def test_checkers_know_most_of_it(diagnosis: Diagnosis) -> None:
-    counts = collections.Counter(verdict(sample, diagnosis.messages["mypy"].get(("generated.py", line), []))
-                                 for line, sample in diagnosis.generated.items() if not sample.text.startswith("dr.") and not listed(sample, OTHERWISE))
-    assert counts["knows"] > 3000
-    assert counts["knows"] > 0.95 * (counts["knows"] + counts["knows nothing"] + counts["errs"])
+def known_less(samples: dict[Sample, list[str]]) -> list[str]:
+    """Expressions of which a checker knows nothing, for no reason that is listed."""
+    return [f"{sample.text}: {sample.type}, {messages[0]}" for sample, messages in samples.items()
+            if sample.type is not None and verdict(sample, messages) in ("objects", "knows nothing")
+            and len(packages(sample.text)) < 2 and not listed(sample, LESS)]
+
+
+def start(checker: str, folder: pathlib.Path) -> None:
+    """Skip the test if a checker is not there."""
+    pytest.importorskip(checker, reason=f"{checker} is not installed (pip install -e '.[dev]')")
+    if subprocess.run([sys.executable, "-m", checker, "--version"], cwd=folder, capture_output=True).returncode:
+        pytest.skip(f"{checker} does not start (pyright needs Node.js: pip install 'pyright[nodejs]')")
+
+
+# One test, as the checkers take half a minute: several workers would each run them.
+def test_checkers_know_what_happens_at_runtime(tmp_path: pathlib.Path) -> None:
+    for checker in CHECKERS:
+        start(checker, tmp_path)
+    program = Program.joined(operators(seed=1, pairs=1500, types=120), functions(seed=1, count=1200))
+    text, where = program.text()
+    path = tmp_path / "generated.py"
+    path.write_text(text)
+    page = tmp_path / "page.py"
+    page.write_text("".join(block.text for block in blocks((ROOT / "docs" / "typing.md").read_text())))
+    problems: dict[str, list[str]] = {}
+    verdicts = {}
+    for checker, run in CHECKERS.items():
+        messages = run(tmp_path, [path, page, PROGRAM])
+        problems[f"{checker}: docs/typing.md"] = [f"{line}: {found}" for (file, line), found in messages.items()
+                                                  if file == page.name]
+        samples = {sample: messages.get((path.name, line), []) for line, sample in where.items()}
+        problems[f"{checker}: program.py"] = marked_lines(messages)
+        problems[f"{checker}: knows something else"] = known_otherwise(samples)
+        problems[f"{checker}: knows nothing"] = known_less(samples)
+        verdicts[checker] = {sample: verdict(sample, found) for sample, found in samples.items()}
+        counts = collections.Counter(found for sample, found in verdicts[checker].items()
+                                     if not sample.text.startswith("dr.") and not listed(sample, OTHERWISE))
+        assert counts["knows"] > 2500
+        assert counts["knows"] > 0.95 * (counts["knows"] + counts["knows nothing"])
+    problems["they differ"] = [f"{sample.text}: mypy {found}, pyright {verdicts['pyright'][sample]}"
+                               for sample, found in verdicts["mypy"].items() if found != verdicts["pyright"][sample]]
+    assert not {what: found for what, found in problems.items() if found}
