@@ -61,7 +61,7 @@ RESULTS = [
     (lambda: ~Bool(True), "[False]", Bool),
     (lambda: -Float(1, 2), "[-1, -2]", Float),
     (lambda: +Float(1), "[1]", Float),
-    (lambda: abs(Int(-3)), "[3]", Int),
+    (lambda: abs(Int(-3)), "[3]", Int), (lambda: abs(UInt(3)), "[3]", UInt),
     (lambda: Float(2, 3) ** 2, "[4, 9]", Float),
     (lambda: Int(2) ** 3, "[8]", Int),
     (lambda: Int(2) ** 40, "[0]", Int),

@@ -1,8 +1,8 @@
 """The type stubs: that they are up to date, and that mypy and pyright read in them what happens at runtime.
 
 Thousands of expressions are evaluated and become a program with one ``assert_type`` each, which both checkers read,
-together with ``program.py`` and the page about types. A checker may know less than the runtime, in the cases that ``docs/typing.md`` lists, but
-never something else; and both checkers must say the same of each line.
+together with ``program.py`` and the page about types. A checker may know less than the runtime, in the cases that
+``docs/typing.md`` lists, but never something else; and both checkers must say the same of each line.
 """
 
 from __future__ import annotations
@@ -13,12 +13,16 @@ import pathlib
 import re
 import subprocess
 import sys
+import types
+import typing
 from typing import Any
 
 import pytest
 
+import drjit as dr
 from conformance.run_doc_blocks import blocks
 from conformance.stubs.__main__ import FOLDER, outdated, stubs
+from conformance.stubs.base import SEVEN
 
 from .samples import MODULES, Program, Sample, functions, operators
 
@@ -71,6 +75,14 @@ def test_the_stubs_in_the_tree_are_what_would_be_generated() -> None:
 
 def test_the_stubs_are_of_reasonable_size() -> None:
     assert sum(map(len, stubs().values())) < 1_000_000
+
+
+def test_what_programs_annotate_with_exists_at_runtime() -> None:
+    for name in ("T", "Ts", "ArrayT", *SEVEN):
+        assert getattr(dr, name).__name__ == name
+    assert typing.get_origin(dr.AnyArray) is dr.ArrayBase
+    assert typing.get_args(dr.AnyArray) == (Any,) * len(SEVEN)
+    assert issubclass(types.new_class("Named", (dr.ArrayBase[int],)), dr.ArrayBase)
 
 
 # --- generated expressions -------------------------------------------------------------------------------------------
