@@ -2675,10 +2675,10 @@ def arg(z: SupportsAbs[T], /) -> T: ...
 def array_split(value: ArrayT, sections: int, /, axis: int = 0) -> list[ArrayT]:
     """A list of parts of a tensor along an axis whose sizes differ by at most one, the larger ones first."""
 @overload
-def array_t(arg: ArrayBase[Any, Any, Any, Any, Any, PlainT, Any] | type[ArrayBase[Any, Any, Any, Any, Any, PlainT, Any]], /) -> type[PlainT]:
+def array_t(arg: ArrayBase[Any, Any, Any, Any, Any, PlainT, Any] | type[ArrayBase[Any, Any, Any, Any, Any, PlainT, Any]]) -> type[PlainT]:
     """The array type of the same layout with ordinary array semantics; the type of the storage of a tensor."""
 @overload
-def array_t(arg: object, /) -> Any: ...
+def array_t(arg: object) -> Any: ...
 @overload
 def asin(arg: ArrayT, /) -> ArrayT:
     """Arcsine in radians; NaN beyond -1 and 1 (see :func:`safe_asin`). ``arg``: array of floating-point numbers, or a Python number."""
@@ -3050,11 +3050,11 @@ def int8_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type int8; ``int`` for anything but arrays."""
 def int_array_t(arg: Any, /) -> Any:
     """The analogous type of signed integers of one size."""
-def inverse(arg: ArrayT, /) -> ArrayT:
-    """Inverse of a matrix: another name of :func:`rcp`."""
+def inverse(arg: T, /) -> T:
+    """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
 def is_arithmetic_v(arg: Any, /) -> bool:
     """Whether the elements are numbers (those of masks are not)."""
-def is_array_v(arg: Any, /) -> bool:
+def is_array_v(arg: Any) -> bool:
     """Whether the argument is an array or array type."""
 def is_complex_v(arg: Any, /) -> bool:
     """Whether it is a complex number."""
@@ -3599,7 +3599,7 @@ def set_thread_count(arg: int, /) -> None:
     """Set the number of threads that run kernels on the CPU; 0 and 1 both leave all work to the calling thread."""
 def sh_eval(d: ArrayBase[Any, Any, ValT, Any, Any, Any, Any], order: int) -> list[ValT]:
     """Real spherical harmonics of the unit vector ``d`` up to an order from 0 to 10."""
-def shape(arg: Any, /) -> tuple[int, ...]:
+def shape(arg: Any) -> tuple[int, ...]:
     """Sizes of the dimensions of an array or of a nested sequence, outermost first."""
 @overload
 def sign(arg: ArrayT, /) -> ArrayT:
@@ -3859,12 +3859,12 @@ def unit_angle(a: AnyArray | Sequence[Any], b: AnyArray | Sequence[Any]) -> Any:
 def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
 @overload
-def value_t(arg: _Tensor[Any] | type[_Tensor[Any]], /) -> Any:
+def value_t(arg: _Tensor[Any] | type[_Tensor[Any]]) -> Any:
     """The type of an entry of the outermost dimension."""
 @overload
-def value_t(arg: ArrayBase[Any, Any, ValT, Any, Any, Any, Any] | type[ArrayBase[Any, Any, ValT, Any, Any, Any, Any]], /) -> type[ValT]: ...
+def value_t(arg: ArrayBase[Any, Any, ValT, Any, Any, Any, Any] | type[ArrayBase[Any, Any, ValT, Any, Any, Any, Any]]) -> type[ValT]: ...
 @overload
-def value_t(arg: object, /) -> Any: ...
+def value_t(arg: object) -> Any: ...
 @overload
 def var(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ..., ddof: int = 0) -> RedT:
     """Variance along one or several axes of floating-point arrays, sequences or numbers."""

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
+import re
 from collections.abc import Iterator, Sequence
 
 from drjit import _types as types
@@ -157,6 +160,75 @@ def _class(record: Record, package: str) -> Iterator[str]:
         yield f"    {body}"
 
 
+# --- classes that are no arrays --------------------------------------------------------------------------------------
+
+_SCALAR_NAMES = {"uint32": types.UINT32, "uint64": types.UINT64, "float16": types.FLOAT16, "float32": types.FLOAT32,
+                 "float64": types.FLOAT64}
+#: Members that return numbers, which say in their names how many, and of which type.
+_DRAW = re.compile(r"(?:next|prev)_(\w+?\d\d)(?:x(\d))?(?:_normal|_bounded)?")
+#: Types of parameters, by name.
+_PARAMETERS = {"dtype": "type[T]", "mask": "AnyArray | bool"}
+#: Properties that hold 32-bit words, and how many.
+_WORDS = {"counter": 4, "seed": 2}
+_OPERATORS = ("__add__", "__sub__", "__iadd__", "__isub__")
+
+
+def _member_type(name: str, flat: Record) -> str | None:
+    """The type of what a member returns, by its name."""
+    match = _DRAW.fullmatch(name)
+    if match:
+        scalar, size = match.groups()
+        return _name(flat._replace(type=_SCALAR_NAMES[scalar], shape=(int(size),) if size else ()))
+    if name in ("state", "inc"):
+        return _name(flat._replace(type=types.UINT64))
+    return "T" if name.startswith(("next_float", "prev_float")) else None
+
+
+def _other_class(name: str, cls: type, package: str) -> Iterator[str]:
+    """The stub of a class that is no array, such as a random number generator: its public members."""
+    flat = Record(PACKAGES[package][0], types.UINT32, "array", (), PACKAGES[package][1])
+    yield f"class {name}:"
+    yield base.doc(cls)
+    for member_name in ("__init__", *(name for name in dir(cls) if not name.startswith("_"))):
+        member = getattr(cls, member_name)
+        found = _member_type(member_name, flat)
+        if isinstance(member, property):
+            if member_name in _WORDS:
+                found = _name(flat._replace(shape=(_WORDS[member_name],)))
+            found = found or str(inspect.signature(member.fget).return_annotation)
+            yield f"    @property\n    def {member_name}(self) -> {found}:\n{base.doc(member, '        ')}"
+            if member.fset:
+                yield f"    @{member_name}.setter\n    def {member_name}(self, value: AnyArray | int) -> None: ..."
+        elif inspect.isfunction(member):
+            parameters = [str(_typed(parameter)) for parameter in inspect.signature(member).parameters.values()]
+            found = found or str(inspect.signature(member).return_annotation)
+            yield f"    def {member_name}({', '.join(parameters)}) -> {found}:"
+            yield base.doc(member, "        ") or "        ..."
+    for operator in (operator for operator in _OPERATORS if operator in vars(cls.__mro__[1])):
+        if operator == "__sub__":
+            steps = _name(flat._replace(type=types.INT64))
+            yield f"    @overload\n    def __sub__(self, other: Self, /) -> {steps}: ..."
+            yield "    @overload"
+        yield f"    def {operator}(self, other: AnyArray | int, /) -> Self: ..."
+
+
+def _typed(parameter: inspect.Parameter) -> inspect.Parameter:
+    """A parameter with the type that its name says; defaults beyond a number are left to the source."""
+    annotation = _PARAMETERS.get(parameter.name, parameter.annotation)
+    if parameter.name == "self":
+        annotation = parameter.empty
+    return parameter.replace(annotation=_Text(annotation) if isinstance(annotation, str) else annotation)
+
+
+class _Text(str):
+    """An annotation that is shown without quotes."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
 def _wrapped(names: Sequence[str]) -> Iterator[str]:
     """The lines of an import."""
     line = "   "
@@ -175,19 +247,23 @@ def package_stub(package: str) -> str:
     lines: list[str] = []
     for record in records:
         lines += _class(record, package)
+    module = importlib.import_module(f"drjit.{package}")
+    others = [name for name in types._listed(backend) if types.parse(name, backend, diff) is None]
+    for name in others:
+        lines += _other_class(name, getattr(module, name), package)
     lines += ["", "# Aliases."]
     for name in types._listed(backend):
         record = types.parse(name, backend, diff)
-        assert record is not None
-        if record.name != name or _is_python(record):
+        if record is not None and record.name != name or record is not None and _is_python(record):
             lines.append(f"{name}: TypeAlias = {_name(record)}")
     lines += ["", "# What is compatible with a type, and what it can be compared with."]
     lines += [_alias(record, package) for record in records]
     lines += dict.fromkeys(_order(record, package) for record in records)
     text = "\n".join(lines) + "\n"
     private = [name for name in base.private_names() if f"{name}[" in text or f"{name}," in text or f" {name}" in text]
-    head = [base.HEADER + "from collections.abc import Sequence", "from typing import Any, Never, TypeAlias", "",
-            "from drjit import (", *_wrapped(["AnyArray", *private]), ")", ""]
+    head = [base.HEADER + "from collections.abc import Sequence",
+            "from typing import Any, Never, Self, TypeAlias, overload", "",
+            "from drjit import (", *_wrapped(["AnyArray", "T", *private]), ")", ""]
     if not diff and backend is not types.SCALAR:
         head.insert(-1, "from . import ad as ad")
     return "\n".join(head) + "\n" + text

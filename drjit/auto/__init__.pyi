@@ -133,6 +133,8 @@ from drjit.llvm import (
     Matrix4f as Matrix4f,
     Matrix4f16 as Matrix4f16,
     Matrix4f64 as Matrix4f64,
+    PCG32 as PCG32,
+    Philox4x32 as Philox4x32,
     Quaternion4f as Quaternion4f,
     Quaternion4f16 as Quaternion4f16,
     Quaternion4f64 as Quaternion4f64,

@@ -3,13 +3,13 @@
 # pyright: reportIncompatibleMethodOverride=false, reportIncompatibleVariableOverride=false
 # pyright: reportOverlappingOverload=false, reportGeneralTypeIssues=false
 from collections.abc import Sequence
-from typing import Any, Never, TypeAlias
+from typing import Any, Never, Self, TypeAlias, overload
 
 from drjit import (
-    AnyArray, _Tensor, _Array, _Mask, _Float, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector, _FloatRows,
-    _FloatTensor, _Matrix, _Complex, _Quaternion, _With, _WithPow, _WithInt, _WithMask, _Flat_B, _Flat_I8, _Flat_U8,
-    _Flat_I32, _Flat_U32, _Flat_I64, _Flat_U64, _Flat_F16, _Flat_F32, _Flat_F64, _F64, _F32, _F16, _U64, _I64, _U32,
-    _I32, _U8, _I8, _B, _CUDAAD, _CUDA, _OfCUDA, _OfCUDAAD, _OfBothCUDA, _Fits, _FitsArrayX, _FitsArray22,
+    AnyArray, T, _Tensor, _Array, _Mask, _Float, _MaskTensor, _IntegerVector, _IntegerTensor, _FloatVector,
+    _FloatRows, _FloatTensor, _Matrix, _Complex, _Quaternion, _With, _WithPow, _WithInt, _WithMask, _Flat_B, _Flat_I8,
+    _Flat_U8, _Flat_I32, _Flat_U32, _Flat_I64, _Flat_U64, _Flat_F16, _Flat_F32, _Flat_F64, _F64, _F32, _F16, _U64,
+    _I64, _U32, _I32, _U8, _I8, _B, _CUDAAD, _CUDA, _OfCUDA, _OfCUDAAD, _OfBothCUDA, _Fits, _FitsArrayX, _FitsArray22,
     _FitsArray33, _FitsArray334, _FitsArray441, _FitsArray443, _FitsArray444, _FitsMatrix2, _FitsMatrix3,
     _FitsMatrix4, _FitsMatrix34, _FitsMatrix41, _FitsMatrix43, _FitsMatrix44, _FitsComplex2, _FitsQuaternion4,
     _FitsTensorX, _FitsArray0, _FitsArray44, _FitsArray34, _FitsArray41, _FitsArray43, _FitsArray1, _FitsArray2,
@@ -245,6 +245,108 @@ class TensorXu8(_IntegerTensor[TensorXu8, _TensorXu8Cp, TensorXu8, _TensorXu8Cp,
 class UInt(_Flat_U32[UInt, _UIntCp, int, int, UInt, UInt, Bool, _BoolCp, _ArrayOrder, _Fits[_F64, _CUDA], _Fits[_U64, _CUDA], UInt, Int, int, Float, Float, _OfCUDAAD], _FitsFlat[_U32, _CUDAAD], _WithInt[_OfBothCUDA, UInt, UInt, UInt, UInt, UInt, Int64, UInt64, Float16, Float, Float64]): ...
 class UInt64(_Flat_U64[UInt64, _UInt64Cp, int, int, UInt64, UInt64, Bool, _BoolCp, _ArrayOrder, _Fits[_F64, _CUDA], _Fits[_U64, _CUDA], UInt64, Int, int, Float, Float64, _OfCUDAAD], _FitsFlat[_U64, _CUDAAD], _WithInt[_OfBothCUDA, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, UInt64, Float16, Float, Float64]): ...
 class UInt8(_Flat_U8[UInt8, _UInt8Cp, int, int, UInt8, UInt8, Bool, _BoolCp, _ArrayOrder, _Fits[_F64, _CUDA], _Fits[_U64, _CUDA], UInt8, Int, int, Float, Float, _OfCUDAAD], _FitsFlat[_U8, _CUDAAD], _WithInt[_OfBothCUDA, UInt8, UInt8, UInt8, Int, UInt, Int64, UInt64, Float16, Float, Float64]): ...
+class PCG32:
+    """A stream of pseudorandom numbers per entry: PCG32 (XSH-RR 64/32, period 2^64, 2^63 streams)."""
+    def __init__(self, size: Any = 1, initstate: Any = 9600629759793949339, initseq: Any = 15726070495360670683) -> None:
+        """Initialize self. See help(type(self)) for accurate signature."""
+    @property
+    def inc(self) -> UInt64:
+        """Increments of the streams, which identify them: odd unsigned 64-bit integers."""
+    @inc.setter
+    def inc(self, value: AnyArray | int) -> None: ...
+    def next_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
+        """Uniformly distributed floating-point numbers in [0, 1) of the precision of the array type ``dtype``."""
+    def next_float16(self, mask: AnyArray | bool = True) -> Float16:
+        """Uniformly distributed half precision numbers in [0, 1). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float16_normal(self, mask: AnyArray | bool = True) -> Float16:
+        """Standard normal variates in half precision, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float32(self, mask: AnyArray | bool = True) -> Float:
+        """Uniformly distributed single precision numbers in [0, 1). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float32_normal(self, mask: AnyArray | bool = True) -> Float:
+        """Standard normal variates in single precision, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float64(self, mask: AnyArray | bool = True) -> Float64:
+        """Uniformly distributed double precision numbers in [0, 1), multiples of 2^-32. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float64_normal(self, mask: AnyArray | bool = True) -> Float64:
+        """Standard normal variates in double precision, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_float_normal(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
+        """Standard normal variates of the precision of the array type ``dtype``, by inversion."""
+    def next_uint32(self, mask: AnyArray | bool = True) -> UInt:
+        """Uniformly distributed unsigned 32-bit integers. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_uint32_bounded(self, bound: int, mask: AnyArray | bool = True) -> UInt:
+        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^32 - 1); 0 where ``mask`` is not set."""
+    def next_uint64(self, mask: AnyArray | bool = True) -> UInt64:
+        """Uniformly distributed unsigned 64-bit integers (two steps). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
+    def next_uint64_bounded(self, bound: int, mask: AnyArray | bool = True) -> UInt64:
+        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1)."""
+    def prev_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
+        """What :meth:`next_float` returned last; takes the state back."""
+    def prev_float16(self, mask: AnyArray | bool = True) -> Float16:
+        """Uniformly distributed half precision numbers in [0, 1): those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float16_normal(self, mask: AnyArray | bool = True) -> Float16:
+        """Standard normal variates in half precision, by inversion: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float32(self, mask: AnyArray | bool = True) -> Float:
+        """Uniformly distributed single precision numbers in [0, 1): those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float32_normal(self, mask: AnyArray | bool = True) -> Float:
+        """Standard normal variates in single precision, by inversion: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float64(self, mask: AnyArray | bool = True) -> Float64:
+        """Uniformly distributed double precision numbers in [0, 1), multiples of 2^-32: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float64_normal(self, mask: AnyArray | bool = True) -> Float64:
+        """Standard normal variates in double precision, by inversion: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_float_normal(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
+        """What :meth:`next_float_normal` returned last; takes the state back."""
+    def prev_uint32(self, mask: AnyArray | bool = True) -> UInt:
+        """Uniformly distributed unsigned 32-bit integers: those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def prev_uint64(self, mask: AnyArray | bool = True) -> UInt64:
+        """Uniformly distributed unsigned 64-bit integers (two steps): those that were drawn last. Takes back the state of the entries that are set in ``mask``."""
+    def seed(self, initstate: Any = 9600629759793949339, initseq: Any = 15726070495360670683) -> None:
+        """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays)."""
+    @property
+    def state(self) -> UInt64:
+        """State of the streams: unsigned 64-bit integers."""
+    @state.setter
+    def state(self, value: AnyArray | int) -> None: ...
+    def __add__(self, other: AnyArray | int, /) -> Self: ...
+    @overload
+    def __sub__(self, other: Self, /) -> Int64: ...
+    @overload
+    def __sub__(self, other: AnyArray | int, /) -> Self: ...
+    def __iadd__(self, other: AnyArray | int, /) -> Self: ...
+    def __isub__(self, other: AnyArray | int, /) -> Self: ...
+class Philox4x32:
+    """Pseudorandom numbers by encrypting counters: Philox4x32. Each combination of counters is a stream of its own."""
+    def __init__(self, seed: Any, counter_0: Any = None, counter_1: Any = 0, counter_2: Any = 0, iterations: int = 7) -> None:
+        """Initialize self. See help(type(self)) for accurate signature."""
+    @property
+    def counter(self) -> Array4u:
+        """The four counters."""
+    @counter.setter
+    def counter(self, value: AnyArray | int) -> None: ...
+    @property
+    def iterations(self) -> int:
+        """The number of rounds."""
+    @iterations.setter
+    def iterations(self, value: AnyArray | int) -> None: ...
+    def next_float16x4(self, mask: AnyArray | bool = True) -> Array4f16:
+        """Four uniformly distributed half precision numbers in [0, 1)."""
+    def next_float16x4_normal(self, mask: AnyArray | bool = True) -> Array4f16:
+        """Four standard normal variates in half precision."""
+    def next_float32x4(self, mask: AnyArray | bool = True) -> Array4f:
+        """Four uniformly distributed single precision numbers in [0, 1)."""
+    def next_float32x4_normal(self, mask: AnyArray | bool = True) -> Array4f:
+        """Four standard normal variates in single precision."""
+    def next_float64x2(self, mask: AnyArray | bool = True) -> Array2f64:
+        """Two uniformly distributed double precision numbers in [0, 1)."""
+    def next_float64x2_normal(self, mask: AnyArray | bool = True) -> Array2f64:
+        """Two standard normal variates in double precision."""
+    def next_uint32x4(self, mask: AnyArray | bool = True) -> Array4u:
+        """Four uniformly distributed unsigned 32-bit integers."""
+    def next_uint64x2(self, mask: AnyArray | bool = True) -> Array2u64:
+        """Two uniformly distributed unsigned 64-bit integers."""
+    @property
+    def seed(self) -> Array2u:
+        """The key: upper and lower half of the seed."""
+    @seed.setter
+    def seed(self, value: AnyArray | int) -> None: ...
 
 # Aliases.
 Float32: TypeAlias = Float

@@ -7,6 +7,7 @@ import numpy as np
 import drjit as dr
 from drjit import auto, scalar
 from drjit.llvm import (
+    PCG32,
     Array2f,
     Array3b,
     Array3f,
@@ -29,6 +30,7 @@ from drjit.llvm import (
     TensorXi,
     UInt,
     UInt32,
+    UInt64,
     ad,
 )
 
@@ -237,6 +239,18 @@ def packages(f: Float, g: ad.Float, v: ad.Array3f, s: scalar.Array3f, a: auto.Fl
     assert_type(s + Array3f(1), Array3f)
     assert_type(a, Float)
     x: Float = g  # error
+
+
+def generators(f: Float) -> None:
+    rng = PCG32(1000)
+    assert_type(rng.next_float32(), Float)
+    assert_type(rng.next_uint64(f < 1), UInt64)
+    assert_type(rng.next_float(Float64), Float64)
+    assert_type(rng + 5, PCG32)
+    assert_type(rng - rng, Int64)
+    assert_type(ad.Philox4x32(1, 2).next_float32x4(), ad.Array4f)
+    rng.next_float()  # error
+    rng.no_such_method()  # error
 
 
 def generic(x: dr.ArrayBase, y: dr.AnyArray) -> None:

@@ -129,9 +129,23 @@ def operators(seed: int, pairs: int, types: int) -> Program:
     for name in choose.sample(everything, types):
         for member in MEMBERS:
             program.add(member.format(name))
+    for package, (name, arguments) in itertools.product(MODULES, GENERATORS.items()):
+        for member in dir(getattr(MODULES[package], name)):
+            if member.startswith("_") or member.isupper():
+                continue
+            text = f"{package}.{name}({arguments}).{member}"
+            if inspect.isfunction(getattr(getattr(MODULES[package], name), member)):
+                for call in (f"{text}()", f"{text}({package}.Float64)", f"{text}(7)"):
+                    program.add(call)
+            else:
+                program.add(text)
+    program.add("llvm.PCG32(3) - llvm.PCG32(3)")
+    program.add("ad.PCG32(3) + 5")
     return program
 
 
+#: Classes that are no arrays, and arguments to make them from.
+GENERATORS = {"PCG32": "1", "Philox4x32": "1, 2"}
 MEMBERS = ["-{}", "+{}", "~{}", "abs({})", "{}[0]", "{}[:]", "{}.x", "{}.zyx", "{}.wx", "{}.real", "{}.imag", "{}.T",
            "{}.array", "{}.ndim", "len({})", "next(iter({}))", "{}[0, 0]", "dr.sum({})", "dr.sin({})", "dr.mask_t({})"]
 #: Functions that are no mathematics, or whose result depends on values.
