@@ -152,6 +152,8 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
             return _from_tensor(cls, value)
         if value._depth == cls._depth and cls._size not in (-1, len(value)):  # type: ignore[arg-type]
             raise _wrong_size(cls, len(value), function)  # type: ignore[arg-type]
+        if not cls._count and value._depth < cls._depth:
+            raise _wrong_size(cls, 1, function)
         return list(coerce(cls, value, function))
     if isinstance(value, (list, tuple, range)):
         return _components(cls, value, function)

@@ -180,6 +180,10 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
     def visit(leaf: Any) -> Any:
         if isinstance(leaf, ArrayBase):
             cls = type(leaf)
+            if function == "drjit.ones_like" and cls._special in ("complex", "quaternion"):
+                nodes = [fill(cls, node.size) if k in cls._unit() else _constant(0)(cls, node.size)  # type: ignore[attr-defined]
+                         for k, node in enumerate(leaf._nodes())]
+                return wrap(cls, nodes)
             return wrap_like(leaf, cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
         return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
 

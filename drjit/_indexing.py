@@ -28,7 +28,7 @@ from drjit_core import (
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from ._promote import coerce, plain_scalar, wrap
+from ._promote import coerce, plain_scalar, refuse_floats, wrap
 from ._types import BOOL, UINT32, UINT64, reshape
 
 __all__ = ["flat_get", "flat_set", "index_node", "nested_get", "nested_set", "store"]
@@ -131,6 +131,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
     is_array = isinstance(key, ArrayBase) and not key._depth
     if not (is_array and key._kind in "biu" or key.__class__ is slice):
         raise _invalid_key(array, key, "__setitem__")
+    refuse_floats(array, value, function)
     new = coerce(type(array), value, function)[0]
     try:
         if is_array and key._kind == "b":
@@ -188,9 +189,15 @@ def nested_get(array: Any, key: Any) -> Any:
             return _stack(array, parts)
         return nested_get(array, first)[rest if len(rest) > 1 else rest[0]]
     if key.__class__ is slice:
-        if key == slice(None):
+        positions = range(*key.indices(len(array)))
+        if len(positions) == len(array) and positions.step > 0:
             return type(array)(array)
-        return _stack(array, [array._component(k) for k in range(*key.indices(len(array)))])
+        if not positions and array._depth == 1 and array._size >= 0:
+            return wrap(reshape(type(array), (0,)), [])
+        parts = [array._component(k) for k in positions]
+        if array._special and len(parts) == len(array) and isinstance(parts[0], ArrayBase):
+            return wrap(type(array), [node for part in parts for node in part._nodes()])
+        return _stack(array, parts)
     if isinstance(key, ArrayBase) and not array._dynamic and array._depth == 1 and key._kind in "iu":
         from ._scalar import gather as gather_scalars
 
@@ -243,6 +250,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         array._assign(work)
         return
     if isinstance(key, ArrayBase) and key._kind == "b":
+        refuse_floats(array, value, function)
         masks = coerce(type(array)._mask, key, function)
         values = coerce(type(array), value, function)
         count = len(array._c)

@@ -16,6 +16,7 @@ from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
 from ._matrix import MatrixBase
 from ._promote import common_package, operands, plain_scalar, wrap
+from ._scalar import rounding
 from ._special import is_real
 from ._types import lookup, reshape, retype
 from ._typing import ArrayT, T
@@ -129,6 +130,7 @@ def _static_product(function: str, left: ArrayBase, right: ArrayBase, size: int,
     return wrap(reshape(retype(package._plain, scalar), shape), nodes)
 
 
+@rounding
 def cross(arg0: Any, arg1: Any, /) -> Any:
     """Cross product of two 3D arrays, which is orthogonal to both."""
     for value in (arg0, arg1):

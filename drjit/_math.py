@@ -16,8 +16,9 @@ from drjit_core import TYPES, Node, UnsupportedType, VarType, bitcast, cast, lit
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, translate
+from ._interop import broadcast
 from ._ops import _binary, _number, _unary, clip, maximum, select, sqrt
-from ._promote import alike, operands, wrap, wrap_like
+from ._promote import alike, operands, plain_scalar, wrap, wrap_like
 from ._reduce import _ignoring_nan
 from ._types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, retype
 
@@ -123,7 +124,7 @@ def _trace_sign(node: Node) -> Node:
 def _trace_copysign(a: Node, b: Node) -> Node:
     kind = _require_number(a, "copysign")
     if kind == "u":
-        return a
+        return broadcast(a, core.broadcast_size("copysign", a, b))
     if kind == "i":
         magnitude = ops.abs(a)
         return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]
@@ -135,7 +136,7 @@ def _trace_copysign(a: Node, b: Node) -> Node:
 
 def _trace_mulsign(a: Node, b: Node) -> Node:
     if _require_number(a, "mulsign") == "u":
-        return a
+        return broadcast(a, core.broadcast_size("mulsign", a, b))
     return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
 
 
@@ -144,8 +145,18 @@ sign = _unary("sign", _trace_sign, lambda a: type(a)(1 if a >= 0 else -1),
 copysign = _binary("copysign", _trace_copysign,
                    lambda a, b: math.copysign(a, b) if a.__class__ is float else abs(a) if math.copysign(1, b) > 0 else
                    -abs(a), "The magnitude of ``arg0`` with the sign of ``arg1``, that of zeros included.")
-mulsign = _binary("mulsign", _trace_mulsign, lambda a, b: a if b >= 0 else -a,
-                  "``arg0 * sign(arg1)``, see :func:`sign`.")
+_mulsign = _binary("mulsign", _trace_mulsign, lambda a, b: a if b >= 0 else -a, "")
+
+
+def _is_signed(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._kind == "i"
+
+
+def mulsign(arg0: Any, arg1: Any, /) -> Any:
+    """``arg0 * sign(arg1)``, see :func:`sign`."""
+    if isinstance(arg0, ArrayBase) and (plain_scalar(arg1) is not None or arg0._kind == "u" and _is_signed(arg1)):
+        return arg0 * sign(arg1)  # promotion could fail, or lose the sign
+    return _mulsign(arg0, arg1)
 
 
 def step(arg0: Any, arg1: Any, /) -> Any:

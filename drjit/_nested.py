@@ -19,7 +19,7 @@ from . import _operators as make
 from ._array import ArrayBase
 from ._construct import nested_nodes
 from ._indexing import nested_get, nested_set
-from ._promote import coerce, wrap
+from ._promote import coerce, refuse_floats, wrap
 from ._types import reshape
 
 __all__ = ["NestedArray"]
@@ -123,6 +123,8 @@ class NestedArray(ArrayBase):
     def _set_component(self, position: int, value: Any, function: str) -> None:
         """Assign to the component at a position that exists."""
         kind: Any = self._value
+        if value.__class__ is float:
+            refuse_floats(self, value, function)
         nodes = coerce(kind, value, function)
         self._store(position * len(nodes), nodes)
 

@@ -15,6 +15,7 @@ from drjit_core import KIND, OPS, TYPES, Node, literal, ops
 
 from ._array import ArrayBase
 from ._errors import CORE_ERRORS, ArgumentError, describe, translate
+from ._interop import broadcast
 from ._operators import absolute
 from ._operators import power as _array_power
 from ._operators import reverse_power as _array_reverse_power
@@ -270,7 +271,10 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             cls, (first, second) = operands(function, (arg1, arg2))
-            return wrap(cls, list(first if arg0 else second))
+            try:
+                return wrap(cls, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
+            except CORE_ERRORS as error:
+                raise translate(error, function) from error
         return arg1 if arg0 else arg2
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
         raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
@@ -293,6 +297,11 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         return wrap(cls, list(map(ops.select, masks, first, second)))
     except CORE_ERRORS as error:
         raise translate(error, f"{function}(<{cls._name}>)") from error
+
+
+def _chosen(condition: Any, first: Node, second: Node) -> Node:
+    """One of two nodes, as wide as both together."""
+    return broadcast(first if condition else second, core.broadcast_size("select", first, second))
 
 
 def _is_tensor(value: Any) -> bool:

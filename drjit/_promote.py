@@ -24,8 +24,8 @@ from ._errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from ._types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
 
 __all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "flat_of_scalars",
-           "is_ndarray", "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type", "weak_rank",
-           "wrap", "wrap_like"]
+           "is_ndarray", "number_of", "operands", "plain_scalar", "refuse_floats", "scalar_literal", "scalar_type",
+           "weak_rank", "wrap", "wrap_like"]
 
 _new = object.__new__
 _LITERAL = KIND["literal"]
@@ -155,12 +155,13 @@ def _broadcast_shapes(shapes: list[tuple[tuple[int, ...], tuple[int, ...]]], fun
     for axis in range(-depth, 0):
         sizes = {(d[axis], a[axis]) for d, a in shapes if len(d) >= -axis}
         actual = {a for _, a in sizes}
-        # A dynamic dimension of size one goes with any other; static ones must agree.
-        fixed = {a for d, a in sizes if d >= 0 or a != 1} or {1}
+        # A size of one goes with any other if one of both is dynamic; static ones must agree.
+        dynamic = any(d < 0 for d, _ in sizes)
+        fixed = {a for d, a in sizes if a != 1 or d >= 0 and not dynamic} or {1}
         if len(fixed) > 1:
             found = " and ".join(map(str, sorted(actual)))
             raise ArgumentError(f"{function}(): incompatible arguments: the arrays have {found} components.")
-        result.append(-1 if any(d < 0 for d, _ in sizes) else fixed.pop())
+        result.append(-1 if dynamic else fixed.pop())
     return tuple(result)
 
 
@@ -226,6 +227,15 @@ def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
     return nodes * (count // len(nodes))
 
 
+def refuse_floats(array: ArrayBase, value: Any, function: str) -> None:
+    """Raise if an assignment of floating-point numbers would silently cut off the fractions."""
+    if array._kind not in "iu":
+        return
+    if isinstance(value, ArrayBase) and value._kind == "f" or plain_scalar(value).__class__ is float:
+        raise ArgumentError(f"{function}(): cannot assign a value of type '{describe(value)}' to elements of type "
+                            f"{array._leaf._name}; convert it first.")
+
+
 def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
     """The component nodes of a value converted to an array type."""
     return cls._convert(value, function) if cls._special else convert(cls, value, function)
@@ -246,7 +256,10 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
             nodes = [cast(node, scalar) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
-        if len(value._record.shape) > len(cls._record.shape):
+        declared, found = cls._record.shape, value._static_shape()
+        # As in broadcasting, a dynamic dimension of size 1 goes with any other.
+        if len(found) > len(declared) or any(d not in (-1, f) and (r >= 0 or f != 1) for d, f, r in zip(
+                declared[::-1], found[::-1], value._record.shape[::-1], strict=False)):
             raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
         return _tile(nodes, cls._count, function)
     scalar_value = plain_scalar(value)

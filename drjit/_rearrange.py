@@ -17,10 +17,11 @@ from ._array import ArrayBase
 from ._errors import ArgumentError, SizeError, describe
 from ._interop import broadcast
 from ._linalg import transpose as transpose_matrix
-from ._promote import wrap
+from ._promote import flat_of_scalars, wrap
 from ._pytree import is_pytree, transform
 from ._slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from ._tensor import TensorBase, concatenate, make, transposed
+from ._types import SCALAR
 from ._types import reshape as reshape_type
 from ._typing import ArrayT, T
 
@@ -215,6 +216,8 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
         if sizes[:-1] != static or not 0 <= sizes[-1] <= width:
             raise SizeError(f"{function}(): cannot shrink an array of the shape {(*static, width)} to {sizes}.")
         return wrap(cls, [strided(broadcast(node, width), (sizes[-1],), (1,)) for node in value._nodes()])
+    if not value._dynamic or not cls._dynamic or cls._record.backend is SCALAR:
+        return _reshape_scalars(function, cls, value, shape, order, shrink)
     flat = ravel(value, order if not tensors[0] else "A")
     node = cast(flat._n, cls._type)
     if tensors[1]:
@@ -231,6 +234,21 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     if not cls._depth:
         return wrap(cls, [node])
     return _unravel(function, cls, node, sizes[:-1], _order(function, order, "F"))
+
+
+def _reshape_scalars(function: str, cls: Any, value: Any, shape: Any, order: Any, shrink: bool) -> Any:
+    """``reshape`` to or from static arrays of the scalar backend."""
+    flat = ravel(value, order if not isinstance(value, TensorBase) else "A")
+    if flat._dynamic or cls._record.backend is not SCALAR:
+        raise ArgumentError(f"{function}(): cannot reshape {value._name} to {cls._name}.")
+    nodes = [cast(node, cls._type) for node in flat._nodes()]
+    sizes = _target_shape(function, shape, len(nodes), shrink)
+    declared, nodes = cls._record.shape, nodes[:math.prod(sizes)]
+    if issubclass(cls, TensorBase):
+        return make(cls, flat_of_scalars(cls._leaf, wrap(cls._plain, nodes)), sizes)
+    if len(sizes) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, sizes, strict=True)):
+        raise ArgumentError(f"{function}(): the shape {sizes} is incompatible with {cls._name}.")
+    return wrap(cls, nodes) if -1 in declared else _unravel_scalars(function, cls, nodes, _order(function, order, "F"))
 
 
 def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:

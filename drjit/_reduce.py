@@ -73,6 +73,8 @@ def _axes(axis: Any, ndim: int, where: str) -> tuple[int, ...]:
     found = axis if isinstance(axis, tuple) else (axis,)
     if not _all(value.__class__ is int for value in found):
         raise ArgumentError(f"{where}: 'axis' must be an int, a tuple of ints, None or ..., found {axis!r}.")
+    if not ndim and found == (0,):  # of a tensor without dimensions, which is its only element
+        return ()
     for value in found:
         if not -ndim <= value < ndim:
             raise ArgumentError(f"{where}: out-of-bounds axis (got {value}, ndim={ndim}).")

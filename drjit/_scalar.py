@@ -11,19 +11,23 @@ for ``bool``, ``int`` and ``float`` of a certain width, and :func:`drjit._promot
 
 from __future__ import annotations
 
+import functools
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from drjit_core import KIND, TYPES, Node, ReduceOp, VarState, literal, read_element
+from drjit_core import KIND, TYPES, JitBackend, Node, ReduceOp, VarState, literal, read_element
 
 from ._array import ArrayBase
 from ._construct import entry
 from ._errors import SizeError, describe
 from ._promote import coerce, number_of, plain_scalar, wrap
 from ._reduce import COMBINE
+from ._types import SCALAR, relative
 
-__all__ = ["ScalarMixin", "gather", "scatter"]
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+__all__ = ["ScalarMixin", "gather", "rounding", "scatter"]
 
 
 class ScalarMixin(ArrayBase):
@@ -67,6 +71,35 @@ class ScalarMixin(ArrayBase):
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with exactly 1 "
                             f"element (this one has the shape {self.shape}). Did you mean drjit.all() or drjit.any()?")
         return bool(self._component(0))
+
+
+def rounding(function: _Function) -> _Function:
+    """A function of array components that rounds alike on all backends.
+
+    A component of a scalar array is a Python number, with which it would compute in double precision. It is hence given
+    arrays of the LLVM package with the same literals, which fold as it traces them.
+    """
+    def lift(value: Any) -> Any:
+        if isinstance(value, type):
+            return relative(value, JitBackend.LLVM, False)
+        return wrap(relative(type(value), JitBackend.LLVM, False), list(value._nodes()))
+
+    def lower(value: Any) -> Any:
+        if isinstance(value, ArrayBase):
+            return wrap(relative(type(value), SCALAR, False), list(map(as_literal, value._nodes())))
+        return value
+
+    @functools.wraps(function)
+    def compute(*args: Any, **kwargs: Any) -> Any:
+        if not args or getattr(args[0], "_dynamic", True):
+            return function(*args, **kwargs)
+        records = [getattr(arg, "_record", None) for arg in args]
+        if any(record is not None and record.backend is not SCALAR for record in records):
+            return function(*args, **kwargs)
+        lifted = [arg if record is None else lift(arg) for arg, record in zip(args, records, strict=True)]
+        return lower(function(*lifted, **kwargs))
+
+    return compute  # type: ignore[return-value]
 
 
 def pack(nodes: Sequence[Node]) -> bytes:

@@ -205,8 +205,9 @@ class SpecialArray(NestedArray):
                 name, trace, right = "mul", ops.mul, found._inverse(right)
             if name == "mul":
                 return wrap(found, [trace(real, node) for node in right])
-            rest = ops.neg if name == "sub" else lambda node: node
-            return wrap(found, [trace(real, node) if k in unit else rest(node) for k, node in enumerate(right)])
+            zero = literal(found._type, 0)
+            return wrap(found, [trace(real, node) if k in unit else node if name == "add" else trace(zero, node)
+                                for k, node in enumerate(right)])
         return wrap(found, found._compute(name, left, right))
 
     @classmethod

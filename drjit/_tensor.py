@@ -39,6 +39,7 @@ from ._promote import (
     flat_of_scalars,
     is_ndarray,
     plain_scalar,
+    refuse_floats,
     scalar_literal,
     scalar_type,
     weak_rank,
@@ -72,7 +73,7 @@ def _operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Sha
             raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be combined with tensors; "
                                 f"convert it to {cls._name} first.")
         node = value._nodes()[0]
-        shape = value._s if value._special == "tensor" else () if node.size == 1 else (node.size,)  # type: ignore[attr-defined]
+        shape = value._s if value._special == "tensor" else (node.size,)  # type: ignore[attr-defined]
         return cast(node, cls._type), shape
     number = plain_scalar(value)
     if number is not None:
@@ -491,9 +492,12 @@ class TensorBase(ArrayBase):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         function = f"{self._name}.__setitem__"
+        refuse_floats(self, value, function)
         cls = type(self)
         if isinstance(key, ArrayBase) and key._kind == "b" or is_ndarray(key) and key.dtype.kind == "b":
             mask, mask_shape = _operand(function, cls._mask, key)
+            while len(mask_shape) > len(self._s) and mask_shape[0] == 1:
+                mask_shape = mask_shape[1:]
             if broadcast_shapes(function, [mask_shape, self._s]) != self._s:
                 raise SizeError(f"{function}(): a mask of the shape {mask_shape} cannot be broadcast to the tensor's "
                                 f"shape {self._s}.")

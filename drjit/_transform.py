@@ -20,6 +20,7 @@ from ._matrix import MatrixBase
 from ._ops import fma, select, sin, sincos, sqrt
 from ._promote import plain_scalar, wrap
 from ._quaternion import QuaternionBase
+from ._scalar import rounding
 from ._special import SpecialArray
 from ._types import SCALAR, Record, lookup, reshape
 from ._typing import ArrayT, T
@@ -104,6 +105,7 @@ def _vector3(function: str, value: Any, name: str) -> Any:
 # --- rotations -------------------------------------------------------------------------------------------------------
 
 
+@rounding
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector.
 
@@ -119,6 +121,7 @@ def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     return dtype(axis[0] * s, axis[1] * s, axis[2] * s, c)
 
 
+@rounding
 def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     """The 3D vector ``arg1`` rotated by the quaternion ``arg0``.
 
@@ -133,6 +136,7 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
     return v + q.w * t + cross(u, t)
 
 
+@rounding
 def quat_to_matrix(dtype: type[T], q: ArrayBase) -> T:
     """The rotation matrix of a unit quaternion, of the matrix type ``dtype`` with 3 or 4 rows."""
     function = "drjit.quat_to_matrix"
@@ -149,6 +153,7 @@ def quat_to_matrix(dtype: type[T], q: ArrayBase) -> T:
     return dtype(*(entry for row in rows for entry in row))
 
 
+@rounding
 def matrix_to_quat(arg: Any, /) -> Any:
     """The unit quaternion of a rotation matrix with 3 rows, or of the upper left part of one with 4.
 
@@ -174,6 +179,7 @@ def matrix_to_quat(arg: Any, /) -> Any:
                pick(x, y, z, tw) * scale)
 
 
+@rounding
 def euler_to_quat(arg: Any, /) -> Any:
     """The rotation quaternion of Euler angles: about x, then y, then z."""
     angles = _vector3("drjit.euler_to_quat", arg, "arg")
@@ -183,6 +189,7 @@ def euler_to_quat(arg: Any, /) -> Any:
         cx * cy * cz + sx * sy * sz)
 
 
+@rounding
 def quat_to_euler(arg: Any, /) -> Any:
     """Euler angles of a rotation quaternion, about x, y, z in this order; the second is between -pi/2 and pi/2.
 
@@ -200,6 +207,7 @@ def quat_to_euler(arg: Any, /) -> Any:
         select(locked, 0.0, atan2(yaw_sine, yaw_cosine)))
 
 
+@rounding
 def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
     """Spherical linear interpolation between two rotation quaternions, along the shorter way.
 

@@ -14,6 +14,7 @@ from ._math import mulsign, safe_asin
 from ._ops import abs, rsqrt, select, sqrt
 from ._promote import alike, operands, wrap
 from ._reduce import sum
+from ._scalar import rounding
 from ._types import reshape
 from ._typing import ArrayT
 
@@ -45,10 +46,10 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
     try:
         if not cls._depth:
             return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])
-        shape = array._static_shape() if type(array) is cls else wrap(cls, list(first))._static_shape()
+        shape = cls._record.shape if cls._count >= 0 else wrap(cls, list(first))._static_shape()
         inner = len(first) // shape[0] if shape[0] else 0
         nodes = [ops.mul(a, b) for a, b in zip(first[:inner], second[:inner], strict=True)]
-        for start in range(inner, len(first), inner):
+        for start in range(inner, len(first), inner or 1):
             nodes = [ops.fma(first[start + k], second[start + k], node) for k, node in enumerate(nodes)]
     except CORE_ERRORS as error:
         raise translate(error, f"{function}(<{cls._name}>)") from error
@@ -91,6 +92,7 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     return sqrt(_squared_norm(value, axis, mode, keepdims, "drjit.norm"))
 
 
+@rounding
 def normalize(arg: ArrayT, /) -> ArrayT:
     """A vector of the same direction and of length 1; NaN for a vector of zeros."""
     if not isinstance(arg, ArrayBase):
@@ -98,6 +100,7 @@ def normalize(arg: ArrayT, /) -> ArrayT:
     return arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
 
 
+@rounding
 def unit_angle(a: Any, b: Any) -> Any:
     """Angle between two vectors of length 1, accurate for vectors that are nearly parallel as well.
 

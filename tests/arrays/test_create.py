@@ -120,3 +120,9 @@ def test_cycles_raise() -> None:
 def test_creation_refuses(expression, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         expression()
+
+
+def test_ones_like_special_arrays_is_the_one_of_ones() -> None:
+    from drjit.llvm import Complex2f, Float, Quaternion4f
+
+    assert repr(dr.ones_like(Complex2f(Float(1, 2), 3))) == "[1,\n 1]" and repr(dr.ones_like(Quaternion4f(3))) == "[1]"

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import operator
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import llvm
 from drjit.llvm import (
     Array2f,
     Array2i,
@@ -190,3 +194,92 @@ def test_arrays_are_hashable_by_identity() -> None:
 def test_masks_of_one_element_are_truth_values() -> None:
     assert bool(Bool(True)) is True
     assert not dr.all(Float(1, 2) > 1)
+
+
+# --- found by random programs ----------------------------------------------------------------------------------------
+
+
+def test_magnitudes_of_unsigned_numbers() -> None:
+    assert repr(abs(llvm.UInt(3, 7))) == "[3, 7]" and repr(abs(llvm.Array2u(3, 7))) == "[[3, 7]]"
+
+
+def test_signs_of_unsigned_numbers() -> None:
+    assert repr(dr.mulsign(llvm.UInt(2), llvm.Int(5, -1))) == "[2, 4294967294]"
+    assert repr(dr.mulsign(llvm.UInt(2), llvm.UInt(5, 1))) == "[2, 2]"
+    assert repr(dr.mulsign(llvm.UInt8(2), 1000)) == "[2]" and repr(dr.mulsign(llvm.Int8(2), -1000)) == "[-2]"
+    assert repr(dr.copysign(llvm.UInt(2), llvm.UInt(5, 1))) == "[2, 2]"
+
+
+def test_a_dynamic_size_goes_with_a_static_one_of_one() -> None:
+    result = llvm.Array1f(2) * llvm.ArrayXf16([1, 2, 3])
+    assert type(result) is llvm.ArrayXf and repr(result) == "[[2, 4, 6]]"
+    assert repr(llvm.ArrayXf([1]) + llvm.Array2f(1, 2)) == "[[2, 3]]"
+    for left, right in ((llvm.Array1f(1), llvm.Array3f(1)), (llvm.ArrayXf([1, 2]), llvm.Array3f(1))):
+        with pytest.raises(TypeError, match="incompatible"):
+            left + right
+
+
+def test_inner_products_of_dynamic_arrays_broadcast() -> None:
+    long = llvm.ArrayXi([llvm.Int(4, -2), 100])
+    assert repr(dr.dot(llvm.ArrayXi([-2]), long)) == repr(dr.dot(long, llvm.ArrayXi([-2]))) == "[-208, -196]"
+    assert repr(dr.dot(llvm.ArrayXf([1, 2]), llvm.ArrayXi([3, 4]))) == "[11]"
+    assert dr.dot(llvm.Array0f(), llvm.Array0f()) == 0
+
+
+def test_a_real_minus_a_complex_number_subtracts_from_zero() -> None:
+    result = 1 - llvm.Complex2f(llvm.Float(3, 4), llvm.Float(0, -0.0))
+    assert math.copysign(1, result.imag[0]) == 1 and math.copysign(1, result.imag[1]) == 1
+    result = 1 - llvm.Quaternion4f(llvm.Float(0), llvm.Float(1), llvm.Float(2), llvm.Float(3))
+    assert repr(result) == "[-1j-2k-2]" and math.copysign(1, result.x[0]) == 1
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    (lambda: dr.select(False, llvm.Float(1, 2, 3), 0.0), "[0, 0, 0]"),
+    (lambda: dr.select(True, llvm.Float(1), llvm.Float(1, 2, 3)), "[1, 1, 1]"),
+    (lambda: dr.select(True, llvm.Array2f(1), llvm.Float(1, 2)), "[[1, 1],\n [1, 1]]"),
+    (lambda: dr.select(False, llvm.Complex2f(llvm.Float(1, 2), 3), 5), "[5,\n 5]"),
+])
+def test_selection_by_a_bool_has_the_width_of_both_choices(value: Callable[[], Any], expected: str) -> None:
+    assert repr(value()) == expected
+
+
+def test_selection_by_a_bool_checks_the_widths() -> None:
+    with pytest.raises(RuntimeError, match=r"drjit\.select"):
+        dr.select(True, llvm.Float(1, 2), llvm.Float(1, 2, 3))
+
+
+@pytest.mark.parametrize("assign", [
+    lambda x: x.__setitem__(x > 1, 1.5), lambda x: x.__setitem__(slice(None), 1.5), lambda x: x.__setitem__(0, 1.5),
+    lambda x: x.__setitem__(x > 1, type(x + 0.5)(1.5)),
+])
+@pytest.mark.parametrize("make", [lambda: llvm.Int(1, 2), lambda: llvm.Array2i(1, 2), lambda: llvm.Array2u64(1, 2),
+                                  lambda: llvm.TensorXi([1, 2], shape=(2,))])
+def test_floating_point_numbers_are_not_assigned_to_integers(make: Callable[[], Any],
+                                                             assign: Callable[[Any], Any]) -> None:
+    array = make()
+    before = repr(array)
+    with pytest.raises(TypeError, match=r"of type '(float|drjit)"):
+        assign(array)
+    assert repr(array) == before
+    if dr.depth_v(array) > 1:
+        with pytest.raises(TypeError, match=r"\.x\(\): cannot assign"):
+            array.x = 1.5
+
+
+@pytest.mark.parametrize(("kind", "value"), [
+    ("Array444f16", lambda: llvm.Array22f16(1)), ("Matrix43f", lambda: llvm.Array44f(1)),
+    ("Array44f", lambda: llvm.Array41f(1)), ("Array0f", lambda: llvm.Float(10)), ("Array444f", lambda: llvm.Array1f(2)),
+])
+def test_nested_arrays_do_not_convert_to_shapes_that_do_not_fit(kind: str, value: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError, match=rf"drjit\.llvm\.{kind}"):
+        getattr(llvm, kind)(value())
+
+
+@pytest.mark.parametrize(("value", "expected"), [
+    (lambda: llvm.Array3f(1)[0:0], llvm.Array0f), (lambda: llvm.Matrix3f(1)[0:3], llvm.Matrix3f),
+    (lambda: llvm.Quaternion4f(1)[:4], llvm.Quaternion4f), (lambda: llvm.Matrix3f(1)[::-1], llvm.Matrix3f),
+    (lambda: llvm.Array3f(1)[::-1], llvm.Array3f),
+    (lambda: llvm.ArrayXf([1, 2])[0:0], llvm.ArrayXf),
+])
+def test_types_of_slices(value: Callable[[], Any], expected: type) -> None:
+    assert type(value()) is expected

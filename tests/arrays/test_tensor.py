@@ -37,6 +37,23 @@ def same(found, expected, **tolerance):
     np.testing.assert_allclose(found, expected, **tolerance)
 
 
+def test_flat_arrays_have_one_dimension():
+    scalar = TensorXf([1], shape=())
+    assert (scalar + Float(1)).shape == (1,) and (Float(1) + scalar).shape == (1,) and (scalar + 1).shape == ()
+    assert (TensorXf([1, 2], shape=(2, 1)) + Float(1)).shape == (2, 1)
+    assert dr.select(TensorXb([False], shape=()), scalar, Float(2)).shape == (1,)
+    scalar[Bool(True)] = Float(3)
+    assert scalar.shape == () and repr(scalar) == "3"
+
+
+def test_a_tensor_without_dimensions_is_the_sum_over_its_first_axis():
+    for function in (dr.sum, dr.prod, dr.min, dr.max):
+        assert repr(function(TensorXf([2], shape=()), axis=0)) == "2"
+        for axis in (1, -1):
+            with pytest.raises(TypeError, match="out-of-bounds axis"):
+                function(TensorXf([2], shape=()), axis=axis)
+
+
 # --- construction ----------------------------------------------------------------------------------------------------
 
 

@@ -136,8 +136,10 @@ def fused_multiply_add(a: Any, b: Any, c: Any, info: TypeInfo) -> Any:
     """``a * b + c`` with one rounding (float), or modulo the word size (integer)."""
     if info.kind != "f":
         return a * b + c
-    if not (math.isfinite(a) and math.isfinite(b) and math.isfinite(c)):
+    if not (math.isfinite(a) and math.isfinite(b)):
         return (math.nan if (a == 0 or b == 0) and (math.isinf(a) or math.isinf(b)) else a * b) + c
+    if not math.isfinite(c):
+        return c  # even if the product alone would overflow
     if info.bits == 64:
         return _as_fraction_sum(a, b, c)
     exact = Fraction(a) * Fraction(b) + Fraction(c)
