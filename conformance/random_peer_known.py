@@ -340,14 +340,6 @@ def _ill_conditioned(d: Difference) -> list[Array] | None:
     return _pairwise(d, lambda a, b: np.abs(a.astype(float) - b.astype(float)) <= loss * largest)
 
 
-def _large_angle(d: Difference) -> list[Array] | None:
-    name = _ALIASES.get(_function(d.step), _function(d.step))
-    if name not in ("sin", "cos", "tan", "cot") and (
-            d.first.kind != "complex" or name not in ("exp", "exp2", "sinh", "cosh", "tanh")):
-        return None
-    return _flags(d, lambda part: (np.abs(part) > 1e15) & (part.dtype.itemsize == 8))
-
-
 def _converted(d: Difference) -> list[Array] | None:
     if d.step.op != "convert" or not _depths_differ(d):
         return None
@@ -485,7 +477,6 @@ RULES: list[tuple[str, Callable[[Difference], list[Array] | None]]] = [
     ("branch cuts: angles of pi and -pi, where the sign of zero decides", _full_turn),
     ("lerp: the wheel negates unsigned weights", _unsigned_weight),
     ("zeros: the sign of a zero in sums, minima, and products of special arrays", _zero_sign),
-    ("large angles: in double precision, beyond the arguments that docs/accuracy.md covers", _large_angle),
     ("nested arrays of different depth: broadcasting as elsewhere, from the right", _converted),
     ("undefined: operations on types that the reference does not define them for", _undefined),
     ("conversion: of floating-point numbers that do not fit into the integer type", _out_of_range),

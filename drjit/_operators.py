@@ -127,11 +127,6 @@ def comparison(name: str, trace: Trace2) -> Operator:
     return compare
 
 
-def absolute(node: Node) -> Node:
-    """The magnitude of numbers of any kind."""
-    return node if TYPES[node.type].kind == "u" else ops.abs(node)
-
-
 def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     """A unary operator of flat arrays."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import drjit_core as core
-from drjit_core import ReduceOp, ops
+from drjit_core import ReduceOp, literal, ops
 
 from ._array import ArrayBase
 from ._constants import pi
@@ -53,7 +53,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
             nodes = [ops.fma(first[start + k], second[start + k], node) for k, node in enumerate(nodes)]
     except CORE_ERRORS as error:
         raise translate(error, f"{function}(<{cls._name}>)") from error
-    return wrap(reshape(cls, cls._record.shape[1:]), nodes) if nodes else 0
+    return wrap(reshape(cls, cls._record.shape[1:]), nodes or [literal(cls._type, 0)])
 
 
 def dot(arg0: Any, arg1: Any, /) -> Any:
