@@ -162,11 +162,15 @@ _FACTORIES: dict[Any, Callable[[str], list[str]]] = {
 }
 
 
+#: Functions that call one of the second factory.
+_WRAPPED = {"mulsign"}
+
+
 def _overloads(name: str, function: Callable[..., Any]) -> list[str]:
     """The pattern of a function, or none if its annotations say everything."""
     if name in _PATTERNS:
         return _PATTERNS[name]
-    factory = _FACTORIES.get(function.__code__)
+    factory = _binary if name in _WRAPPED else _FACTORIES.get(function.__code__)
     return factory(name) if factory else []
 
 
