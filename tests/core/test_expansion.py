@@ -26,7 +26,9 @@ from tests.core.harness import (
     values,
 )
 
-ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in EXPANDED for type_ in FLOATS]
+PRECISE = [op for op in EXPANDED if op.name.endswith("_precise")]  # reached by a flag
+ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in EXPANDED if op not in PRECISE
+        for type_ in FLOATS]
 _and = getattr(ops, "and")
 
 
@@ -109,7 +111,7 @@ def test_expansions_share_what_they_have_in_common(first: str, second: str) -> N
 def test_every_combination_in_a_chain() -> None:
     rng = np.random.default_rng(3)
     x = rng.uniform(0.1, 0.9, 50).astype(np.float32)
-    unary = [op for op in EXPANDED if op.arity == 1]
+    unary = [op for op in EXPANDED if op.arity == 1 and op not in PRECISE]
     for seed in range(20):
         picks = np.random.default_rng(seed).integers(len(unary), size=4)
         one = other = array(x)
@@ -153,6 +155,7 @@ def test_the_precise_expansion_where_fast_math_is_off() -> None:
     a = array(np.array([1e6, 5e6, 1e9], np.float32))
     with scoped_set_flag(JitFlag.FastMath, False):
         node = core.sin(a)
+    assert node.kind == KIND["sin_precise"] and core.sin(a) is not node
     np.testing.assert_allclose(values(node), np.sin(np.array([1e6, 5e6, 1e9])), rtol=1e-6)
 
 

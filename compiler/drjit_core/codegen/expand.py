@@ -8,13 +8,23 @@ else is known of a node.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ir.region import Loop
 from ..ops.table import FIRST_EXPANDED, LITERAL, LOOP, UNDEFINED
 from .program import Program
 
-__all__ = ["Expanded"]
+__all__ = ["Expanded", "stand_in"]
+
+
+def stand_in(type_: int, size: int) -> Node:
+    """A node of which nothing is known but its type and size."""
+    node: Node = object.__new__(Node)
+    node.kind, node.type, node.size, node.id = UNDEFINED, type_, size, new_id()
+    node.d0 = node.d1 = node.d2 = node.d3 = node.payload = None
+    node.attr = node.scope = 0
+    return node
 
 
 class Expanded:
@@ -37,6 +47,17 @@ class Expanded:
                 else:
                     self._append(node)
 
+    @classmethod
+    def function(cls, results: Sequence[Node], formals: Sequence[Node]) -> Expanded:
+        """What computes some nodes from others."""
+        self = cls.__new__(cls)
+        self.order, self.position, self.parts, self._stand_ins = [], {}, {}, {}
+        for node in formals:
+            self._append(node)
+        for node in results:
+            self._append_all(node)
+        return self
+
     def _append(self, node: Node) -> None:
         self.position[node.id] = len(self.order)
         self.order.append(node)
@@ -47,17 +68,14 @@ class Expanded:
             return operand
         node = self._stand_ins.get(operand.id)
         if node is None:
-            node = self._stand_ins[operand.id] = object.__new__(Node)
-            node.kind, node.type, node.size, node.id = UNDEFINED, operand.type, operand.size, new_id()
-            node.d0 = node.d1 = node.d2 = node.d3 = node.payload = None
-            node.attr, node.scope = 0, operand.scope
+            node = self._stand_ins[operand.id] = stand_in(operand.type, operand.size)
             self.position[node.id] = self.position[operand.id]
         return node
 
     def _expand(self, node: Node, *operands: Node) -> None:
         """Append the expansion of a node for some operands."""
         first = len(self.order)
-        with expanding(node.scope):
+        with expanding(node.scope, "branch"):
             result = EXPANSIONS[node.kind](*operands)
         self._append_all(result)
         self.parts[node.id] = self.order[first:]
@@ -83,11 +101,5 @@ class Expanded:
             else:
                 self._append(node)
                 if node.kind == LOOP:
-                    self._append_region(node.payload)
-
-    def _append_region(self, loop: Loop) -> None:
-        """Append the variables and the nodes of a loop, which are in order already."""
-        for phi in loop.phis:
-            self._append(phi)
-        for inner in (*loop.condition_order, *loop.order):
-            self._append_all(inner)
+                    for phi in node.payload.phis:
+                        self._append(phi)

@@ -7,33 +7,46 @@ some fifty other operations.  A backend is free to have an instruction of its ow
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..flags import JitFlag, state
 from .node import Node
 
-__all__ = ["EXPANSIONS", "expanding", "expansion"]
+__all__ = ["EXPANSIONS", "context", "expanding", "expansion"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
 
 
+class _Context(threading.local):
+    """How branches that few elements take are traced: as ``branch``, ``both`` sides, or only the ``usual`` one."""
+
+    branches = "both"
+
+
+context = _Context()
+
+
 @contextmanager
-def expanding(scope: int) -> Iterator[None]:
+def expanding(scope: int, branches: str) -> Iterator[None]:
     """Trace under the default flags, whatever the thread has set, in a region."""
-    backup = state.flags, state.scope, state.mode
-    state.flags, state.scope, state.mode = int(JitFlag.Default), scope, scope
+    backup = state.flags, state.scope, state.mode, context.branches
+    state.flags, state.scope, state.mode, context.branches = int(JitFlag.Default), scope, scope, branches
     try:
         yield
     finally:
-        state.flags, state.scope, state.mode = backup
+        state.flags, state.scope, state.mode, context.branches = backup
 
 
 def expansion(node: Node) -> Node:
-    """What a node of an expanded row stands for, in terms of other rows; any other node is its own expansion."""
+    """What a node of an expanded row stands for, in terms of other rows and without what few elements need.
+
+    Any other node is its own expansion.
+    """
     function = EXPANSIONS.get(node.kind)
     if function is None:
         return node
-    with expanding(node.scope):
+    with expanding(node.scope, "usual"):
         return function(*(d for d in (node.d0, node.d1) if d is not None))

@@ -40,7 +40,7 @@ from ..ops.table import (
     llvm_by_class,
 )
 from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
-from . import control, jit, memory, reduction
+from . import control, jit, memory, rare, reduction
 
 __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
 
@@ -99,7 +99,6 @@ class Emitter:
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
         self.rare = False  # whether there are branches that are hardly ever taken
-        self.rare_functions: dict[str, str] = {}  # text of a function that such a branch calls -> its name
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = sum(n.kind == LITERAL and n.attr != BAKED for n in program.order) <= _MAX_HELD_BROADCASTS
@@ -270,6 +269,8 @@ class Emitter:
             self.define(node, constant(node.type, 0), True)
         elif kind == GATHER:
             memory.gather(self, node)
+        elif kind == LOOP and node.attr == RARE:
+            rare.branch(self, node)
         elif kind == LOOP:
             control.loop(self, node)
         elif kind == LOOP_RESULT:

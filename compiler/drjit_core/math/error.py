@@ -172,14 +172,15 @@ def erfinv(a: Node) -> Node:
     middle, *tails = f.erfinv
     value = estrin(ops.sub(w, constant(type_, middle.center)), middle.polynomial)
 
-    def far() -> list[Node]:
-        root, found = ops.sqrt(w), value
+    def far(w: Node) -> list[Node]:
+        root = ops.sqrt(w)
+        found = root
         for piece in reversed(tails):
             tail = estrin(ops.sub(root, constant(type_, piece.center)), piece.polynomial)
             found = tail if piece is tails[-1] else ops.select(ops.lt(w, constant(type_, piece.end)), tail, found)
         return [found]
 
-    (value,) = rarely("erfinv", ops.ge(w, constant(type_, middle.end)), [value], far)
+    (value,) = rarely("erfinv", ops.ge(w, constant(type_, middle.end)), [value], [w], far)
     result = ops.mul(value, a)
     # "not below": NaN stays NaN
     ends = ops.select(ops.eq(magnitude, one), with_sign_of(constant(type_, math.inf), a), constant(type_, math.nan))

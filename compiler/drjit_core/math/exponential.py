@@ -203,8 +203,8 @@ def _binary(a: Node, e: Node, m: Node) -> Node:
 def _logarithm(name: str, a: Node, function: Callable[[Node, Node, Node], Node]) -> Node:
     """A logarithm by a function of the operand, its exponent and its mantissa."""
     f = FORMATS[a.type]
-    (result,) = rarely(name, unusual(a, f), [function(a, *split(a, f))],
-                       lambda: [_log_special(a, function(a, *split_any(a, f)))])
+    (result,) = rarely(name, unusual(a, f), [function(a, *split(a, f))], [a],
+                       lambda a: [_log_special(a, function(a, *split_any(a, f)))])
     return result
 
 
@@ -244,7 +244,8 @@ def _power(a: Node, b: Node) -> Node:
     value = bitcast(_exp2_of_remainder(exponent, rest, n), f.word)
     value = bitcast(ops.add(value, ops.shl(word, constant(f.word, f.mantissa))), type_)  # times 2**n
     ordinary = ops.lt(ops.abs(exponent), constant(type_, f.bias - 2))
-    (result,) = rarely("power", _or(unusual(a, f), ops.inv(ordinary)), [value], lambda: [_any_power(a, b)])
+    (result,) = rarely("power", _or(unusual(a, f), ops.inv(ordinary)), [value], [a, b],
+                       lambda a, b: [_any_power(a, b)])
     return result
 
 

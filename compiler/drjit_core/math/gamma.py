@@ -100,10 +100,11 @@ def _without_reflection(a: Node) -> Node:
 @elementary
 def lgamma(a: Node) -> Node:
     """Logarithm of the absolute value of the gamma function; infinite at zero and the negative integers."""
-    f, type_, x = _FORMATS[a.type], a.type, ops.abs(a)
+    f, type_ = _FORMATS[a.type], a.type
     value = _without_reflection(a)
 
-    def elsewhere() -> list[Node]:
+    def elsewhere(a: Node, value: Node) -> list[Node]:
+        x = ops.abs(a)
         infinity, zero = constant(type_, math.inf), constant(type_, 0)
         fraction = ops.sub(x, ops.round(x))
         sine = ops.mul(ops.abs(fraction), horner(ops.mul(fraction, fraction), f.sine))
@@ -119,5 +120,5 @@ def lgamma(a: Node) -> Node:
         return [ops.select(infinite, infinity, found)]
 
     ordinary = getattr(ops, "and")(ops.gt(a, constant(type_, 2.0 ** -60)), ops.lt(a, constant(type_, math.inf)))
-    (result,) = rarely("lgamma", ops.inv(ordinary), [value], elsewhere)
+    (result,) = rarely("lgamma", ops.inv(ordinary), [value], [a, value], elsewhere)
     return result

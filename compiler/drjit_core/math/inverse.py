@@ -146,11 +146,11 @@ def atan2(y: Node, x: Node) -> Node:
     p, q = ops.select(steep, width, height), ops.select(steep, height, width)
     zero, t = constant(type_, 0), ops.div(p, q)
 
-    def equal() -> list[Node]:  # 0 / 0 shall be 0, and inf / inf be 1
+    def equal(p: Node, q: Node, t: Node) -> list[Node]:  # 0 / 0 shall be 0, and inf / inf be 1
         ratio = ops.select(ops.gt(q, zero), constant(type_, 1), zero)
         return [ops.select(ops.eq(p, q), ratio, t)]
 
-    (t,) = rarely("atan2", unusual(q, EXPONENTIAL[type_]), [t], equal)
+    (t,) = rarely("atan2", unusual(q, EXPONENTIAL[type_]), [t], [p, q, t], equal)
     angle = _atan_of_ratio(t, f.atan2)
     left = ops.lt(bitcast(x, f.integer), constant(f.integer, 0))  # -0.0 included
     angle = ops.select(ops.xor(steep, left), ops.neg(angle), angle)

@@ -17,7 +17,7 @@ from ..ir.expansion import EXPANSIONS
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
 from ..ops.table import KIND, LITERAL, OPS
-from ..types import FLOAT16, FLOAT32, TYPES, UINT32, UINT64, is_float
+from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float
 
 __all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
            "with_sign_of"]
@@ -65,8 +65,8 @@ def clamp(x: Node, low: float, high: float) -> Node:
 def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Callable[[Node], Node]:
     """The trace function of a row of one operand, whose expansion the decorated function is.
 
-    Half precision is computed in single precision.  Literals are expanded at once, which folds them, and so are
-    functions that have another expansion if FastMath is cleared (``by_flag``).
+    Half precision is computed in single precision.  Literals are expanded at once, which folds them.  Functions that
+    have another expansion if FastMath is cleared (``by_flag``, for single precision) have another row as well.
     """
     name = function.__name__.lstrip("_")
     row = OPS[KIND[name]]
@@ -81,12 +81,30 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
 
     @functools.wraps(function)
     def call(a: Node) -> Node:
-        if a.kind <= LITERAL or by_flag and not state.flags & FAST_MATH:
+        if a.kind <= LITERAL:
             return expand(a)
+        if by_flag and not state.flags & FAST_MATH and a.type != FLOAT64:
+            return trace_precise(a)
         return trace(a)
 
     EXPANSIONS[row.kind] = expand
+    if by_flag:
+        precise_row = OPS[KIND[f"{name}_precise"]]
+        trace_precise = make_unary(precise_row)
+        EXPANSIONS[precise_row.kind] = _without_fast_math(expand)
     return call
+
+
+def _without_fast_math(expand: Callable[[Node], Node]) -> Callable[[Node], Node]:
+    def precise(a: Node) -> Node:
+        flags = state.flags
+        state.flags &= ~FAST_MATH
+        try:
+            return expand(a)
+        finally:
+            state.flags = flags
+
+    return precise
 
 
 def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node, Node], Node]:

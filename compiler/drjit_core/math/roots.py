@@ -40,11 +40,11 @@ def cbrt(a: Node) -> Node:
     """Cube root, of negative numbers too."""
     f, x = EXPONENTIAL[a.type], ops.abs(a)
 
-    def others() -> list[Node]:
+    def others(x: Node) -> list[Node]:
         ordinary = _and(ops.gt(x, constant(x.type, 0)), ops.lt(x, constant(x.type, math.inf)))
         return [ops.select(ordinary, _cbrt_of_parts(*split_any(x, f)), x)]
 
-    (root,) = rarely("cbrt", unusual(x, f), [_cbrt_of_parts(*split(x, f))], others)
+    (root,) = rarely("cbrt", unusual(x, f), [_cbrt_of_parts(*split(x, f))], [x], others)
     return with_sign_of(root, a)
 
 

@@ -155,11 +155,11 @@ def _reduce(a: Node) -> tuple[Node, Node, Node]:
     else:
         r, quadrant = _subtract_multiples(x, f.pi_half)
 
-    def large() -> list[Node]:
+    def large(x: Node) -> list[Node]:
         remainder, word = _reduce_large(cast(x, FLOAT64))
         return [cast(remainder, a.type), cast(word, f.word)]
 
-    r, quadrant = rarely("reduction", ops.inv(ops.lt(x, constant(a.type, limit))), [r, quadrant], large)
+    r, quadrant = rarely("reduction", ops.inv(ops.lt(x, constant(a.type, limit))), [r, quadrant], [x], large)
     return r, quadrant, ops.neq(_and(quadrant, constant(f.word, 1)), constant(f.word, 0))
 
 
