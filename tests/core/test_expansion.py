@@ -13,6 +13,7 @@ from drjit_core import EXPANDED, KIND, OPS, JitFlag, Node, expansion, literal, o
 from drjit_core.codegen.expand import Expanded
 from drjit_core.ir.expansion import EXPANSIONS
 from drjit_core.ir.verify import verify
+from drjit_core.llvm import emit, jit
 from tests.core.harness import (
     FLOAT32,
     FLOAT64,
@@ -204,3 +205,11 @@ def test_such_a_branch_within_a_loop(size: int) -> None:
                             lambda s: [ops.add(s[0], literal(UINT32, 1)),
                                        ops.mul(core.sin(s[1]), literal(FLOAT32, 1e7))])
     assert_same_bits(values(state[1]), expected)
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64])
+def test_such_branches_compile_for_packets_of_any_width(lanes: int) -> None:
+    a = array(np.ones(1000))
+    text = emit.emit(program_of(core.sin(a), core.power(a, a)), lanes)
+    assert text.count("define internal void @rare_") == 2
+    assert jit.compile_text(text, 0)
