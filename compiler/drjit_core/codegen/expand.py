@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ops.table import FIRST_EXPANDED, LITERAL, LOOP, UNDEFINED
+from ..ops.table import BRANCH, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
 __all__ = ["Expanded", "stand_in"]
@@ -89,7 +89,7 @@ class Expanded:
             if node.id in position:
                 stack.pop()
                 continue
-            used = list(node.payload.inputs()) if node.kind == LOOP else \
+            used = list(node.payload.inputs()) if node.kind == BRANCH else \
                 [d for d in (node.d0, node.d1, node.d2) if d is not None]
             missing = [d for d in reversed(used) if d.id not in position]
             if missing:
@@ -100,6 +100,3 @@ class Expanded:
                 self._expand(node, *used)
             else:
                 self._append(node)
-                if node.kind == LOOP:
-                    for phi in node.payload.phis:
-                        self._append(phi)

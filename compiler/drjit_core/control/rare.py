@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from weakref import ref
 
 from ..flags import state
 from ..ir.build import append, broadcast_size
 from ..ir.expansion import context
-from ..ir.node import RARE, Node
+from ..ir.node import Node
 from ..ir.numbering import numbered
 from ..ir.trace import ops
-from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
+from ..ops.table import BRANCH, BRANCH_RESULT, LITERAL
 from ..types import BOOL
 
 __all__ = ["Rare", "rarely"]
@@ -20,26 +20,25 @@ Branch = Callable[..., Sequence[Node]]
 
 
 class Rare:
-    """``values = branch(*arguments) if mask else values``: the payload of a ``LOOP`` node marked ``RARE``.
+    """``values = branch(*arguments) if mask else values``: the payload of a ``BRANCH`` node.
 
-    A backend makes one function of all branches with the same name and types.
+    A backend makes one function of all branches with the same name and types.  Such nodes are found in expansions only,
+    not in the graph that the user's program makes.
     """
 
-    __slots__ = ("arguments", "branch", "initial", "name", "phis")
+    __slots__ = ("arguments", "branch", "mask", "name", "values")
 
-    def __init__(self, name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node], branch: Branch,
-                 size: int) -> None:
+    def __init__(self, name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node],
+                 branch: Branch) -> None:
         self.name = name
-        self.initial = (mask, *values)
+        self.mask = mask
+        self.values = tuple(values)
         self.arguments = tuple(arguments)
         self.branch = branch
-        #: Stand for the results, as the variables of a loop do.
-        self.phis = tuple(append(PHI, value.type, size, attr=i, number=False) for i, value in enumerate(values))
 
-    def inputs(self) -> Iterator[Node]:
+    def inputs(self) -> tuple[Node, ...]:
         """Every value that the branch or what follows it needs."""
-        yield from self.initial
-        yield from self.arguments
+        return self.mask, *self.values, *self.arguments
 
 
 def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node], branch: Branch) -> list[Node]:
@@ -61,8 +60,8 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
     if len(found) == len(values):
         return found
     size = broadcast_size(name, mask, *values, *arguments)
-    rare = append(LOOP, BOOL, size, payload=Rare(name, mask, values, arguments, branch, size), attr=RARE, number=False)
-    results = [append(LOOP_RESULT, value.type, size, rare, attr=i) for i, value in enumerate(values)]
+    rare = append(BRANCH, BOOL, size, payload=Rare(name, mask, values, arguments, branch), number=False)
+    results = [append(BRANCH_RESULT, value.type, size, rare, attr=i) for i, value in enumerate(values)]
     for key, node in zip(keys, results, strict=True):
         numbered[key] = ref(node)
     return results

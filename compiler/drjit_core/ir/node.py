@@ -18,8 +18,10 @@ EVALUATED                                      the buffer
 PHI            position in the loop's state    the region's id
 SCATTER        reduction (ReduceOp value)      scatter mode (ReduceMode value)
 REDUCE         reduction (ReduceOp value)
-LOOP           RARE if it is hardly ever run   the :class:`drjit_core.ir.region.Loop`
+LOOP                                           the :class:`drjit_core.ir.region.Loop`
 LOOP_RESULT    position in the loop's state
+BRANCH                                         the :class:`drjit_core.control.rare.Rare`
+BRANCH_RESULT  position among the values
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
@@ -35,12 +37,10 @@ from typing import Any
 from ..ops.table import EVALUATED, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "RARE", "SHAPE", "index_of", "label_of", "live_nodes", "new_id", "set_label"]
+__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "live_nodes", "new_id", "set_label"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
-#: Marks loops that are branches which few elements take.
-RARE = 1
 
 #: Serial numbers, never reused: value-numbering keys of dead operands stay harmless.
 new_id = itertools.count(1).__next__

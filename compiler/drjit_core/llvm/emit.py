@@ -19,12 +19,14 @@ from typing import Any
 
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
-from ..ir.node import BAKED, RARE, Node
+from ..ir.node import BAKED, Node
 from ..ops import llvm_text
 from ..ops.llvm_text import TypeText
 from ..ops.semantics import bits_of
 from ..ops.table import (
     BITCAST,
+    BRANCH,
+    BRANCH_RESULT,
     CAST,
     COUNTER,
     EVALUATED,
@@ -269,10 +271,13 @@ class Emitter:
             self.define(node, constant(node.type, 0), True)
         elif kind == GATHER:
             memory.gather(self, node)
-        elif kind == LOOP and node.attr == RARE:
-            rare.branch(self, node)
         elif kind == LOOP:
             control.loop(self, node)
+        elif kind == BRANCH:
+            rare.branch(self, node)
+        elif kind == BRANCH_RESULT:
+            assert node.d0 is not None
+            self.define(node, rare.result(self, node.d0, node.attr), self.is_uniform(node.d0))
         elif kind == LOOP_RESULT:
             assert node.d0 is not None
             phi = node.d0.payload.phis[node.attr]
@@ -336,8 +341,7 @@ class Emitter:
         program = self.program
         program_outputs = bool(program.scatters or program.reductions)
         if self.vectorized and (program_outputs or any(
-                n.kind == GATHER or n.kind == LOOP and n.attr != RARE or program.accesses.get(n.id) == UNALIGNED
-                for n in self.expanded.order)):
+                n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)

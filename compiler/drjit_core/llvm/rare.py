@@ -19,7 +19,7 @@ from ..types import BOOL
 if TYPE_CHECKING:
     from .emit import Emitter
 
-__all__ = ["branch"]
+__all__ = ["branch", "result"]
 
 #: Texts of functions by name, width of the mask, and types of arguments and results.
 _functions: dict[tuple[str, int, tuple[int, ...], tuple[int, ...]], tuple[str, str]] = {}
@@ -29,12 +29,11 @@ def branch(emitter: Emitter, node: Node) -> None:
     """Emit a branch and its results."""
     rare: Rare = node.payload
     number, word = emitter.place(node), f"i{emitter.lanes}"
-    mask, *values = rare.initial
     uniform = all(map(emitter.is_uniform, rare.inputs()))
     out, types = emitter.lines(uniform), emitter.types(uniform)
-    condition = emitter.value(mask, uniform)
+    condition = emitter.value(rare.mask, uniform)
     arguments = [emitter.value(value, uniform) for value in rare.arguments]
-    initial = [emitter.value(value, uniform) for value in values]
+    initial = [emitter.value(value, uniform) for value in rare.values]
     before, name = emitter.label(uniform), f"%rare{number}"
     taken, done = f"rare{number}_taken", f"rare{number}_done"
     if uniform:
@@ -47,21 +46,25 @@ def branch(emitter: Emitter, node: Node) -> None:
     emitter.open_block(taken, uniform)
     out.append(f"{name}_bits = {'zext' if uniform else 'bitcast'} {types[BOOL]} {condition} to {word}")
     memory = []
-    for slot, (value, text) in enumerate(zip((*rare.arguments, *values), (*arguments, *initial), strict=True)):
+    for slot, (value, text) in enumerate(zip((*rare.arguments, *rare.values), (*arguments, *initial), strict=True)):
         memory.append(_scratch(emitter, slot))
         out.append(f"store {types[value.type]} {text}, ptr {memory[-1]}, align 64")
     function = _function(emitter, rare)
     out.append(f"call void @{function}({word} {name}_bits, {', '.join(f'ptr {address}' for address in memory)})")
     results = memory[len(arguments):]
-    for position, (phi, address) in enumerate(zip(rare.phis, results, strict=True)):
-        out.append(f"{name}_{position}_new = load {types[phi.type]}, ptr {address}, align 64")
+    for position, (value, address) in enumerate(zip(rare.values, results, strict=True)):
+        out.append(f"{name}_{position}_new = load {types[value.type]}, ptr {address}, align 64")
     out.append(f"br label %{done}")
     emitter.open_block(done, uniform)
-    for position, (phi, start) in enumerate(zip(rare.phis, initial, strict=True)):
-        out.append(f"{name}_{position} = phi {types[phi.type]} [ {start}, %{before} ], "
+    emitter.define(node, name, uniform)
+    for position, (value, start) in enumerate(zip(rare.values, initial, strict=True)):
+        out.append(f"{result(emitter, node, position)} = phi {types[value.type]} [ {start}, %{before} ], "
                    f"[ {name}_{position}_new, %{taken} ]")
-        emitter.define(phi, f"{name}_{position}", uniform)
-    emitter.define(node, "", uniform)
+
+
+def result(emitter: Emitter, node: Node, position: int) -> str:
+    """The name of one of the values after a branch."""
+    return f"{emitter.names[emitter.place(node)]}_{position}"
 
 
 def _scratch(emitter: Emitter, slot: int) -> str:
@@ -75,7 +78,7 @@ def _scratch(emitter: Emitter, slot: int) -> str:
 
 def _function(emitter: Emitter, rare: Rare) -> str:
     """The name of the function of a branch, whose text is entered among the helpers of the kernel."""
-    inputs, outputs = (tuple(node.type for node in nodes) for nodes in (rare.arguments, rare.phis))
+    inputs, outputs = (tuple(node.type for node in nodes) for nodes in (rare.arguments, rare.values))
     key = rare.name, emitter.lanes, inputs, outputs
     found = _functions.get(key)
     if found is None:

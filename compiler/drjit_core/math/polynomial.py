@@ -29,16 +29,15 @@ def constant(type_: int, value: float) -> Node:
     return literal(type_, value, 1, BAKED)
 
 
-def horner(x: Node, coefficients: Sequence[float | Node]) -> Node:
+def horner(x: Node, coefficients: Sequence[float]) -> Node:
     """Polynomial by Horner's rule, lowest coefficient first: fewest operations, one chain of them."""
-    result, *others = (value if isinstance(value, Node) else constant(x.type, value)
-                       for value in reversed(coefficients))
-    for value in others:
-        result = ops.fma(result, x, value)
+    result = constant(x.type, coefficients[-1])
+    for value in reversed(coefficients[:-1]):
+        result = ops.fma(result, x, constant(x.type, value))
     return result
 
 
-def estrin(x: Node, coefficients: Sequence[float | Node], square: Node | None = None) -> Node:
+def estrin(x: Node, coefficients: Sequence[float], square: Node | None = None) -> Node:
     """Polynomial as two interleaved Horner chains in ``x**2``: half the latency, for one operation more.
 
     (The first step of G. Estrin's scheme, *Organization of computer systems: the fixed plus variable structure

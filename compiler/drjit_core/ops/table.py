@@ -87,6 +87,8 @@ _ROWS: list[Op] = [
     _structural("bitcast", "Reinterpretation of the bits as another type of the same size.", 1),
     _structural("loop", "A region that is repeated while its condition holds in some element."),
     _structural("loop_result", "A loop variable after the loop.", 1),
+    _structural("branch", "Part of an expansion that few elements need."),
+    _structural("branch_result", "A value after a branch.", 1),
     # --- arithmetic --------------------------------------------------------------------------------------------------
     Op("neg", 1, "iuf", operator.neg, {"iu": lambda d, a, t: f"{d} = sub {t} {t.splat(0)}, {a}",
                                        "f": lambda d, a, t: f"{d} = fneg {t} {a}"}, "Negation."),
@@ -178,14 +180,14 @@ OPS: list[Op] = [row._replace(kind=kind) for kind, row in enumerate(_ROWS)]
 #: Kinds by name.
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 INVALID, LITERAL, UNDEFINED, EVALUATED, COUNTER, PHI = range(6)
-GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP, LOOP_RESULT = range(6, 14)
-FIRST_ELEMENTWISE = 14
+GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP, LOOP_RESULT, BRANCH, BRANCH_RESULT = range(6, 16)
+FIRST_ELEMENTWISE = 16
 FIRST_EXPANDED = KIND["sin"]
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]
 #: Rows that do so by an expansion in terms of the others.
 EXPANDED: list[Op] = OPS[FIRST_EXPANDED:]
-assert ELEMENTWISE[0].name == "neg" and OPS[LOOP_RESULT].name == "loop_result"
+assert ELEMENTWISE[0].name == "neg" and OPS[BRANCH_RESULT].name == "branch_result"
 
 
 def llvm_by_class(op: Op) -> dict[str, LlvmText]:
