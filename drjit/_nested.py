@@ -122,11 +122,15 @@ class NestedArray(ArrayBase):
 
     def _set_component(self, position: int, value: Any, function: str) -> None:
         """Assign to the component at a position that exists."""
-        kind: Any = self._value
         if value.__class__ is float:
             refuse_floats(self, value, function)
-        nodes = coerce(kind, value, function)
+        nodes = self._component_nodes(position, value, function)
         self._store(position * len(nodes), nodes)
+
+    def _component_nodes(self, position: int, value: Any, function: str) -> list[Node]:
+        """What is to be stored for a value that is assigned to a component."""
+        kind: Any = self._value
+        return coerce(kind, value, function)
 
     def __iter__(self) -> Iterator[Any]:
         return map(self._component, range(len(self)))

@@ -57,11 +57,10 @@ class ScalarMixin(ArrayBase):
             return super()._component(position)  # type: ignore[misc]
         return number_of(self._c[position])
 
-    def _set_component(self, position: int, value: Any, function: str) -> None:
+    def _component_nodes(self, position: int, value: Any, function: str) -> list[Node]:
         kind: Any = self._value
-        nodes = coerce(kind, value, function) if issubclass(kind, ArrayBase) else \
+        return coerce(kind, value, function) if issubclass(kind, ArrayBase) else \
             [entry(type(self), value, position, function)]
-        self._store(position * len(nodes), nodes)  # type: ignore[attr-defined]
 
     def __bool__(self) -> bool:
         if self._kind != "b":

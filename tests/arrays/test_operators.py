@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit import llvm
+from drjit import llvm, scalar
 from drjit.llvm import (
     Array2f,
     Array2i,
@@ -283,3 +283,15 @@ def test_nested_arrays_do_not_convert_to_shapes_that_do_not_fit(kind: str, value
 ])
 def test_types_of_slices(value: Callable[[], Any], expected: type) -> None:
     assert type(value()) is expected
+
+
+@pytest.mark.parametrize("package", [scalar, llvm], ids=["scalar", "llvm"])
+@pytest.mark.parametrize("name", ["Array3i", "Array22i", "Array443i64", "Array4u"])
+@pytest.mark.parametrize("value", [1.5, -0.0])
+def test_components_of_integers_take_no_floats(package, name, value):
+    array = getattr(package, name)(7)
+    before = repr(array)
+    for assign in (lambda: setattr(array, "x", value), lambda: array.__setitem__(0, value)):
+        with pytest.raises(RuntimeError, match=rf"{package.__name__}\.{name}.*cannot assign a value of type 'float'"):
+            assign()
+    assert repr(array) == before
