@@ -1,0 +1,120 @@
+"""Flat arrays: one dynamic dimension, one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import drjit_core as core
+from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
+
+from .._access.elements import flat_get, flat_set
+from .._base.array import ArrayBase
+from .._promotion.promote import scalar_literal
+from . import operators as make
+from .construction import flat_node
+
+__all__ = ["FlatArray", "no_component"]
+
+_SCALARS = (float, int, bool)
+
+
+def no_component(name: str) -> property:
+    def get(self: ArrayBase) -> Any:
+        raise RuntimeError(f"{self._name} does not have a '{name}' component.")
+
+    def set_(self: ArrayBase, value: Any) -> None:
+        get(self)
+
+    return property(get, set_, doc="Flat arrays and tensors have no components: raises a ``RuntimeError``.")
+
+
+class FlatArray(ArrayBase):
+    """Behaviour of ``Float``, ``Int``, ``Bool`` …"""
+
+    __slots__ = ("__weakref__", "_n", "_o")
+
+    _n: Node
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._o = None
+        cls = self.__class__
+        if kwargs:
+            raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        if len(args) == 1:
+            value = args[0]
+            kind = value.__class__
+            if kind is cls:
+                self._n = value._n
+            elif kind in _SCALARS:
+                self._n = scalar_literal(cls, value, f"{cls._name}.__init__")
+            elif isinstance(value, FlatArray):
+                self._n = cast(value._n, cls._type)
+            else:
+                self._n = flat_node(cls, value)
+        elif not args:
+            self._n = invalid(cls._type)
+        else:
+            self._n = flat_node(cls, args)
+
+    def _nodes(self) -> list[Node]:
+        return [self._n]
+
+    def _static_shape(self) -> tuple[int, ...]:
+        return ()
+
+    def _replace(self, nodes: list[Node]) -> None:
+        self._n = nodes[0]
+        if self._o is not None:
+            owner, position = self._o
+            owner._store(position, nodes)
+
+    @property
+    def index(self) -> int:
+        """Index of the variable in the computation graph; zero for an empty array."""
+        return index_of(self._n, core.flag(JitFlag.ReuseIndices)) if self._n.size else 0
+
+    def __len__(self) -> int:
+        return self._n.size
+
+    def __iter__(self) -> Iterator[Any]:
+        from .host import values
+
+        return iter(values(self._n))
+
+    def __getitem__(self, key: Any) -> Any:
+        return flat_get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        flat_set(self, key, value)
+
+    __add__, __radd__, __iadd__ = make.flat_operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = make.flat_operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = make.flat_operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = make.flat_operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = make.flat_operators("mod", core.mod)
+    __lshift__, __rlshift__, __ilshift__ = make.flat_operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = make.flat_operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = make.flat_operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = make.flat_operators("xor", ops.xor)
+    __and__, __rand__, _ = make.flat_operators("and", getattr(ops, "and"))
+    __and__ = make.masked(__and__)
+    __iand__ = make.inplace(__and__)
+    __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
+
+    __eq__ = make.comparison("eq", ops.eq)
+    __ne__ = make.comparison("ne", ops.neq)
+    __lt__ = make.comparison("lt", ops.lt)
+    __le__ = make.comparison("le", ops.le)
+    __gt__ = make.comparison("gt", ops.gt)
+    __ge__ = make.comparison("ge", ops.ge)
+    __hash__ = object.__hash__
+
+    __neg__ = make.flat_unary("neg", ops.neg)
+    __invert__ = make.flat_unary("invert", ops.inv)
+    __abs__ = make.flat_unary("abs", make.absolute)
+
+    x, y, z, w = map(no_component, "xyzw")
+    del _

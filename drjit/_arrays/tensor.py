@@ -1,0 +1,595 @@
+"""Tensors: arrays of any shape, held as one flat array in C order and a shape.
+
+The contract with the factory stands in :mod:`drjit._base.types`. Operators and functions broadcast like NumPy: operands
+of one shape, and those with a single element, take part as they are; others are read through computed indices
+(:mod:`drjit._access.slicing`). Flat arrays count as tensors of one dimension, those with a single element as scalars.
+
+Slots
+-----
+``_n``
+    The node of the flat array.
+``_s``
+    The shape.
+``_v``
+    A weak reference to the flat array that ``.array`` returned; not set as long as nobody asked for it.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, cast, evaluate, known_literal, literal, ops, read_element
+
+from .._access import slicing
+from .._access.elements import store
+from .._access.slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.types import BOOL, FLOAT32, FLOAT64, retype
+from .._promotion.promote import (
+    common_package,
+    elements_of,
+    flat_of_scalars,
+    is_ndarray,
+    plain_scalar,
+    refuse_floats,
+    scalar_literal,
+    scalar_type,
+    weak_rank,
+    wrap,
+)
+from .construction import flat_node
+from .flat import no_component
+from .format import format_element, shown_positions
+from .host import broadcast
+from .operators import absolute, inplace, integer_power
+
+__all__ = ["TensorBase", "combine", "concatenate", "make", "prepare", "promote", "tensor_select"]
+
+_new = object.__new__
+_IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
+Shape = tuple[int, ...]
+Operator = Callable[[Any, Any], Any]
+
+
+def make(cls: type[ArrayBase], node: Node, shape: Shape) -> Any:
+    """A tensor of a type from its node and shape."""
+    tensor: Any = _new(cls)
+    tensor._n, tensor._s, tensor._o = node, shape, None
+    return tensor
+
+
+# --- promotion and broadcasting --------------------------------------------------------------------------------------
+
+
+def _operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node (of the scalar type of ``cls``) and the shape of an argument of an elementwise operation."""
+    if isinstance(value, ArrayBase):
+        if value._special != "tensor" and value._depth:
+            raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be combined with tensors; "
+                                f"convert it to {cls._name} first.")
+        node = value._nodes()[0]
+        shape = value._s if value._special == "tensor" else (node.size,)  # type: ignore[attr-defined]
+        return cast(node, cls._type), shape
+    number = plain_scalar(value)
+    if number is not None:
+        return scalar_literal(cls, number, function), ()
+    try:
+        tensor: Any = cls(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to {cls._name}: "
+                            f"{error}") from error
+    return tensor._n, tensor._s
+
+
+def _align(function: str, found: Sequence[tuple[Node, Shape]]) -> tuple[list[Node], Shape]:
+    """Nodes broadcast to a common shape, which is returned as well; those of size 1 are left alone."""
+    first = found[0][1]
+    if all(shape == first for _, shape in found):
+        return [node for node, _ in found], first
+    shape = broadcast_shapes(function, [shape for _, shape in found])
+    if not math.prod(shape):
+        return [core.invalid(node.type) for node, _ in found], shape
+    return [expand(node, own, shape) for node, own in found], shape
+
+
+def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
+    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes; a ``mask`` comes first."""
+    values = [*args] if mask is None else [*args, mask]
+    arrays = [value for value in values if isinstance(value, ArrayBase)]
+    cls = common_package(function, arrays, next(type(a) for a in arrays if a._special == "tensor"))
+    inner: list[ArrayBase] = []
+    rank, scalar = -1, BOOL
+    for number, value in enumerate(args):
+        if is_ndarray(value) and value.ndim:
+            scalar = max(scalar, _scalar_of(function, value))
+        else:
+            rank = max(rank, weak_rank(value, function, inner, number + 1))
+    cls = retype(cls, scalar_type(max((a._type for a in inner), default=BOOL), scalar, rank))
+    found = [_operand(function, cls, value) for value in args]
+    if mask is not None:
+        found.insert(0, _operand(function, cls._mask, mask))
+    return cls, found
+
+
+def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
+    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
+    cls, found = promote(function, args, mask)
+    nodes, shape = _align(function, found)
+    return cls, nodes, shape
+
+
+def _scalar_of(function: str, value: Any) -> int:
+    from .host import scalar_type_of
+
+    found = scalar_type_of(value)
+    if found is None:
+        raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
+                            "are not supported.")
+    return found
+
+
+def combine(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
+    """An elementwise operation with arguments of different types or shapes, one of them a tensor."""
+    cls, nodes, shape = prepare(function, args)
+    return _traced(function, cls._mask if mask else cls, trace, nodes, shape)
+
+
+def _traced(function: str, cls: type[ArrayBase], trace: Callable[..., Node], nodes: list[Node], shape: Shape) -> Any:
+    try:
+        node = trace(*nodes)
+    except CORE_ERRORS as error:
+        raise translate(error, function) from error
+    return make(cls, node, shape)
+
+
+def tensor_select(function: str, mask: Any, first: Any, second: Any) -> Any:
+    """``dr.select`` with a tensor among its arguments."""
+    if mask.__class__ is bool or not isinstance(mask, ArrayBase):
+        cls, nodes, shape = prepare(function, (first, second))
+        node = nodes[0 if mask else 1]
+        return make(cls, broadcast(node, math.prod(shape)) if node.size else node, shape)
+    cls, nodes, shape = prepare(function, (first, second), mask)
+    return _traced(function, cls, ops.select, nodes, shape)
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+
+def _foreign(self: Any, other: Any, function: str) -> bool:
+    """Whether an operand is none of ours, but may know what to do."""
+    if isinstance(other, (ArrayBase, list, tuple, range)) or plain_scalar(other) is not None or is_ndarray(other):
+        return False
+    if type(other).__module__ != "builtins":
+        return True
+    raise ArgumentError(f"{function}(): unsupported operand of type '{describe(other)}' (expected a Dr.Jit array or a "
+                        "type that can be converted into one).")
+
+
+def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, mask: bool = False) -> Operator:
+    def apply(self: Any, other: Any) -> Any:
+        cls = self.__class__
+        kind = other.__class__
+        left, right = self._n, None
+        if kind is cls:
+            if other._s == self._s:
+                right = other._n
+        elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
+            right = known_literal((cls._type, other)) or literal(cls._type, other)
+        function = f"{cls._name}.__{name}__"
+        if right is None or not left.size:
+            if _foreign(self, other, function):
+                return NotImplemented
+            return combine(function, trace, (other, self) if swap else (self, other), mask)
+        return _traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+
+    return apply
+
+
+def _operators(name: str, trace: Callable[[Node, Node], Node]) -> tuple[Operator, Operator, Operator]:
+    forward = _binary(name, trace)
+    return forward, _binary("r" + name, trace, swap=True), inplace(forward)
+
+
+def _unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
+    def apply(self: Any) -> Any:
+        return _traced(f"{self._name}.__{name}__", self.__class__, trace, [self._n], self._s)
+
+    return apply
+
+
+def _masked(binary: Operator, name: str) -> Operator:
+    """``&``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
+
+    def apply(self: Any, other: Any) -> Any:
+        if isinstance(other, ArrayBase) and (other._kind == "b") != (self._kind == "b"):
+            value, mask = (other, self) if self._kind == "b" else (self, other)
+            function = f"{self._name}.__{name}__"
+            cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
+                prepare(function, (retype(type(self), value._type)(value),), mask)
+            return _traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
+        if other.__class__ is bool and self._kind != "b" and name == "and":
+            node = self._n if other or not self._n.size else literal(self._type, 0, self._n.size)
+            return make(type(self), node, self._s)
+        return binary(self, other)
+
+    return apply
+
+
+def _power(self: Any, other: Any, modulo: object = None) -> Any:
+    """``self ** other``: multiplications if the exponent is an integral Python number."""
+    function = f"{self._name}.__pow__"
+    exponent = plain_scalar(other)
+    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
+        if exponent < 0 and self._kind != "f":
+            raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
+        if exponent.__class__ is float and self._kind != "f":
+            self = retype(type(self), FLOAT32)(self)
+        return _traced(function, self.__class__, lambda node: integer_power(node, int(exponent)), [self._n], self._s)
+    if _foreign(self, other, function):
+        return NotImplemented
+    if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
+        raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
+                            "floating-point type first.")
+    return combine(function, core.power, (self, other))
+
+
+def _reverse_power(self: Any, other: Any) -> Any:
+    function = f"{self._name}.__rpow__"
+    if _foreign(self, other, function):
+        return NotImplemented
+    if self._kind != "f" and plain_scalar(other) is not None:
+        self = retype(type(self), FLOAT64 if self._type >= 9 else FLOAT32)(self)
+    return combine(function, core.power, (other, self))
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    """``self @ other``, see :mod:`drjit._arrays.tensor_product`."""
+    from .tensor_product import tensor_matmul
+
+    function = f"{self._name}.__matmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
+
+
+def _reverse_matmul(self: Any, other: Any) -> Any:
+    from .tensor_product import tensor_matmul
+
+    function = f"{self._name}.__rmatmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
+
+
+# --- construction ----------------------------------------------------------------------------------------------------
+
+
+def concatenate(nodes: Sequence[Node]) -> Node:
+    """The elements of several nodes of one type, one after the other."""
+    type_ = nodes[0].type
+    nodes = [node for node in nodes if node.size]
+    if len(nodes) < 2:
+        return nodes[0] if nodes else core.invalid(type_)
+    total = sum(node.size for node in nodes)
+    first = nodes[0]
+    if first.kind == core.KIND["literal"] and all(
+            node.kind == first.kind and math.copysign(1, node.payload) == math.copysign(1, first.payload)
+            and node.payload == first.payload for node in nodes):
+        return literal(type_, first.payload, total, first.attr)
+    result, start = core.undefined(type_, total), 0
+    for node in nodes:
+        access = slicing.Access(start, (node.size,), (1,))
+        result = core.scatter(result, node, positions(access, total), TRUE, _IDENTITY, _AUTO)
+        start += node.size
+    core.schedule([result])
+    return result
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether a nested sequence has arrays among its entries."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_arrays, value))
+    return isinstance(value, ArrayBase) or is_ndarray(value) and value.ndim > 0
+
+
+def _from_sequence(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    function = f"{cls._name}.__init__"
+    if not _holds_arrays(value):
+        flat: list[Any] = []
+        shape = flatten(function, value, flat)
+        return flat_node(cls._leaf, flat), shape
+    parts: list[Any] = [cls(entry) for entry in value]
+    inner = parts[0]._s
+    if any(part._s != inner for part in parts):
+        raise ArgumentError(f"{function}(): the sequence is ragged: its entries have the shapes "
+                            f"{' and '.join(dict.fromkeys(str(part._s) for part in parts))}.")
+    return concatenate([part._n for part in parts]), (len(parts), *inner)
+
+
+def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node, in C order, and the shape of any Dr.Jit array."""
+    if value._special == "tensor":
+        return cast(value._n, cls._type), value._s
+    if not value._depth:
+        return cast(value._n, cls._type), (value._n.size,)
+    shape = value.shape
+    if not value._dynamic:
+        return flat_of_scalars(cls, value), shape
+    nodes = [cast(node, cls._type) for node in value._nodes()]
+    if not nodes:
+        return core.invalid(cls._type), shape
+    return concatenate([broadcast(node, shape[-1]) if node.size else node for node in nodes]), shape
+
+
+def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node and the shape of a tensor made from a value."""
+    function = f"{cls._name}.__init__"
+    if isinstance(value, ArrayBase):
+        return _from_array(cls, value)
+    number = plain_scalar(value)
+    if number is not None:
+        return scalar_literal(cls, number, function), ()
+    if isinstance(value, (list, tuple, range)):
+        return _from_sequence(cls, value)
+    if is_ndarray(value):
+        return flat_node(cls._leaf, value.reshape(-1)), value.shape
+    if isinstance(value, (str, bytes, dict)) or value is None:
+        raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
+    if hasattr(value, "__dlpack__"):
+        from .dlpack import from_dlpack
+
+        found = from_dlpack(value, cls, whole=True)
+        return concatenate(found.nodes), found.shape
+    try:
+        view = memoryview(value)
+    except TypeError:
+        pass
+    else:
+        if view.ndim == 1:
+            return flat_node(cls._leaf, value), (len(view),)
+        import numpy
+
+        return _convert(cls, numpy.asarray(view))
+    if isinstance(value, Iterable):
+        return _from_sequence(cls, list(value))
+    raise ArgumentError(f"{function}(): could not initialize a tensor from a value of type '{describe(value)}'.")
+
+
+def _check_shape(function: str, shape: Any) -> Shape:
+    if not isinstance(shape, tuple) or not all(entry.__class__ is int and entry >= 0 for entry in shape):
+        try:
+            shape = tuple(int(entry) for entry in shape if not isinstance(entry, (bool, float)) or 1 // 0)
+        except (TypeError, ValueError, ZeroDivisionError):
+            shape = (-1,)
+        if any(entry < 0 for entry in shape):
+            raise TypeError(f"{function}(): 'shape' must be a tuple of non-negative ints.")
+    return shape  # type: ignore[no-any-return]
+
+
+class TensorBase(ArrayBase):
+    """Behaviour of ``TensorXf``, ``TensorXi`` …"""
+
+    __slots__ = ("__weakref__", "_n", "_o", "_s", "_v")
+
+    _n: Node
+    _s: Shape
+    _v: weakref.ref[Any]
+
+    def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
+        cls = self.__class__
+        function = f"{cls._name}.__init__"
+        if not cls._dynamic:
+            raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "
+                                      "of drjit.llvm.")
+        self._o = None
+        node, found = _convert(cls, array)
+        if flip_axes:
+            node, found = transposed(node, found, tuple(range(len(found)))[::-1])
+        if shape is not None:
+            wanted = _check_shape(function, shape)
+            if len(found) > 1 and found != wanted and not (isinstance(array, ArrayBase) and array._special == "tensor"):
+                raise ArgumentError(f"{function}(): 'array' must be flat where 'shape' is given (it has the shape "
+                                    f"{found}, and 'shape' is {wanted}).")
+            if math.prod(wanted) != math.prod(found):
+                raise ArgumentError(f"{function}(): the input has the wrong number of entries (got {math.prod(found)}, "
+                                    f"expected {math.prod(wanted)} for the shape {wanted}).")
+            found = wanted
+        self._n, self._s = node, tuple(map(int, found))
+
+    def _nodes(self) -> list[Node]:
+        return [self._n]
+
+    def _static_shape(self) -> Shape:
+        return self._s[:-1]
+
+    def _width(self, function: str) -> int:
+        return self._n.size
+
+    def _replace(self, nodes: list[Node]) -> None:
+        self._n = nodes[0]
+        self._update_array()
+
+    def _assign(self, other: Any) -> None:
+        self._n, self._s = other._n, other._s
+        self._update_array()
+
+    def _store(self, position: int, nodes: list[Node]) -> None:
+        """Replace the flat array in place."""
+        self._n = nodes[0]
+        self._update_array()
+
+    def _update_array(self) -> None:
+        """Tell the flat array that somebody holds what it is now."""
+        view = self._v() if hasattr(self, "_v") else None
+        if view is not None:
+            view._n = self._n
+
+    # --- properties --------------------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:
+        """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
+        if self._plain is not self._leaf:  # of the scalar backend: a copy
+            return wrap(self._plain, elements_of(self._n))
+        view = self._v() if hasattr(self, "_v") else None
+        if view is None:
+            view = wrap(self._leaf, [self._n])
+            view._o = (self, 0)
+            self._v = weakref.ref(view)
+        return view
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        function = f"{self._name}.array"
+        node = value._nodes()[0] if isinstance(value, self._leaf) else _convert(type(self), value)[0]
+        count = math.prod(self._s)
+        if node.size not in (1, count):
+            raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
+        self._replace([broadcast(node, count) if count else self._n])
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of all dimensions."""
+        return self._s
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._s)
+
+    @property
+    def T(self) -> Any:
+        """Transpose of a tensor with two dimensions; others raise a ``TypeError``, see ``mT``."""
+        if len(self._s) != 2:
+            raise TypeError(f"{self._name}.T: only tensors with two dimensions have a transpose (this one has "
+                            f"{len(self._s)}); to transpose the last two dimensions, use '.mT'.")
+        return self.mT
+
+    @property
+    def mT(self) -> Any:
+        """A copy with the last two dimensions swapped; raises a ``TypeError`` if there are fewer than two."""
+        rank = len(self._s)
+        if rank < 2:
+            raise TypeError(f"{self._name}.mT: at least two dimensions are needed (this tensor has {rank}).")
+        return make(type(self), *transposed(self._n, self._s, (*range(rank - 2), rank - 1, rank - 2)))
+
+    # --- elements ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._s[0] if self._s else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        function = f"{self._name}.__getitem__"
+        access, shape = parse_slice(function, self._s, key, self._leaf)
+        try:
+            return make(type(self), slicing.read(self._n, access), shape)
+        except CORE_ERRORS as error:
+            raise translate(error, function) from error
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        function = f"{self._name}.__setitem__"
+        refuse_floats(self, value, function)
+        cls = type(self)
+        if isinstance(key, ArrayBase) and key._kind == "b" or is_ndarray(key) and key.dtype.kind == "b":
+            mask, mask_shape = _operand(function, cls._mask, key)
+            while len(mask_shape) > len(self._s) and mask_shape[0] == 1:
+                mask_shape = mask_shape[1:]
+            if broadcast_shapes(function, [mask_shape, self._s]) != self._s:
+                raise SizeError(f"{function}(): a mask of the shape {mask_shape} cannot be broadcast to the tensor's "
+                                f"shape {self._s}.")
+            new = self._value_for(function, value, self._s)
+            if self._n.size:
+                self._replace([ops.select(expand(mask, mask_shape, self._s), new, self._n)])
+            return
+        access, shape = parse_slice(function, self._s, key, self._leaf)
+        new = self._value_for(function, value, shape)
+        count = access.shape_size
+        if not count:
+            return
+        size = self._n.size
+        try:
+            if slicing.is_identity(access, size):
+                self._replace([broadcast(new, size)])
+            else:
+                store(self, [core.scatter(self._n, new, positions(access, size), TRUE, _IDENTITY, _AUTO)])
+        except CORE_ERRORS as error:
+            raise translate(error, function) from error
+
+    def _value_for(self, function: str, value: Any, shape: Shape) -> Node:
+        """The node of what is assigned to elements of a given shape."""
+        node, found = _operand(function, type(self), value)
+        kept = found
+        while len(kept) > len(shape) and kept[0] == 1:
+            kept = kept[1:]
+        padded = (1,) * (len(shape) - len(kept)) + kept
+        if len(kept) > len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
+            raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
+                            f"{shape}.")
+        return expand(node, kept, shape)
+
+    # --- text --------------------------------------------------------------------------------------------------------
+
+    def _format(self, limit: int) -> str:
+        if self._n.scope:
+            return f"[symbolic array of type {self._name}]"
+        if self._n.size:
+            evaluate([self._n])
+        strides = contiguous_strides(self._s)
+
+        def text(axis: int, base: int) -> str:
+            if axis == len(self._s):
+                return format_element(read_element(self._n, base if self._n.size > 1 else 0))
+            entries = [f".. {self._s[axis] - 6} skipped .." if k is None else text(axis + 1, base + k * strides[axis])
+                       for k in shown_positions(self._s[axis], limit)]
+            innermost = axis == len(self._s) - 1
+            return "[" + (", " if innermost else ",\n" + " " * (axis + 1)).join(entries) + "]"
+
+        return text(0, 0)
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
+        return combine(function, trace, args, mask)
+
+    __add__, __radd__, __iadd__ = _operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = _operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = _operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = _operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = _operators("mod", core.mod)
+    __lshift__, __rlshift__, __ilshift__ = _operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = _operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = _operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = _operators("xor", ops.xor)
+    __and__, __rand__, _ = _operators("and", getattr(ops, "and"))
+    __and__, __rand__ = _masked(__and__, "and"), _masked(__rand__, "rand")
+    __iand__ = inplace(__and__)
+    __pow__, __rpow__, __ipow__ = _power, _reverse_power, inplace(_power)
+
+    __matmul__, __rmatmul__, __imatmul__ = _matmul, _reverse_matmul, inplace(_matmul)
+
+    __eq__ = _binary("eq", ops.eq, mask=True)
+    __ne__ = _binary("ne", ops.neq, mask=True)
+    __lt__ = _binary("lt", ops.lt, mask=True)
+    __le__ = _binary("le", ops.le, mask=True)
+    __gt__ = _binary("gt", ops.gt, mask=True)
+    __ge__ = _binary("ge", ops.ge, mask=True)
+    __hash__ = object.__hash__
+    x, y, z, w = map(no_component, "xyzw")
+
+    __neg__ = _unary("neg", ops.neg)
+    __invert__ = _unary("invert", ops.inv)
+    __abs__ = _unary("abs", absolute)
+    del _
+
+
+def transposed(node: Node, shape: Shape, axes: Shape) -> tuple[Node, Shape]:
+    """The node and the shape of a tensor whose axes have been put into another order."""
+    strides = contiguous_strides(shape)
+    sizes = tuple(shape[axis] for axis in axes)
+    return slicing.strided(node, sizes, [strides[axis] for axis in axes]), sizes
