@@ -6,16 +6,18 @@ Array types live in backend packages such as :mod:`drjit.llvm`; the functions he
 from drjit_core import (JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, VarState,
                         VarType, flag, scoped_set_flag, set_flag)
 
+import importlib as _importlib
 from typing import Any as _Any
 
 from . import detail, llvm
-from ._base import environment as _environment
+from ._base import environment as _environment, later as _later
 from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
 from ._access.slicing import slice_index
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
-from ._functions.comparison import allclose, assert_allclose, assert_equal, assert_false, assert_true
+from ._functions.comparison import allclose, assert_allclose
+from ._tools.assertions import assert_equal, assert_false, assert_true
 from ._functions.constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_log_two, inv_pi, inv_sqrt_pi,
     inv_sqrt_two, inv_sqrt_two_pi, inv_two_pi, largest, log_two, nan, one_minus_epsilon, pi, recip_overflow, smallest,
     sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
@@ -23,7 +25,9 @@ from ._functions.creation import arange, empty, empty_like, full, linspace, ones
 from ._functions.elementwise import (abs, brev, ceil, clip, cos, exp, floor, fma, isfinite, isinf, isnan, lerp, log,
     log2i, lzcnt, maximum, minimum, mul_hi, popcnt, power, rcp, reinterpret_array, round, rsqrt, select, sin, sincos,
     sqrt, trunc, tzcnt)
-from ._functions.grid import binary_search, copy, meshgrid
+from ._control.search import binary_search
+from ._functions.evaluation import copy
+from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
 from ._functions.mathematics import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, copysign, cosh, cot, deg2rad,
     erf, erfc, erfinv, exp2, fmax, fmin, hypot, lgamma, log2, mul_wide, mulsign, rad2deg, safe_acos, safe_asin,
@@ -42,11 +46,26 @@ from ._functions.transformations import (arg, conj, euler_to_quat, identity, ima
     quat_to_euler, quat_to_matrix, real, rotate, sh_eval, slerp, sphdir, transform_compose, transform_decompose)
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle
 from ._control.loop import while_loop
+from ._random import generators as _generators
 from ._tools.auto import set_backend
-from ._tools.evaluation import (eval, expand_threshold, flush_kernel_cache, flush_malloc_cache, has_backend,
-    kernel_history, kernel_history_clear, log_level, make_opaque, schedule, set_expand_threshold, set_log_level,
-    set_thread_count, shape, sync_thread, thread_count, width)
-from ._tools.listing import format, graphviz, print, set_label, whos
+from ._functions.evaluation import eval, make_opaque, schedule, shape, width
+from ._tools.runtime import (
+    expand_threshold,
+    flush_kernel_cache,
+    flush_malloc_cache,
+    has_backend,
+    kernel_history,
+    kernel_history_clear,
+    log_level,
+    set_expand_threshold,
+    set_log_level,
+    set_thread_count,
+    sync_thread,
+    thread_count,
+)
+from ._tools.printing import format, print
+from ._tools.graph import graphviz
+from ._tools.listing import set_label, whos
 
 __version__ = "0.1.0"
 
@@ -87,12 +106,8 @@ __all__ = [
 def __getattr__(name: str) -> _Any:
     """Packages that are imported when they are first needed, and what is yet to come."""
     if name in ("auto", "cuda", "scalar"):
-        import importlib
-
-        return importlib.import_module(f"drjit.{name}")
-    from ._base.later import public_name
-
-    found = public_name(name)
+        return _importlib.import_module(f"drjit.{name}")
+    found = _later.public_name(name)
     if found is None:
         raise AttributeError(f"module 'drjit' has no attribute {name!r}")
     return found

@@ -6,7 +6,6 @@ scatters; a mask key selects where a value is written.
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 from drjit_core import (
@@ -14,7 +13,6 @@ from drjit_core import (
     Node,
     ReduceMode,
     ReduceOp,
-    cast,
     counter,
     gather,
     invalid,
@@ -28,8 +26,11 @@ from drjit_core import (
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.nodes import index_node
 from .._base.types import BOOL, UINT32, UINT64, reshape
-from .._promotion.promote import coerce, plain_scalar, refuse_floats, wrap
+from .._base.values import plain_integer, plain_scalar
+from .._promotion.promote import coerce, refuse_floats, wrap
+from .scalars import gather_scalars, scatter_scalars
 
 __all__ = ["flat_get", "flat_set", "index_node", "nested_get", "nested_set", "store"]
 
@@ -40,16 +41,6 @@ def _position(array: Any, key: Any, size: int, method: str) -> int:
     if not 0 <= position < size:
         raise IndexError(f"{array._name}.{method}(): entry {key} is out of bounds (the array is of size {size}).")
     return position  # type: ignore[no-any-return]
-
-
-def _integer(key: Any) -> int | None:
-    """A key that is an integer (of Python or NumPy, but no ``bool``)."""
-    if isinstance(key, (bool, ArrayBase)) or type(key).__name__ in ("bool_", "bool", "ndarray"):
-        return None
-    try:
-        return operator.index(key)
-    except TypeError:
-        return None
 
 
 def _invalid_key(array: Any, key: Any, method: str, hint: str = "") -> TypeError:
@@ -73,11 +64,6 @@ def _read(source: Node, index: Node) -> Node:
     return gather(source, index, _TRUE) if index.size else invalid(source.type)
 
 
-def index_node(node: Node, size: int) -> Node:
-    """Indices as unsigned 32-bit integers, or 64-bit ones if the array that they refer to is larger than that."""
-    return cast(node, UINT32 if size <= 1 << 32 else UINT64)
-
-
 def store(array: Any, nodes: list[Node]) -> None:
     """Give an array the nodes that hold the results of scatters, and see to it that those run."""
     schedule(nodes)
@@ -94,7 +80,7 @@ _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
 def flat_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a flat array."""
     node = array._n
-    position = key if key.__class__ is int else _integer(key)
+    position = key if key.__class__ is int else plain_integer(key)
     if position is not None:
         return read_element(node, _position(array, position, node.size, "__getitem__"))
     if key.__class__ is slice:
@@ -115,7 +101,7 @@ def flat_get(array: Any, key: Any) -> Any:
 def flat_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a flat array."""
     function = f"{array._name}.__setitem__"
-    position = key if key.__class__ is int else _integer(key)
+    position = key if key.__class__ is int else plain_integer(key)
     if position is not None:
         position = _position(array, position, array._n.size, "__setitem__")
         element = _element(array, value, function)
@@ -166,7 +152,7 @@ def _element(array: Any, value: Any, function: str) -> Any:
 
 def nested_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a nested array."""
-    position = _integer(key)
+    position = plain_integer(key)
     if position is not None:
         return array._component(_position(array, position, len(array), "__getitem__"))
     if key.__class__ is tuple:
@@ -179,7 +165,7 @@ def nested_get(array: Any, key: Any) -> Any:
             raise IndexError(f"{array._name}.__getitem__(): too many indices (the array has {array._depth} dimensions, "
                              f"found {len(key)} indices).")
         if first.__class__ is slice:
-            element = _integer(rest[0]) if len(rest) == 1 and array._depth == 1 and array._dynamic else None
+            element = plain_integer(rest[0]) if len(rest) == 1 and array._depth == 1 and array._dynamic else None
             if element is not None:  # components of size 1 go with any other
                 width = array._width(f"{array._name}.__getitem__")
                 at = _position(array, element, width, "__getitem__")
@@ -199,8 +185,6 @@ def nested_get(array: Any, key: Any) -> Any:
             return wrap(type(array), [node for part in parts for node in part._nodes()])
         return _stack(array, parts)
     if isinstance(key, ArrayBase) and not array._dynamic and array._depth == 1 and key._kind in "iu":
-        from .._arrays.scalar import gather as gather_scalars
-
         return gather_scalars(reshape(type(array), (-1,)), array, key, True, f"{array._name}.__getitem__")
     raise _invalid_key(array, key, "__getitem__")
 
@@ -222,7 +206,7 @@ def _stack(array: Any, parts: list[Any]) -> Any:
 def nested_set(array: Any, key: Any, value: Any) -> None:
     """``array[key] = value`` of a nested array."""
     function = f"{array._name}.__setitem__"
-    position = _integer(key)
+    position = plain_integer(key)
     if position is not None:
         array._set_component(_position(array, position, len(array), "__setitem__"), value, function)
         return
@@ -264,15 +248,13 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
             raise translate(error, function) from error
         return
     if isinstance(key, ArrayBase) and not array._dynamic and array._depth == 1 and key._kind in "iu":
-        from .._arrays.scalar import scatter as scatter_scalars
-
         array._replace(scatter_scalars(ReduceOp.Identity, array, value, key, True, function))
         return
     raise _invalid_key(array, key, "__setitem__")
 
 
 def _require_integer(array: Any, key: Any) -> int:
-    position = _integer(key)
+    position = plain_integer(key)
     if position is None:
         raise _invalid_key(array, key, "__setitem__")
     return position

@@ -14,14 +14,15 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, ops
 
-from .._arrays.host import broadcast
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.nodes import broadcast, index_node
 from .._base.types import BOOL, UINT32, reshape, retype
 from .._base.typing import T
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
-from .elements import index_node, store
+from .elements import store
+from .scalars import gather_scalars, scatter_scalars
 
 __all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
 
@@ -126,9 +127,7 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
         raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), "
                         f"found {describe(source)}.")
     if not leaf._dynamic:
-        from .._arrays import scalar as _scalar
-
-        return transform(function, lambda value: _scalar.gather(
+        return transform(function, lambda value: gather_scalars(
             dtype if value is source else type(value), value, index, active, function)
             if isinstance(value, ArrayBase) else value, source)
     index_, mask = _prepare(leaf, index, active, function)
@@ -209,10 +208,8 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")
     pending: list[tuple[ArrayBase, list[Node]]] = []  # nothing is changed before everything has been checked
     if not leaf._dynamic:
-        from .._arrays import scalar as _scalar
-
         walk(function, lambda old, new: pending.append(
-            (old, _scalar.scatter(op, old, new, index, active, function)))
+            (old, scatter_scalars(op, old, new, index, active, function)))
             if isinstance(old, ArrayBase) else None, target, value)
         for array, nodes in pending:
             array._replace(nodes)

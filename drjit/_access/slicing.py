@@ -21,8 +21,10 @@ from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.types import BOOL, INT32, INT64, SCALAR, UINT32, UINT64, Record, relative
-from .._promotion.promote import is_ndarray
+from .._base.nodes import broadcast, elements_of
+from .._base.types import BOOL, INT32, INT64, SCALAR, UINT32, UINT64, Record, relative, retype
+from .._base.values import is_ndarray, parse_shape, plain_integer
+from .._promotion.promote import wrap
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
            "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided"]
@@ -179,17 +181,6 @@ def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: in
 # --- slice tuples ----------------------------------------------------------------------------------------------------
 
 
-def _integer(key: Any) -> int | None:
-    if key.__class__ is int:
-        return key
-    if isinstance(key, (bool, ArrayBase)) or type(key).__name__ in ("bool_", "bool", "ndarray"):
-        return None
-    try:
-        return operator.index(key)
-    except TypeError:
-        return None
-
-
 def _is_array(key: Any) -> bool:
     return isinstance(key, (ArrayBase, list, range)) or is_ndarray(key)
 
@@ -209,8 +200,6 @@ def _index_array(function: str, key: Any, size: int, axis: int, leaf: type[Array
     for value in values:
         if not -size <= value < size:
             raise IndexError(f"{function}(): index {value} is out of bounds for axis {axis} with size {size}.")
-    from .._base.types import retype
-
     index: Any = retype(leaf, UINT32 if size <= 1 << 32 else UINT64)
     return index([value % size for value in values])._n, shape
 
@@ -222,7 +211,7 @@ def _host_indices(function: str, key: Any, axis: int) -> tuple[list[int], tuple[
         shape = flatten(function, list(key), flat)
         if all(entry.__class__ is int for entry in flat):
             return flat, shape
-        integers = [_integer(entry) for entry in flat]
+        integers = [plain_integer(entry) for entry in flat]
         if None in integers:
             found = flat[integers.index(None)]
             raise TypeError(f"{function}(): entry for axis {axis} holds an element of the unsupported type "
@@ -295,7 +284,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
             strides.append(0)
             continue
         size, stride = shape[axis], source[axis]
-        position = _integer(entry)
+        position = plain_integer(entry)
         if position is not None:
             if not -size <= position < size:
                 raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
@@ -346,8 +335,6 @@ def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ..
             term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))
         result = term if result is None else ops.add(result, term)
     assert result is not None
-    from .._arrays.host import broadcast
-
     return broadcast(result, count)
 
 
@@ -382,10 +369,6 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
             flat._depth or flat._type != UINT32 or not flat._dynamic:
         raise TypeError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
                         f"{describe(dtype)}.")
-    from .._arrays.host import broadcast
-    from .._functions.creation import parse_shape
-    from .._promotion.promote import elements_of, wrap
-
     parsed = parse_shape(shape, function)
     sizes = parsed if isinstance(parsed, tuple) else (parsed,)
     keys = tuple(indices) if isinstance(indices, list) else indices

@@ -11,9 +11,11 @@ from typing import Any, ClassVar
 
 from drjit_core import Node, literal, ops
 
-from .._promotion.promote import is_ndarray
+from .._base.types import base_class
+from .._base.values import is_ndarray
 from .._rules import complex as rules
-from .special import SpecialArray, absent_component, hypercomplex_text
+from .format import hypercomplex_text
+from .special import SpecialArray, absent_component
 
 __all__ = ["ComplexBase"]
 
@@ -24,6 +26,7 @@ def _is_complex(value: Any) -> bool:
                                           and value.dtype.kind == "c")
 
 
+@base_class("complex")
 class ComplexBase(SpecialArray):
     """Behaviour of the ``complex`` types."""
 

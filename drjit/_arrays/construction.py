@@ -14,9 +14,13 @@ from typing import Any
 
 from drjit_core import TYPES, Node, cast, import_copy, invalid, literal
 
+from .._access.slicing import strided
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._promotion.promote import coerce, elements_of, is_ndarray, plain_scalar, scalar_literal
+from .._base.nodes import elements_of, values
+from .._base.values import is_ndarray, plain_scalar
+from .._promotion.promote import coerce, scalar_literal
+from .dlpack import from_dlpack
 
 __all__ = ["entry", "flat_node", "nested_nodes"]
 
@@ -48,8 +52,6 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
             raise _configuration(cls, value, f"found {value.ndim} dimensions")
         return _from_ndarray(cls, value)
     if hasattr(value, "__dlpack__"):
-        from .dlpack import from_dlpack
-
         found = from_dlpack(value, cls)
         if len(found.shape) != 1:
             raise _configuration(cls, value, f"found {len(found.shape)} dimensions")
@@ -167,12 +169,8 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
     if is_ndarray(value):
         return _from_nested_ndarray(cls, value)
     if hasattr(value, "__dlpack__"):
-        from .dlpack import from_dlpack
-
         found = from_dlpack(value, cls)
         if not cls._dynamic:
-            from .host import values
-
             _checked_components(cls, value, found.shape, found.nodes)
             return [literal(cls._type, element) for node in found.nodes for element in values(node)]
         return _checked_components(cls, value, found.shape, found.nodes)
@@ -183,8 +181,6 @@ def nested_nodes(cls: type[ArrayBase], args: tuple[Any, ...]) -> list[Node]:
 
 def _from_tensor(cls: type[ArrayBase], value: Any) -> list[Node]:
     """The component nodes of an array from a tensor of the same number of dimensions: its rows."""
-    from .._access.slicing import strided
-
     function, shape = f"{cls._name}.__init__", value.shape
     declared = (*cls._record.shape, -1) if cls._dynamic else cls._record.shape
     if len(shape) != len(declared):

@@ -16,6 +16,7 @@ from drjit_core import TYPES, Node, cast, import_shared, invalid
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._base.links import links
 from .host import HostMemory, host_memory
 
 __all__ = ["Imported", "from_dlpack", "to_capsule"]
@@ -174,3 +175,6 @@ def from_dlpack(value: Any, cls: type[ArrayBase], whole: bool = False) -> Import
         node = import_shared(found.type, start + offset, shape[-1], owner) if shape[-1] else invalid(found.type)
         nodes.append(cast(node, cls._type))
     return Imported(shape, nodes)
+
+
+links.to_capsule = to_capsule

@@ -10,6 +10,8 @@ from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
 
 from .._access.elements import flat_get, flat_set
 from .._base.array import ArrayBase
+from .._base.nodes import values
+from .._base.types import base_class
 from .._promotion.promote import scalar_literal
 from . import operators as make
 from .construction import flat_node
@@ -29,6 +31,7 @@ def no_component(name: str) -> property:
     return property(get, set_, doc="Flat arrays and tensors have no components: raises a ``RuntimeError``.")
 
 
+@base_class("flat")
 class FlatArray(ArrayBase):
     """Behaviour of ``Float``, ``Int``, ``Bool`` …"""
 
@@ -78,8 +81,6 @@ class FlatArray(ArrayBase):
         return self._n.size
 
     def __iter__(self) -> Iterator[Any]:
-        from .host import values
-
         return iter(values(self._n))
 
     def __getitem__(self, key: Any) -> Any:

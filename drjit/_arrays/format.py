@@ -6,16 +6,17 @@ one thread of the program. Dimensions above :data:`LIMIT` entries show the first
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from drjit_core import Node, broadcast_size, evaluate, read_element
 
-from .._base.array import ArrayBase
+from .._base.array import LIMIT, ArrayBase
 from .._base.errors import CORE_ERRORS
+from .._base.links import links
 
-__all__ = ["LIMIT", "format_array", "format_element", "shown_positions"]
+__all__ = ["LIMIT", "format_array", "format_element", "hypercomplex_text", "shown_positions"]
 
-LIMIT = 20
 _EDGE = 3
 
 
@@ -68,3 +69,37 @@ def _format(sizes: tuple[int, ...], prefix: tuple[int, ...], nodes: list[Node], 
                        else _format(sizes, (*prefix, index), nodes, shape, limit, hidden))
     innermost = depth == len(sizes) - 1
     return "[" + (", " if innermost else ",\n" + " " * (depth + 1 - hidden)).join(entries) + "]"
+
+
+def hypercomplex_text(array: ArrayBase, units: Sequence[tuple[int, str]], limit: int) -> str:
+    """``repr`` of numbers that are sums of units, such as ``1+2j``: one a line; terms that are zero are left out."""
+    nodes = array._nodes()
+    try:
+        width = broadcast_size("repr", *nodes)
+    except CORE_ERRORS:
+        return "[ragged array]"
+    if not width:
+        return "[]"
+    if any(node.scope for node in nodes):
+        return f"[symbolic array of type {array._name}]"
+    evaluate(nodes)
+
+    def entry(index: int) -> str:
+        text = ""
+        for position, unit in units:
+            node = nodes[position]
+            value = read_element(node, index if node.size > 1 else 0)
+            if value == 0:
+                continue
+            term = format_element(value) + unit
+            text += term if not text or term.startswith("-") else "+" + term
+        return text or "0"
+
+    if not array._dynamic:
+        return entry(0)
+    positions = shown_positions(width, limit)
+    entries = [f".. {width - len(positions) + 1} skipped .." if index is None else entry(index) for index in positions]
+    return "[" + ",\n ".join(entries) + "]"
+
+
+links.format_array = format_array

@@ -7,51 +7,15 @@ contiguous block in C order. :mod:`drjit._arrays.dlpack` speaks to everybody els
 from __future__ import annotations
 
 import ctypes
-import struct
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, gather, host_view, literal
+from drjit_core import TYPES, host_view
 
 from .._base.array import ArrayBase
-from .._base.types import BOOL, UINT32
+from .._base.links import links
+from .._base.nodes import C_TYPES, broadcast, pack
 
-__all__ = ["HostMemory", "broadcast", "host_memory", "scalar_type_of", "to_memoryview", "to_numpy", "values"]
-
-_LITERAL = KIND["literal"]
-_BY_NAME = {info.name: info.type for info in TYPES if info is not None and info.name != "pointer"}
-_C_TYPES: dict[str, Any] = {
-    "?": ctypes.c_bool, "b": ctypes.c_int8, "B": ctypes.c_uint8, "h": ctypes.c_int16, "H": ctypes.c_uint16,
-    "i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "f": ctypes.c_float,
-    "d": ctypes.c_double, "e": ctypes.c_uint16,
-}
-
-
-def scalar_type_of(value: Any) -> int | None:
-    """The scalar type of a NumPy array, or ``None`` if there is none for its elements."""
-    return _BY_NAME.get(value.dtype.name)
-
-
-def broadcast(node: Node, size: int) -> Node:
-    """A node of size 1 repeated to a given size."""
-    if node.size == size:
-        return node
-    if node.kind == _LITERAL:
-        return literal(node.type, node.payload, size, node.attr)
-    return gather(node, literal(UINT32, 0, size), literal(BOOL, True))
-
-
-def values(node: Node) -> list[Any]:
-    """All elements as Python numbers; evaluates the node and waits for it."""
-    size = node.size
-    if not size:
-        return []
-    if node.kind == _LITERAL:
-        return [node.payload] * size
-    info = TYPES[node.type]
-    _, address, _keep = host_view(node)
-    if info.code == "e":
-        return list(struct.unpack(f"={size}e", ctypes.string_at(address, 2 * size)))
-    return list((_C_TYPES[info.code] * size).from_address(address))
+__all__ = ["HostMemory", "host_memory", "to_memoryview", "to_numpy"]
 
 
 class HostMemory:
@@ -74,8 +38,6 @@ def host_memory(array: ArrayBase) -> HostMemory:
     info = TYPES[array._type]
     nodes = array._nodes()
     if not array._dynamic:
-        from .scalar import pack
-
         data = ctypes.create_string_buffer(pack(nodes), len(nodes) * info.size)
         return HostMemory(ctypes.addressof(data) if nodes else 0, array._static_shape(), info, data)
     width = array._width(f"{array._name}.numpy")
@@ -114,9 +76,13 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     count = 1
     for size in memory.shape:
         count *= size
-    elements = (_C_TYPES[info.code] * count).from_address(memory.address)
+    elements = (C_TYPES[info.code] * count).from_address(memory.address)
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
     flat: Any = memoryview(elements).cast("B")
     code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
     view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)
     return view
+
+
+links.to_numpy = to_numpy
+links.to_memoryview = to_memoryview

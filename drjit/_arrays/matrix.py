@@ -16,14 +16,17 @@ from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
+from .._base.types import base_class
 from .._promotion.promote import wrap
 from .._rules import matrix as rules
 from .construction import nested_nodes
+from .products import matmul_operator, product
 from .special import SpecialArray, absent_component
 
 __all__ = ["MatrixBase"]
 
 
+@base_class("matrix")
 class MatrixBase(SpecialArray):
     """Behaviour of the ``matrix`` types."""
 
@@ -90,8 +93,6 @@ class MatrixBase(SpecialArray):
 
     @classmethod
     def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        from .._functions.linalg import product
-
         if not mask and len(args) == 2:
             left, right = args
             vector = next((a for a in args if isinstance(a, ArrayBase) and not a._special and a._depth), None)
@@ -131,13 +132,9 @@ class MatrixBase(SpecialArray):
     mT = T
 
     def __matmul__(self, other: Any) -> Any:
-        from .._functions.linalg import matmul_operator
-
         return matmul_operator(self, other)
 
     def __rmatmul__(self, other: Any) -> Any:
-        from .._functions.linalg import matmul_operator
-
         return matmul_operator(other, self)
 
     x, y, z, w = map(absent_component, "xyzw")

@@ -17,7 +17,7 @@ from drjit_core import Node, ops
 
 from .._access.elements import nested_get, nested_set
 from .._base.array import ArrayBase
-from .._base.types import reshape
+from .._base.types import base_class, reshape
 from .._promotion.promote import coerce, refuse_floats, wrap
 from . import operators as make
 from .construction import nested_nodes
@@ -27,6 +27,7 @@ __all__ = ["NestedArray"]
 _new = object.__new__
 
 
+@base_class("nested")
 class NestedArray(ArrayBase):
     """Behaviour of ``Array3f``, ``ArrayXi``, ``Array22f`` …"""
 

@@ -20,7 +20,9 @@ from drjit_core import TYPES, Node, cast, known_literal, literal, ops
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import BOOL, FLOAT32, FLOAT64, retype
-from .._promotion.promote import elementwise, is_ndarray, operands, plain_scalar, wrap
+from .._base.values import is_ndarray, plain_scalar
+from .._promotion.promote import elementwise, operands, wrap
+from .products import product
 
 __all__ = ["absolute", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
            "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
@@ -328,8 +330,6 @@ def matmul(self: Any, other: Any) -> Any:
             return NotImplemented
         return self * other
     if self._depth > 1 or other._depth > 1 or self._special or other._special:
-        from .._functions.linalg import product
-
         return product(function, self, other)
     if self._depth != other._depth:
         return self * other

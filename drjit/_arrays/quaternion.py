@@ -11,14 +11,16 @@ from typing import Any, ClassVar
 
 from drjit_core import Node, ops
 
-from .._base.types import reshape
+from .._base.types import base_class, reshape
 from .._promotion.promote import wrap
 from .._rules import quaternion as rules
-from .special import SpecialArray, hypercomplex_text
+from .format import hypercomplex_text
+from .special import SpecialArray
 
 __all__ = ["QuaternionBase"]
 
 
+@base_class("quaternion")
 class QuaternionBase(SpecialArray):
     """Behaviour of the ``quaternion`` types."""
 

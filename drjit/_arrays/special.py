@@ -17,10 +17,12 @@ from drjit_core import Node, invalid, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
-from .._promotion.promote import convert, elementwise, is_ndarray, operands, plain_scalar, wrap
+from .._base.values import is_ndarray, is_real, plain_scalar
+from .._promotion.promote import convert, elementwise, operands, wrap
+from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operators import inplace
+from .operators import absolute, inplace
 
 __all__ = ["SpecialArray", "is_real", "names_of"]
 
@@ -29,13 +31,6 @@ Rule = Callable[..., list[Node]]
 
 _NAMES: dict[Any, str] = {ops.add: "add", ops.sub: "sub", ops.mul: "mul", ops.div: "truediv", core.power: "pow",
                           ops.fma: "fma"}
-
-
-def is_real(value: Any) -> bool:
-    """Whether an operand is a single real component: a Python number or a flat array."""
-    if isinstance(value, ArrayBase):
-        return not value._depth
-    return plain_scalar(value) is not None
 
 
 def names_of(args: Sequence[Any]) -> str:
@@ -225,8 +220,6 @@ class SpecialArray(NestedArray):
     @classmethod
     def _power(cls, function: str, base: Any, exponent: Any) -> Any:
         """``base ** exponent``, one of them of this kind."""
-        from .._rules.complex import integer_power
-
         found: Any
         number = plain_scalar(exponent)
         if number is not None and abs(number) < 1 << 31 and number == int(number):
@@ -287,44 +280,8 @@ class SpecialArray(NestedArray):
         raise TypeError(f"{self._name}.__invert__(): the operation is not defined for {_PLURAL[self._special]}.")
 
     def __abs__(self) -> Any:
-        from .._functions.elementwise import abs
-
-        return abs(self)
-
-
-def hypercomplex_text(array: SpecialArray, units: Sequence[tuple[int, str]], limit: int) -> str:
-    """``repr`` of numbers that are sums of units, such as ``1+2j``: one a line; terms that are zero are left out."""
-    from drjit_core import broadcast_size, evaluate, read_element
-
-    from .format import format_element, shown_positions
-
-    nodes = array._nodes()
-    try:
-        width = broadcast_size("repr", *nodes)
-    except CORE_ERRORS:
-        return "[ragged array]"
-    if not width:
-        return "[]"
-    if any(node.scope for node in nodes):
-        return f"[symbolic array of type {array._name}]"
-    evaluate(nodes)
-
-    def entry(index: int) -> str:
-        text = ""
-        for position, unit in units:
-            node = nodes[position]
-            value = read_element(node, index if node.size > 1 else 0)
-            if value == 0:
-                continue
-            term = format_element(value) + unit
-            text += term if not text or term.startswith("-") else "+" + term
-        return text or "0"
-
-    if not array._dynamic:
-        return entry(0)
-    positions = shown_positions(width, limit)
-    entries = [f".. {width - len(positions) + 1} skipped .." if index is None else entry(index) for index in positions]
-    return "[" + ",\n ".join(entries) + "]"
+        result = self._function("abs")
+        return wrap(type(self), list(map(absolute, self._c))) if result is NotImplemented else result
 
 
 def absent_component(name: str) -> property:

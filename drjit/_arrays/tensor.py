@@ -29,132 +29,32 @@ from .._access.elements import store
 from .._access.slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.types import BOOL, FLOAT32, FLOAT64, retype
+from .._base.nodes import broadcast, elements_of
+from .._base.types import FLOAT32, FLOAT64, base_class, retype
+from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import (
-    common_package,
-    elements_of,
+    convert,
     flat_of_scalars,
-    is_ndarray,
-    plain_scalar,
     refuse_floats,
     scalar_literal,
-    scalar_type,
-    weak_rank,
     wrap,
 )
+from .broadcasting import Shape, combine, concatenate, make, operand, prepare, traced, transposed
 from .construction import flat_node
+from .dlpack import from_dlpack
 from .flat import no_component
 from .format import format_element, shown_positions
-from .host import broadcast
 from .operators import absolute, inplace, integer_power
+from .products import tensor_matmul
 
-__all__ = ["TensorBase", "combine", "concatenate", "make", "prepare", "promote", "tensor_select"]
+__all__ = ["TensorBase"]
 
 _new = object.__new__
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
-Shape = tuple[int, ...]
 Operator = Callable[[Any, Any], Any]
 
 
-def make(cls: type[ArrayBase], node: Node, shape: Shape) -> Any:
-    """A tensor of a type from its node and shape."""
-    tensor: Any = _new(cls)
-    tensor._n, tensor._s, tensor._o = node, shape, None
-    return tensor
-
-
 # --- promotion and broadcasting --------------------------------------------------------------------------------------
-
-
-def _operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
-    """The node (of the scalar type of ``cls``) and the shape of an argument of an elementwise operation."""
-    if isinstance(value, ArrayBase):
-        if value._special != "tensor" and value._depth:
-            raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be combined with tensors; "
-                                f"convert it to {cls._name} first.")
-        node = value._nodes()[0]
-        shape = value._s if value._special == "tensor" else (node.size,)  # type: ignore[attr-defined]
-        return cast(node, cls._type), shape
-    number = plain_scalar(value)
-    if number is not None:
-        return scalar_literal(cls, number, function), ()
-    try:
-        tensor: Any = cls(value)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to {cls._name}: "
-                            f"{error}") from error
-    return tensor._n, tensor._s
-
-
-def _align(function: str, found: Sequence[tuple[Node, Shape]]) -> tuple[list[Node], Shape]:
-    """Nodes broadcast to a common shape, which is returned as well; those of size 1 are left alone."""
-    first = found[0][1]
-    if all(shape == first for _, shape in found):
-        return [node for node, _ in found], first
-    shape = broadcast_shapes(function, [shape for _, shape in found])
-    if not math.prod(shape):
-        return [core.invalid(node.type) for node, _ in found], shape
-    return [expand(node, own, shape) for node, own in found], shape
-
-
-def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
-    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes; a ``mask`` comes first."""
-    values = [*args] if mask is None else [*args, mask]
-    arrays = [value for value in values if isinstance(value, ArrayBase)]
-    cls = common_package(function, arrays, next(type(a) for a in arrays if a._special == "tensor"))
-    inner: list[ArrayBase] = []
-    rank, scalar = -1, BOOL
-    for number, value in enumerate(args):
-        if is_ndarray(value) and value.ndim:
-            scalar = max(scalar, _scalar_of(function, value))
-        else:
-            rank = max(rank, weak_rank(value, function, inner, number + 1))
-    cls = retype(cls, scalar_type(max((a._type for a in inner), default=BOOL), scalar, rank))
-    found = [_operand(function, cls, value) for value in args]
-    if mask is not None:
-        found.insert(0, _operand(function, cls._mask, mask))
-    return cls, found
-
-
-def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
-    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
-    cls, found = promote(function, args, mask)
-    nodes, shape = _align(function, found)
-    return cls, nodes, shape
-
-
-def _scalar_of(function: str, value: Any) -> int:
-    from .host import scalar_type_of
-
-    found = scalar_type_of(value)
-    if found is None:
-        raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
-                            "are not supported.")
-    return found
-
-
-def combine(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
-    """An elementwise operation with arguments of different types or shapes, one of them a tensor."""
-    cls, nodes, shape = prepare(function, args)
-    return _traced(function, cls._mask if mask else cls, trace, nodes, shape)
-
-
-def _traced(function: str, cls: type[ArrayBase], trace: Callable[..., Node], nodes: list[Node], shape: Shape) -> Any:
-    try:
-        node = trace(*nodes)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
-    return make(cls, node, shape)
-
-
-def tensor_select(function: str, mask: Any, first: Any, second: Any) -> Any:
-    """``dr.select`` with a tensor among its arguments."""
-    if mask.__class__ is bool or not isinstance(mask, ArrayBase):
-        cls, nodes, shape = prepare(function, (first, second))
-        node = nodes[0 if mask else 1]
-        return make(cls, broadcast(node, math.prod(shape)) if node.size else node, shape)
-    cls, nodes, shape = prepare(function, (first, second), mask)
-    return _traced(function, cls, ops.select, nodes, shape)
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
@@ -185,7 +85,7 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, 
             if _foreign(self, other, function):
                 return NotImplemented
             return combine(function, trace, (other, self) if swap else (self, other), mask)
-        return _traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+        return traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
 
     return apply
 
@@ -197,7 +97,7 @@ def _operators(name: str, trace: Callable[[Node, Node], Node]) -> tuple[Operator
 
 def _unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     def apply(self: Any) -> Any:
-        return _traced(f"{self._name}.__{name}__", self.__class__, trace, [self._n], self._s)
+        return traced(f"{self._name}.__{name}__", self.__class__, trace, [self._n], self._s)
 
     return apply
 
@@ -211,7 +111,7 @@ def _masked(binary: Operator, name: str) -> Operator:
             function = f"{self._name}.__{name}__"
             cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
                 prepare(function, (retype(type(self), value._type)(value),), mask)
-            return _traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
+            return traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
         if other.__class__ is bool and self._kind != "b" and name == "and":
             node = self._n if other or not self._n.size else literal(self._type, 0, self._n.size)
             return make(type(self), node, self._s)
@@ -229,7 +129,7 @@ def _power(self: Any, other: Any, modulo: object = None) -> Any:
             raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
         if exponent.__class__ is float and self._kind != "f":
             self = retype(type(self), FLOAT32)(self)
-        return _traced(function, self.__class__, lambda node: integer_power(node, int(exponent)), [self._n], self._s)
+        return traced(function, self.__class__, lambda node: integer_power(node, int(exponent)), [self._n], self._s)
     if _foreign(self, other, function):
         return NotImplemented
     if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
@@ -249,41 +149,16 @@ def _reverse_power(self: Any, other: Any) -> Any:
 
 def _matmul(self: Any, other: Any) -> Any:
     """``self @ other``, see :mod:`drjit._arrays.tensor_product`."""
-    from .tensor_product import tensor_matmul
-
     function = f"{self._name}.__matmul__"
     return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
 
 
 def _reverse_matmul(self: Any, other: Any) -> Any:
-    from .tensor_product import tensor_matmul
-
     function = f"{self._name}.__rmatmul__"
     return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
 
 
 # --- construction ----------------------------------------------------------------------------------------------------
-
-
-def concatenate(nodes: Sequence[Node]) -> Node:
-    """The elements of several nodes of one type, one after the other."""
-    type_ = nodes[0].type
-    nodes = [node for node in nodes if node.size]
-    if len(nodes) < 2:
-        return nodes[0] if nodes else core.invalid(type_)
-    total = sum(node.size for node in nodes)
-    first = nodes[0]
-    if first.kind == core.KIND["literal"] and all(
-            node.kind == first.kind and math.copysign(1, node.payload) == math.copysign(1, first.payload)
-            and node.payload == first.payload for node in nodes):
-        return literal(type_, first.payload, total, first.attr)
-    result, start = core.undefined(type_, total), 0
-    for node in nodes:
-        access = slicing.Access(start, (node.size,), (1,))
-        result = core.scatter(result, node, positions(access, total), TRUE, _IDENTITY, _AUTO)
-        start += node.size
-    core.schedule([result])
-    return result
 
 
 def _holds_arrays(value: Any) -> bool:
@@ -337,8 +212,6 @@ def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
     if hasattr(value, "__dlpack__"):
-        from .dlpack import from_dlpack
-
         found = from_dlpack(value, cls, whole=True)
         return concatenate(found.nodes), found.shape
     try:
@@ -367,6 +240,7 @@ def _check_shape(function: str, shape: Any) -> Shape:
     return shape  # type: ignore[no-any-return]
 
 
+@base_class("tensor")
 class TensorBase(ArrayBase):
     """Behaviour of ``TensorXf``, ``TensorXi`` …"""
 
@@ -495,7 +369,7 @@ class TensorBase(ArrayBase):
         refuse_floats(self, value, function)
         cls = type(self)
         if isinstance(key, ArrayBase) and key._kind == "b" or is_ndarray(key) and key.dtype.kind == "b":
-            mask, mask_shape = _operand(function, cls._mask, key)
+            mask, mask_shape = operand(function, cls._mask, key)
             while len(mask_shape) > len(self._s) and mask_shape[0] == 1:
                 mask_shape = mask_shape[1:]
             if broadcast_shapes(function, [mask_shape, self._s]) != self._s:
@@ -521,7 +395,7 @@ class TensorBase(ArrayBase):
 
     def _value_for(self, function: str, value: Any, shape: Shape) -> Node:
         """The node of what is assigned to elements of a given shape."""
-        node, found = _operand(function, type(self), value)
+        node, found = operand(function, type(self), value)
         kept = found
         while len(kept) > len(shape) and kept[0] == 1:
             kept = kept[1:]
@@ -551,6 +425,10 @@ class TensorBase(ArrayBase):
         return text(0, 0)
 
     # --- operators ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _convert(cls, value: Any, function: str) -> list[Node]:
+        return convert(cls, value, function)
 
     @classmethod
     def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
@@ -587,9 +465,3 @@ class TensorBase(ArrayBase):
     __abs__ = _unary("abs", absolute)
     del _
 
-
-def transposed(node: Node, shape: Shape, axes: Shape) -> tuple[Node, Shape]:
-    """The node and the shape of a tensor whose axes have been put into another order."""
-    strides = contiguous_strides(shape)
-    sizes = tuple(shape[axis] for axis in axes)
-    return slicing.strided(node, sizes, [strides[axis] for axis in axes]), sizes

@@ -21,12 +21,16 @@ from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar, NoReturn
 
-from drjit_core import TYPES, Node, VarState, broadcast_size
+from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_element, state_of
 
 from .errors import CORE_ERRORS, SizeError, describe
+from .links import links
 from .types import Record
 
-__all__ = ["ArrayBase"]
+__all__ = ["LIMIT", "ArrayBase"]
+
+#: Number of entries of a dimension above which ``repr`` and ``print`` leave out most.
+LIMIT = 20
 
 
 class ArrayBase:
@@ -87,9 +91,7 @@ class ArrayBase:
     @classmethod
     def _convert(cls, value: Any, function: str) -> list[Node]:
         """The component nodes of an argument of an operation that is promoted to this type."""
-        from .._promotion.promote import convert
-
-        return convert(cls, value, function)
+        raise NotImplementedError
 
     @classmethod
     def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
@@ -102,9 +104,7 @@ class ArrayBase:
 
     def _format(self, limit: int) -> str:
         """The text of ``repr``: dimensions of more entries than the limit are abbreviated."""
-        from .._arrays.format import format_array
-
-        return format_array(self, limit)
+        return links.format_array(self, limit)
 
     # --- properties --------------------------------------------------------------------------------------------------
 
@@ -134,8 +134,6 @@ class ArrayBase:
     @property
     def state(self) -> VarState:
         """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ."""
-        from drjit_core import state_of
-
         states = {state_of(node) for node in self._nodes()}
         return states.pop() if len(states) == 1 else VarState.Mixed if states else VarState.Invalid
 
@@ -167,15 +165,11 @@ class ArrayBase:
     @property
     def label(self) -> str | None:
         """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
-        from drjit_core import label_of
-
         return label_of(self._nodes()[0]) if self._dynamic and self._depth <= 0 else None
 
     @label.setter
     def label(self, value: str) -> None:
-        from .._tools.listing import set_label
-
-        set_label(self, value)
+        links.set_label(self, value)
 
     @property
     def grad(self) -> NoReturn:
@@ -204,8 +198,6 @@ class ArrayBase:
         if len(nodes) != 1 or nodes[0].size != 1:
             raise SizeError(f"{self._name}.item(): only arrays with a single element can be converted to a Python "
                             f"scalar (this one has the shape {self.shape}).")
-        from drjit_core import read_element
-
         return read_element(nodes[0], 0)  # type: ignore[no-any-return]
 
     def __bool__(self) -> bool:
@@ -233,8 +225,6 @@ class ArrayBase:
         return type(self)(self)
 
     def __repr__(self) -> str:
-        from .._arrays.format import LIMIT
-
         return self._format(LIMIT)
 
     def __iter__(self) -> Iterator[Any]:
@@ -247,14 +237,10 @@ class ArrayBase:
 
         Evaluates the array and waits for the result. The view shows later in-place changes of the array's memory.
         """
-        from .._arrays.host import to_numpy
-
-        return to_numpy(self)
+        return links.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        from .._arrays.host import to_numpy
-
-        result = to_numpy(self)
+        result = links.to_numpy(self)
         if dtype is not None and result.dtype != dtype:
             if copy is False:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
@@ -276,16 +262,12 @@ class ArrayBase:
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
-        from .._arrays.host import to_memoryview
-
-        return to_memoryview(self)
+        return links.to_memoryview(self)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
         """A DLPack capsule of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
-        from .._arrays.dlpack import to_capsule
-
-        return to_capsule(self, stream, max_version, dl_device, copy)
+        return links.to_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number in the terms of DLPack: the memory of the CPU."""

@@ -56,18 +56,18 @@ import math
 import re
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from drjit_core import TYPES, JitBackend, VarType, has_backend
 
 from . import later
+from .links import links
 
 if TYPE_CHECKING:
     from .array import ArrayBase
 
-__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record", "lookup",
-           "package", "relative",
-           "require_backend", "reshape", "retype"]
+__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record",
+           "base_class", "lookup", "package", "relative", "require_backend", "reshape", "retype"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
 FLOAT16, FLOAT32, FLOAT64 = (VarType[name].value for name in ("Float16", "Float32", "Float64"))
@@ -250,24 +250,26 @@ def _no_instances(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
     raise TypeError("flat arrays of the scalar backend are Python numbers")
 
 
+#: The base classes by kind of the record, ``"flat"`` and ``"nested"`` for that of arrays, and ``"scalar"`` for what
+#: comes before them in the scalar backend: filled by the modules of :mod:`drjit._arrays`, see :func:`base_class`.
+_base_classes: dict[str, type] = {}
+_Class = TypeVar("_Class", bound=type)
+
+
+def base_class(kind: str) -> Callable[[_Class], _Class]:
+    """Decorator: a class becomes the base of the array types of a kind."""
+    def register(cls: _Class) -> _Class:
+        _base_classes[kind] = cls
+        return cls
+
+    return register
+
+
 def _bases(record: Record) -> tuple[type, ...]:
-    from .._arrays.flat import FlatArray
-    from .._arrays.nested import NestedArray
-
-    if record.kind == "array":
-        base: type = NestedArray if record.shape else FlatArray
-    elif record.kind == "matrix":
-        from .._arrays.matrix import MatrixBase as base
-    elif record.kind == "complex":
-        from .._arrays.complex import ComplexBase as base
-    elif record.kind == "quaternion":
-        from .._arrays.quaternion import QuaternionBase as base
-    else:
-        from .._arrays.tensor import TensorBase as base
-    if record.backend is SCALAR and (record.shape or record.kind != "array") and record.kind != "tensor":
-        from .._arrays.scalar import ScalarMixin
-
-        return (ScalarMixin, base)
+    kind = record.kind if record.kind != "array" else "nested" if record.shape else "flat"
+    base = _base_classes[kind]
+    if record.backend is SCALAR and kind not in ("flat", "tensor"):
+        return (_base_classes["scalar"], base)
     return (base,)
 
 
@@ -331,9 +333,7 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
         if name in _GENERATORS:
-            from .._random.generators import generator
-
-            namespace[name] = generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
             return namespace[name]
         if record is None:
             found = later.package_name(module, name)

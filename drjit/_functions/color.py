@@ -8,7 +8,7 @@ from typing import Any
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.typing import ArrayT
-from .._promotion.promote import plain_scalar
+from .._base.values import plain_scalar
 from . import elementwise as _ops
 from .elementwise import abs, fma, power, select
 from .mathematics import cbrt, copysign

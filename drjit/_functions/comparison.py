@@ -1,26 +1,25 @@
-"""Comparison within tolerances, and assertions about arrays."""
+"""Comparison within tolerances."""
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
 from typing import Any
 
-from drjit_core import TYPES, JitFlag, Node, cast, flag, literal, ops
+from drjit_core import TYPES, Node, cast, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
-from .._promotion.promote import elementwise, is_ndarray, plain_scalar
-from .._tools.listing import format_message
+from .._base.values import is_ndarray, plain_scalar
+from .._promotion.promote import elementwise
 from .elementwise import abs as _abs
 from .elementwise import isnan, maximum, select
 from .reductions import all as _all
 from .reductions import count as _count
 from .reductions import max as _max
 
-__all__ = ["allclose", "assert_allclose", "assert_equal", "assert_false", "assert_true"]
+__all__ = ["allclose", "assert_allclose", "holds"]
 
 #: Relative and absolute tolerance by the precision of the promoted arguments; integers are compared as float64.
 _TOLERANCES = {FLOAT64: (1e-5, 1e-8), FLOAT32: (1e-3, 1e-5), FLOAT16: (1e-1, 1e-2)}
@@ -61,11 +60,11 @@ def _close(function: str, a: Any, b: Any, rtol: float | None, atol: float | None
     if isinstance(a, (list, tuple, range)) and isinstance(b, (list, tuple, range)):
         if len(a) != len(b):
             raise SizeError(f"{function}(): incompatible sizes ({len(a)} and {len(b)})!")
-        return all(_holds(_close(function, x, y, rtol, atol, equal_nan)) for x, y in zip(a, b, strict=True))
+        return all(holds(_close(function, x, y, rtol, atol, equal_nan)) for x, y in zip(a, b, strict=True))
     if isinstance(a, (list, tuple, range)) or isinstance(b, (list, tuple, range)):
         if _is_number(a) or _is_number(b):
-            return all(_holds(_close(function, x, b, rtol, atol, equal_nan)) for x in a) if _is_number(b) else \
-                all(_holds(_close(function, a, y, rtol, atol, equal_nan)) for y in b)
+            return all(holds(_close(function, x, b, rtol, atol, equal_nan)) for x in a) if _is_number(b) else \
+                all(holds(_close(function, a, y, rtol, atol, equal_nan)) for y in b)
     if not _is_number(a) or not _is_number(b):
         raise ArgumentError(f"{function}(): the arguments must be arrays, numbers or sequences of such, found "
                             f"{describe(a)} and {describe(b)}.")
@@ -77,7 +76,7 @@ def _is_number(value: Any) -> bool:
     return plain_scalar(value) is not None or value.__class__ is complex
 
 
-def _holds(mask: Any) -> bool:
+def holds(mask: Any) -> bool:
     return bool(_all(mask, axis=None)) if isinstance(mask, ArrayBase) else mask
 
 
@@ -89,7 +88,7 @@ def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = Non
     float32, 1e-1 and 1e-2 for float16. NaN equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound
     infinite. Tensors of different shapes are not close.
     """
-    return _holds(_close("drjit.allclose", a, b, rtol, atol, equal_nan))
+    return holds(_close("drjit.allclose", a, b, rtol, atol, equal_nan))
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: float | None = None,
@@ -99,7 +98,7 @@ def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: 
     ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags.
     """
     close = _close("drjit.assert_allclose", actual, desired, rtol, atol, equal_nan)
-    if _holds(close):
+    if holds(close):
         return
     message = f"{err_msg}\n" if err_msg else ""
     if not isinstance(close, ArrayBase):
@@ -131,72 +130,3 @@ def _report(close: Any, actual: Any, desired: Any, rtol: float | None, atol: flo
 
 def _number(value: Any) -> Any:
     return value.item() if isinstance(value, ArrayBase) else value
-
-
-# --- assertions of debug mode ----------------------------------------------------------------------------------------
-
-
-def _check(function: str, failed: Callable[[], Any], fmt: str | None, args: tuple[Any, ...],
-           kwargs: dict[str, Any]) -> None:
-    """Raise if any entry of ``failed()``, a bool or a mask, is set; in debug mode only."""
-    if not flag(JitFlag.Debug):
-        return
-    mask = failed()
-    if mask.__class__ is not bool:
-        if not isinstance(mask, ArrayBase) or mask._kind != "b":
-            raise TypeError(f"{function}(): the condition must be a bool or a mask, found {describe(mask)}.")
-        if any(node.scope for node in mask._nodes()):
-            raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
-        if mask._depth > 0:
-            while isinstance(mask, ArrayBase) and mask._depth > 0:
-                from .reductions import any as _any
-
-                mask = _any(mask, axis=0)
-        if not _holds_any(mask):
-            return
-    elif not mask:
-        return
-    text = "" if fmt is None else format_message(function, fmt, args, kwargs, mask)
-    raise AssertionError(f"Assertion failure: {text}" if text else "Assertion failure!")
-
-
-def _holds_any(mask: Any) -> bool:
-    return not _holds(~mask) if isinstance(mask, ArrayBase) else bool(mask)
-
-
-def _negated(cond: Any, function: str) -> Any:
-    if cond.__class__ is bool or not isinstance(cond, ArrayBase):
-        number = plain_scalar(cond)
-        if number.__class__ is not bool:
-            raise TypeError(f"{function}(): the condition must be a bool or a mask, found {describe(cond)}.")
-        return not number
-    array: Any = cond
-    return ~array if cond._kind == "b" else cond
-
-
-def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3, tb_skip: int = 0,
-                **kwargs: Any) -> None:
-    """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is false. Does nothing outside of debug mode.
-
-    Debug mode is ``JitFlag.Debug``. ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it
-    show the entries that failed only. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
-    """
-    function = "drjit.assert_true"
-    _check(function, lambda: _negated(cond, function), fmt, args, kwargs)
-
-
-def assert_false(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3, tb_skip: int = 0,
-                 **kwargs: Any) -> None:
-    """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is true. See :func:`assert_true`."""
-    function = "drjit.assert_false"
-    _check(function, lambda: cond if isinstance(cond, ArrayBase) else not _negated(cond, function), fmt, args, kwargs)
-
-
-def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit: int = 3, tb_skip: int = 0,
-                 **kwargs: Any) -> None:
-    """Raise an ``AssertionError`` if any entries of two values differ (``==``). See :func:`assert_true`."""
-    def failed() -> Any:
-        equal = arg0 == arg1
-        return ~equal if isinstance(equal, ArrayBase) else not equal
-
-    _check("drjit.assert_equal", failed, fmt, args, kwargs)

@@ -9,19 +9,24 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import drjit_core as core
 from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
+from .._access.indirect import gather
+from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend
-from .._base.typing import T
-from .._promotion.promote import plain_scalar, scalar_literal, wrap, wrap_like
+from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
+from .._base.typing import ArrayT, T
+from .._base.values import parse_shape, plain_scalar
+from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
+from .evaluation import make_opaque
 
-__all__ = ["arange", "empty", "empty_like", "full", "linspace", "ones", "ones_like", "opaque", "zeros", "zeros_like"]
+__all__ = ["arange", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque", "zeros",
+           "zeros_like"]
 
 Fill = Callable[[type[ArrayBase], int], Node]
 
@@ -31,20 +36,6 @@ def _require_type(dtype: Any, function: str) -> None:
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
     if issubclass(dtype, ArrayBase) and hasattr(dtype, "_record"):
         require_backend(dtype, function)
-
-
-def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
-    try:
-        if isinstance(shape, (list, tuple)):
-            sizes = tuple(operator.index(size) for size in shape)
-            if min(sizes, default=0) >= 0:
-                return sizes
-        elif operator.index(shape) >= 0:
-            return operator.index(shape)
-    except TypeError:
-        pass
-    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found "
-                    f"{shape!r}.")
 
 
 def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
@@ -84,8 +75,6 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
             if not dtype._dynamic:
                 dtype()  # says that it is not available
             size = math.prod(sizes)
-            from .._arrays.tensor import make as make_tensor
-
             return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
         nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
@@ -169,8 +158,6 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
 
 def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
-    from .._tools.evaluation import make_opaque
-
     result = _full(dtype, value, shape, "drjit.opaque")
     make_opaque(result)
     return result
@@ -310,3 +297,34 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     return wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
 
 
+def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[ArrayT, ...]:
+    """Coordinates of all points of a grid, flattened, given those along each of its axes.
+
+    ``args`` are flat arrays of one type. The last axis is the fastest with ``indexing='ij'``; ``'xy'``, the default,
+    exchanges the roles of the first two. Returns a tuple of one array per axis, whose size is the product of the sizes.
+    """
+    function = "drjit.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"{function}(): 'indexing' must be 'xy' or 'ij', found {indexing!r}.")
+    if not args:
+        return ()
+    cls: Any = type(args[0])
+    if not issubclass(cls, ArrayBase) or not cls._dynamic or cls._depth or any(type(arg) is not cls for arg in args):
+        raise ArgumentError(f"{function}(): the arguments must be flat dynamic arrays of one type, found "
+                            f"{', '.join(describe(arg) for arg in args)}.")
+    order = list(range(len(args)))
+    if indexing == "xy" and len(args) > 1:
+        order[:2] = [1, 0]
+    total = 1
+    for arg in args:
+        total *= len(arg)
+    if not total:
+        return tuple(cls() for _ in args)
+    result: list[Any] = [None] * len(args)
+    index = arange(retype(cls, UINT32), total)
+    for position in reversed(order):
+        size = len(args[position])
+        outer = index // size
+        result[position] = gather(cls, args[position], index - outer * size)
+        index = outer
+    return tuple(result)

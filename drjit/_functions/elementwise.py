@@ -13,15 +13,17 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, OPS, TYPES, Node, literal, ops
 
-from .._arrays.host import broadcast
+from .._arrays.broadcasting import tensor_select
 from .._arrays.operators import absolute
 from .._arrays.operators import power as _array_power
 from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32
 from .._base.typing import ArrayT
-from .._promotion.promote import alike, elementwise, operands, plain_scalar, wrap, wrap_like
+from .._base.values import plain_scalar
+from .._promotion.promote import alike, elementwise, operands, wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
 
 __all__ = ["abs", "brev", "ceil", "clip", "cos", "exp", "floor", "fma", "isfinite", "isinf", "isnan", "lerp", "log",
@@ -266,8 +268,6 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
                 raise translate(error, f"{function}(<{cls._name}>)") from error
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
-            from .._arrays.tensor import tensor_select
-
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             cls, (first, second) = operands(function, (arg1, arg2))
@@ -289,8 +289,6 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
                             f"found {describe(arg1)} and {describe(arg2)}.")
     if _is_tensor(arg0) or _is_tensor(arg1) or _is_tensor(arg2):
-        from .._arrays.tensor import tensor_select
-
         return tensor_select(f"{function}(<{arg0._name}>)", arg0, arg1, arg2)
     cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
     try:

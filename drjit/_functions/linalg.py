@@ -9,28 +9,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, ops
+from drjit_core import Node, ops
 
 from .._arrays.matrix import MatrixBase
+from .._arrays.products import is_square, product
 from .._arrays.scalar import rounding
-from .._arrays.special import is_real
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import lookup, reshape, retype
 from .._base.typing import ArrayT, T
-from .._promotion.promote import common_package, operands, plain_scalar, wrap
+from .._promotion.promote import common_package, wrap
 from .._rules import matrix as rules
+from .elementwise import fma, rcp, sqrt
 
-__all__ = ["cross", "det", "diag", "frob", "inverse", "matmul", "matmul_operator", "polar_decomp", "product", "trace",
-           "transpose"]
+__all__ = ["cross", "det", "diag", "frob", "inverse", "matmul", "polar_decomp", "trace", "transpose"]
 
 
 # --- products --------------------------------------------------------------------------------------------------------
-
-
-def _is_square(array: ArrayBase) -> bool:
-    shape = array._static_shape()
-    return len(shape) >= 2 and shape[0] == shape[1]
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
@@ -55,81 +50,6 @@ def _transposed(value: Any) -> Any:
     return value.mT if value._depth < 0 else transpose(value)
 
 
-def matmul_operator(left: Any, right: Any) -> Any:
-    """``left @ right``, where one operand is a matrix or a nested array."""
-    for value in (left, right):
-        if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
-            return NotImplemented
-    array = left if isinstance(left, ArrayBase) else right
-    return product(f"{array._name}.__matmul__", left, right)
-
-
-def product(function: str, left: Any, right: Any) -> Any:
-    """The product of two operands by the rules of :func:`matmul`."""
-    for value in (left, right):
-        if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
-            raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array "
-                            "or a Python number).")
-        if getattr(value, "_special", "") in ("complex", "quaternion"):
-            raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
-                            f"{describe(left)} and {describe(right)}); use '*'.")
-    if any(isinstance(value, ArrayBase) and value._depth < 0 for value in (left, right)):
-        from .._arrays.tensor_product import tensor_matmul
-
-        return tensor_matmul(function, left, right)
-    if is_real(left) or is_real(right):
-        if isinstance(left, ArrayBase) and isinstance(right, ArrayBase) and left._depth == right._depth:
-            return _flat_dot(function, left, right)
-        return left * right
-    a, b = left._static_shape(), right._static_shape()
-    size = a[0]
-    matrices = (_is_square(left), _is_square(right))
-    if size != b[0] or not all(len(shape) == 1 or square for shape, square in zip((a, b), matrices, strict=True)):
-        raise ArgumentError(f"{function}(): incompatible operands: {left._name} and {right._name} have the leading "
-                            f"static dimensions {a[:2]} and {b[:2]}.")
-    try:
-        return _static_product(function, left, right, size, matrices)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
-
-
-def _flat_dot(function: str, left: ArrayBase, right: ArrayBase) -> Any:
-    cls, (a, b) = operands(function, (left, right))
-    try:
-        return wrap(cls, [core.reduce(ops.mul(a[0], b[0]), core.ReduceOp.Add.value)])
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
-
-
-def _static_product(function: str, left: ArrayBase, right: ArrayBase, size: int, matrices: tuple[bool, bool]) -> Any:
-    """The product of two operands with the leading dimensions ``(size, size)`` or ``(size,)``."""
-    scalar = max(left._type, right._type)
-    package = common_package(function, (left, right), type(left))
-    a, b = ([cast(node, scalar) if node.type != scalar else node for node in array._nodes()] for array in (left, right))
-    # Entries of several components: an operand whose entries are single components goes with each of them.
-    inner = tuple(array._static_shape()[1 + matrix:] for array, matrix in zip((left, right), matrices, strict=True))
-    if inner[0] and inner[1] and inner[0] != inner[1]:
-        raise ArgumentError(f"{function}(): the entries of {left._name} and {right._name} differ in shape.")
-    entry = inner[0] or inner[1]
-    count = 1
-    for extent in entry:
-        count *= extent
-    parts = [rules.multiply(a[k::count] if inner[0] else a, b[k::count] if inner[1] else b, size)
-             for k in range(count)]
-    nodes = [node for components in zip(*parts, strict=True) for node in components]
-    if matrices == (False, False):
-        shape: tuple[int, ...] = entry
-    elif matrices == (True, True):
-        shape = (size, size, *entry)
-        if isinstance(left, MatrixBase) or isinstance(right, MatrixBase):
-            found = lookup(package._record._replace(type=scalar, kind="matrix", shape=shape))
-            if found is not None:
-                return wrap(found, nodes)
-    else:
-        shape = (size, *entry)
-    return wrap(reshape(retype(package._plain, scalar), shape), nodes)
-
-
 @rounding
 def cross(arg0: Any, arg1: Any, /) -> Any:
     """Cross product of two 3D arrays, which is orthogonal to both."""
@@ -139,8 +59,6 @@ def cross(arg0: Any, arg1: Any, /) -> Any:
                             f"{describe(arg1)}.")
     a, b = arg0, arg1
     kind = reshape(type(a), a._record.shape)
-    from .elementwise import fma
-
     components = [fma(a[i], b[j], -(a[j] * b[i])) for i, j in ((1, 2), (2, 0), (0, 1))]
     found = common_package("drjit.cross", (a, b), retype(kind, max(a._type, b._type)))
     return found(*components)
@@ -211,8 +129,6 @@ def diag(arg: Any, /) -> Any:
 
 def inverse(arg: T, /) -> T:
     """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
-    from .elementwise import rcp
-
     if isinstance(arg, ArrayBase) and arg._depth > 0 and arg._special not in ("complex", "quaternion"):
         arg = _matrix(arg, "drjit.inverse")
     return rcp(arg)
@@ -224,7 +140,7 @@ def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
     ``axes`` is a permutation of the leading two dimensions: ``(0, 1)`` leaves the array as it is.
     """
     function = "drjit.transpose"
-    if not isinstance(value, ArrayBase) or value._depth < 2 or not _is_square(value):
+    if not isinstance(value, ArrayBase) or value._depth < 2 or not is_square(value):
         raise TypeError(f"{function}(): 'value' must be a tensor or a matrix, or have the shape of one, found "
                         f"{describe(value)}.")
     if axes is not None:
@@ -243,8 +159,6 @@ def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     ``(g Q + inv(Q).T / g) / 2`` with ``g = (frob(inv(Q)) / frob(Q))**(1/4)``. Q has the sign of the determinant; that
     of a singular matrix is not found.
     """
-    from .elementwise import rcp, sqrt
-
     q = _matrix(arg, "drjit.polar_decomp")
     for _ in range(it):
         adjoint = rcp(q).T

@@ -15,13 +15,14 @@ from typing import Any
 import drjit_core as core
 from drjit_core import TYPES, Node, UnsupportedType, VarType, bitcast, cast, literal, ops
 
-from .._arrays.host import broadcast
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, translate
+from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, retype
-from .._promotion.promote import alike, operands, plain_scalar, wrap, wrap_like
+from .._base.values import plain_scalar
+from .._promotion.promote import alike, operands, wrap, wrap_like
+from .._rules.combine import ignoring_nan
 from .elementwise import _binary, _number, _unary, clip, maximum, select, sqrt
-from .reductions import _ignoring_nan
 
 __all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cosh", "cot", "deg2rad",
            "erf", "erfc", "erfinv", "exp2", "fmax", "fmin", "hypot", "lgamma", "log2", "mul_wide", "mulsign", "rad2deg",
@@ -174,9 +175,9 @@ def _prefer_numbers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any],
     return lambda a, b: b if a != a else a if b != b else function(a, b)
 
 
-fmin = _binary("fmin", _ignoring_nan(ops.le, ops.minimum), _prefer_numbers(min),
+fmin = _binary("fmin", ignoring_nan(ops.le, ops.minimum), _prefer_numbers(min),
                "Smaller of two values, elementwise; a number is preferred to NaN (see :func:`minimum`).")
-fmax = _binary("fmax", _ignoring_nan(ops.ge, ops.maximum), _prefer_numbers(max),
+fmax = _binary("fmax", ignoring_nan(ops.ge, ops.maximum), _prefer_numbers(max),
                "Larger of two values, elementwise; a number is preferred to NaN (see :func:`maximum`).")
 
 

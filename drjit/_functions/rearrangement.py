@@ -14,10 +14,11 @@ from typing import Any
 from drjit_core import cast
 
 from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, strided
-from .._arrays.host import broadcast
-from .._arrays.tensor import TensorBase, concatenate, make, transposed
+from .._arrays.broadcasting import concatenate, make, transposed
+from .._arrays.tensor import TensorBase
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
+from .._base.nodes import broadcast
 from .._base.types import SCALAR
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T

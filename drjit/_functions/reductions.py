@@ -12,35 +12,22 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import SHAPE, TYPES, Node, ReduceOp, cast, literal, ops
+from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
 
-from .._arrays.host import broadcast
+from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
-from .._promotion.promote import is_ndarray, plain_scalar, wrap, wrap_like
+from .._base.values import is_ndarray, plain_scalar
+from .._promotion.promote import elementwise, wrap, wrap_like
+from .._rules.combine import COMBINE
+from .tensor_reductions import reduce_axes, result_shape
 
 __all__ = ["COMBINE", "all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
 
 _min, _max, _any, _all = min, max, any, all
 
-
-def _ignoring_nan(compare: Callable[[Node, Node], Node], trace: Callable[[Node, Node], Node],
-                  ) -> Callable[[Node, Node], Node]:
-    """Minimum or maximum of two nodes that, unlike ``dr.minimum``, prefers numbers to NaN."""
-    def combine(a: Node, b: Node) -> Node:
-        if TYPES[a.type].kind != "f":
-            return trace(a, b)
-        return ops.select(getattr(ops, "or")(compare(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
-
-    return combine
-
-
-#: The operation on two nodes that a reduction repeats.
-COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
-    ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: getattr(ops, "and"), ReduceOp.Or: getattr(ops, "or"),
-    ReduceOp.Min: _ignoring_nan(ops.le, ops.minimum), ReduceOp.Max: _ignoring_nan(ops.ge, ops.maximum),
-}
 
 #: Kinds of elements that each operation is defined for.
 _KINDS = {ReduceOp.Add: "iuf", ReduceOp.Mul: "iuf", ReduceOp.Min: "iuf", ReduceOp.Max: "iuf", ReduceOp.And: "biu",
@@ -59,8 +46,6 @@ def _extremum(a: Any, b: Any, op: ReduceOp) -> Any:
     """Minimum or maximum of two entries of a Python sequence."""
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
         return _min(a, b) if op is ReduceOp.Min else _max(a, b)
-    from .._promotion.promote import elementwise
-
     return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", COMBINE[op], (a, b))
 
 
@@ -125,9 +110,6 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
 
 def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool,
                    where: str) -> Any:
-    from .._arrays.tensor import make
-    from .tensor_reductions import reduce_axes, result_shape
-
     node = array._n
     if mode == "evaluated":
         core.evaluate([node])

@@ -9,11 +9,12 @@ from typing import Any
 import drjit_core as core
 from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
 
-from .._arrays.host import broadcast
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
+from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, reshape, retype
-from .._promotion.promote import plain_scalar, wrap
+from .._base.values import plain_scalar
+from .._promotion.promote import wrap
 from .elementwise import sqrt
 from .reductions import _axes, _check_mode, _groups, mean, sum
 

@@ -20,9 +20,11 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import SCALAR, Record, lookup, reshape
 from .._base.typing import ArrayT, T
-from .._promotion.promote import plain_scalar, wrap
+from .._base.values import plain_scalar
+from .._promotion.promote import wrap
+from .creation import ones
 from .elementwise import fma, select, sin, sincos, sqrt
-from .linalg import det, polar_decomp
+from .linalg import cross, det, polar_decomp
 from .mathematics import atan2
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
@@ -72,8 +74,6 @@ def arg(z: Any, /) -> Any:
 
 def identity(dtype: type[T], size: int = 1) -> T:
     """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
-    from .creation import ones
-
     if isinstance(dtype, type) and issubclass(dtype, SpecialArray):
         flat: Any = ones(dtype._leaf, size)
         return dtype(flat)
@@ -127,8 +127,6 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
 
     ``v + 2 w (u x v) + 2 u x (u x v)`` for a unit quaternion ``w + u``.
     """
-    from .linalg import cross
-
     q = _quaternion("drjit.quat_apply", arg0, "arg0")
     v = _vector3("drjit.quat_apply", arg1, "arg1")
     u = q.imag

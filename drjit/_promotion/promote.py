@@ -13,7 +13,6 @@ This is the slow path of the operators; the fast ones are in :mod:`drjit._arrays
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -21,7 +20,9 @@ from drjit_core import KIND, Node, cast, import_copy, invalid, literal, read_ele
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup, relative, reshape, retype
+from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 
 __all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "flat_of_scalars",
            "is_ndarray", "number_of", "operands", "plain_scalar", "refuse_floats", "scalar_literal", "scalar_type",
@@ -29,7 +30,6 @@ __all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "eleme
 
 _new = object.__new__
 _LITERAL = KIND["literal"]
-_WEAK = {bool: 0, int: 1, float: 2}
 
 
 def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
@@ -48,40 +48,12 @@ def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
     return array
 
 
-def number_of(node: Node) -> Any:
-    """The only element of a node as a Python number."""
-    return node.payload if node.kind == _LITERAL else read_element(node, 0)
-
-
-def elements_of(node: Node) -> list[Node]:
-    """Literals with the elements of a node; evaluates it."""
-    from .._arrays.host import values
-
-    return [literal(node.type, value) for value in values(node)]
 def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """What :func:`wrap` returns, with the shape of an array if that is a tensor."""
     result = wrap(cls, nodes)
     if cls._depth < 0:
         result._s = array._s
     return result
-
-
-def is_ndarray(value: object) -> bool:
-    """Whether a value is a NumPy array (without importing NumPy)."""
-    numpy = sys.modules.get("numpy")
-    return numpy is not None and isinstance(value, numpy.ndarray)
-
-
-def plain_scalar(value: Any) -> Any:
-    """The Python number that a value is (a ``bool``, ``int`` or ``float``), NumPy scalars included, or ``None``."""
-    if value.__class__ in _WEAK:
-        return value
-    numpy = sys.modules.get("numpy")
-    if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
-        value = value.item()
-    if isinstance(value, (bool, int, float)):
-        return value if value.__class__ in _WEAK else float(value) if isinstance(value, float) else int(value)
-    return None
 
 
 def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: str) -> Node:
@@ -110,7 +82,7 @@ def scalar_literal(cls: type[ArrayBase], value: bool | int | float, function: st
 
 def weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int) -> int:
     """Rank of a Python number or the elements of a sequence; collects the arrays that a sequence holds."""
-    rank = _WEAK.get(value.__class__)
+    rank = PYTHON_NUMBERS.get(value.__class__)
     if rank is not None:
         return rank
     if isinstance(value, ArrayBase):
@@ -118,12 +90,12 @@ def weak_rank(value: Any, function: str, arrays: list[ArrayBase], position: int)
         return -1
     if value.__class__ in (list, tuple, range):
         ranks = {item.__class__ for item in value}
-        if ranks <= _WEAK.keys():
-            return max((_WEAK[cls] for cls in ranks), default=-1)
+        if ranks <= PYTHON_NUMBERS.keys():
+            return max((PYTHON_NUMBERS[cls] for cls in ranks), default=-1)
         return max(weak_rank(item, function, arrays, position) for item in value)
     scalar = plain_scalar(value)
     if scalar is not None:
-        return _WEAK[scalar.__class__]
+        return PYTHON_NUMBERS[scalar.__class__]
     raise ArgumentError(f"{function}(): argument {position} has the unsupported type '{describe(value)}' (expected a "
                         "Dr.Jit array or a type that can be converted into one).")
 
@@ -138,8 +110,6 @@ def scalar_type(arrays: int, foreign: int, rank: int) -> int:
 
 def _foreign(value: Any, like: type[ArrayBase], function: str) -> Any:
     """Turn a NumPy array into an array of the corresponding type over the backend of ``like``."""
-    from .._arrays.host import scalar_type_of
-
     scalar = scalar_type_of(value)
     if scalar is None:
         raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
@@ -274,8 +244,6 @@ def convert(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
 
 def flat_of_scalars(cls: type[ArrayBase], value: ArrayBase) -> Node:
     """The node of a flat array with the components of a scalar array."""
-    from .._arrays.scalar import pack
-
     nodes = [cast(node, cls._type) for node in value._nodes()]
     if len(nodes) < 2:
         return nodes[0] if nodes else invalid(cls._type)

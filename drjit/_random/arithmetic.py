@@ -16,7 +16,8 @@ from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal, ops
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
-from .._promotion.promote import coerce, plain_scalar, wrap
+from .._base.values import plain_scalar
+from .._promotion.promote import coerce, wrap
 
 __all__ = ["Generator", "MASK32", "MASK64", "OnNodes", "OnNumbers", "array_type", "box_muller", "jump_constants", "u32",
            "u64"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._base.links import links
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record
 from .arithmetic import OnNodes, OnNumbers, array_type
 from .pcg32 import PCG32Base
@@ -31,3 +32,6 @@ def generator(name: str, module: str, record: Record) -> type:
     arrays = {(scalar, size): array_type(record, scalar, (size,)) for scalar in scalars for size in (2, 4)}
     return type(name, (PhiloxBase,), {
         **namespace, "__doc__": PhiloxBase.__doc__, "_arrays": arrays, "_vectorised": record.backend is not SCALAR})
+
+
+links.generator = generator

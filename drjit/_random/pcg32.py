@@ -10,7 +10,8 @@ from drjit_core import ops
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
-from .._promotion.promote import coerce, plain_scalar
+from .._base.values import plain_scalar
+from .._promotion.promote import coerce
 from .arithmetic import Generator
 
 __all__ = ["PCG32Base"]

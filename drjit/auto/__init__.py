@@ -3,6 +3,7 @@
 The module redirects to another package, see :func:`drjit.set_backend`.
 """
 
+import importlib
 from typing import Any
 
 from .._tools import auto as _auto
@@ -10,8 +11,6 @@ from .._tools import auto as _auto
 
 def __getattr__(name: str) -> Any:
     if name == "ad":
-        import importlib
-
         return importlib.import_module("drjit.auto.ad")
     return _auto.get(name, False)
 
