@@ -18,12 +18,14 @@ from .._arrays.operators import absolute
 from .._arrays.operators import power as _array_power
 from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import BOOL, FLOAT64, INT32, UINT32
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
-from .._promotion.promote import alike, elementwise, operands, wrap, wrap_like
+from .._promotion.operations import FMA
+from .._promotion.plans import SELECT, Operation, apply, operands
+from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
 
 __all__ = ["abs", "brev", "ceil", "clip", "cos", "exp", "floor", "fma", "isfinite", "isinf", "isnan", "lerp", "log",
@@ -47,6 +49,11 @@ def _number(value: Any, function: str, argument: str = "arg") -> Any:
         raise TypeError(f"{function}(): '{argument}' must be a Dr.Jit array or a Python number, found "
                         f"{describe(value)}.")
     return number
+
+
+def _owner(*args: Any) -> type | None:
+    """The type by which messages name a call: that of the first array among the arguments."""
+    return next((type(arg) for arg in args if isinstance(arg, ArrayBase)), None)
 
 
 def _unary(name: str, trace: Callable[[Node], Node], scalar: Callable[[Any], Any], doc: str) -> Unary:
@@ -83,20 +90,19 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], scalar: Callable[[An
             doc: str) -> Callable[[Any, Any], Any]:
     """A function of two arguments whose result has their promoted type."""
     function_name = f"drjit.{name}"
+    operation = Operation(name, trace)
+    plans = operation.plans
 
     def function(arg0: Any, arg1: Any, /) -> Any:
-        cls = arg0.__class__
-        if cls is arg1.__class__ and isinstance(arg0, ArrayBase) and not cls._depth:
-            result: Any = _new(cls)
+        plan = plans.get((arg0.__class__, arg1.__class__))
+        if plan is not None:
             try:
-                result._n = trace(arg0._n, arg1._n)  # type: ignore[attr-defined]
-            except CORE_ERRORS as error:
-                raise translate(error, f"{function_name}(<{cls._name}>)") from error
-            result._o = None
-            return result
+                return plan(arg0, arg1)
+            except FAILURES as error:
+                raise translate(error, CallSite(function_name, _owner(arg0, arg1)), (arg0, arg1)) from None
         array = arg0 if isinstance(arg0, ArrayBase) else arg1
         if isinstance(array, ArrayBase):
-            return elementwise(f"{function_name}(<{array._name}>)", trace, (arg0, arg1))
+            return apply(operation, CallSite(function_name, type(array)), (arg0, arg1))
         a, b = _number(arg0, function_name, "arg0"), _number(arg1, function_name, "arg1")
         number = scalar(a, b)
         return float(number) if float in (a.__class__, b.__class__) else +number  # which makes a bool an int
@@ -196,9 +202,15 @@ maximum = _binary("maximum", ops.maximum, _fold("maximum"), "Larger of two value
 def fma(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
     """``arg0 * arg1 + arg2`` with a single rounding, elementwise over arrays and numbers of promoted type."""
     args = (arg0, arg1, arg2)
-    array = arg0 if isinstance(arg0, ArrayBase) else next((arg for arg in args if isinstance(arg, ArrayBase)), None)
-    if array is not None:
-        return elementwise(f"drjit.fma(<{array._name}>)", ops.fma, args)
+    plan = FMA.plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
+    if plan is not None:
+        try:
+            return plan(arg0, arg1, arg2)
+        except FAILURES as error:
+            raise translate(error, CallSite("drjit.fma", _owner(*args)), args) from None
+    owner = _owner(*args)
+    if owner is not None:
+        return apply(FMA, CallSite("drjit.fma", owner), args)
     numbers = [_number(arg, "drjit.fma", f"arg{k}") for k, arg in enumerate(args)]
     if float not in {number.__class__ for number in numbers}:
         return numbers[0] * numbers[1] + numbers[2]
@@ -257,15 +269,12 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     arrays, numbers, or PyTrees of one structure, whose entries are selected likewise.
     """
     function = "drjit.select"
-    if isinstance(arg0, ArrayBase) and arg0._kind == "b" and isinstance(arg1, ArrayBase) \
-            and arg0.__class__ is arg1._mask:
-        found = alike((arg1, arg2))
-        if found is not None:
-            cls, (first, second) = found
-            try:
-                return wrap(cls, list(map(ops.select, arg0._nodes(), first, second)))
-            except CORE_ERRORS as error:
-                raise translate(error, f"{function}(<{cls._name}>)") from error
+    plan = SELECT.plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
+    if plan is not None:
+        try:
+            return plan(arg0, arg1, arg2)
+        except FAILURES as error:
+            raise translate(error, CallSite(function, _owner(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
@@ -288,13 +297,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if not (_selectable(arg1, arg2) and _selectable(arg2, arg1)):
         raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure, "
                             f"found {describe(arg1)} and {describe(arg2)}.")
-    if _is_tensor(arg0) or _is_tensor(arg1) or _is_tensor(arg2):
-        return tensor_select(f"{function}(<{arg0._name}>)", arg0, arg1, arg2)
-    cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
-    try:
-        return wrap(cls, list(map(ops.select, masks, first, second)))
-    except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{cls._name}>)") from error
+    return apply(SELECT, CallSite(function, _owner(arg1, arg2, arg0)), (arg0, arg1, arg2))
 
 
 def _chosen(condition: Any, first: Node, second: Node) -> Node:
