@@ -65,7 +65,7 @@ def make(cls: type[ArrayBase], node: Node, shape: Shape) -> Any:
     return tensor
 
 
-def operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     """The node (of the scalar type of ``cls``) and the shape of a value that stands for a tensor."""
     if isinstance(value, ArrayBase):
         if value._depth > 0:
@@ -184,7 +184,7 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
         right, right_shape = second(b)
         if left_shape != right_shape:
             (left, right), left_shape = _align([left, right], (left_shape, right_shape))
-        tensor = _new(result)
+        tensor: Any = _new(result)
         tensor._n = trace(left, right)
         tensor._s = left_shape
         tensor._o = None

@@ -8,7 +8,7 @@ elementwise.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
@@ -44,12 +44,13 @@ class MatrixBase(SpecialArray):
         return rules.inner(rules.inverse, nodes, cls._size)
 
     @classmethod
-    def _compute(cls, row: str, *args: list[Node]) -> list[Node]:
+    def _rule(cls, row: str) -> Callable[..., list[Node]]:
         if row == "mul" or row == "fma":
-            return cls._product(*args)
+            return cls._product
         if row == "div":
-            return cls._product(args[0], cls._inverse(args[1]))
-        return list(map(ops.add if row == "add" else ops.sub, *args))
+            return lambda a, b: cls._product(a, cls._inverse(b))
+        trace = ops.add if row == "add" else ops.sub
+        return lambda a, b: list(map(trace, a, b))
 
     @classmethod
     def _product(cls, a: list[Node], b: list[Node], addend: list[Node] | None = None) -> list[Node]:

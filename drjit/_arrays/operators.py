@@ -20,7 +20,7 @@ from drjit_core import TYPES, Node, known_literal, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
-from .._base.types import FLOAT32, FLOAT64, retype
+from .._base.types import FLOAT32, FLOAT64, INT64, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
@@ -79,20 +79,16 @@ def array_operators(operation: Operation) -> tuple[Operator, Operator, Operator]
     plans = operation.plans
 
     def forward(self: Any, other: Any) -> Any:
-        plan = plans.get((self.__class__, other.__class__))
-        if plan is None:
-            return mixed(self, other, operation)
         try:
-            return plan(self, other)
+            plan = plans.get((self.__class__, other.__class__))
+            return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
             raise _failed(error, self, other, operation) from None
 
     def reverse(self: Any, other: Any) -> Any:
-        plan = plans.get((other.__class__, self.__class__))
-        if plan is None:
-            return mixed(self, other, operation, True)
         try:
-            return plan(other, self)
+            plan = plans.get((other.__class__, self.__class__))
+            return mixed(self, other, operation, True) if plan is None else plan(other, self)
         except FAILURES as error:
             raise _failed(error, self, other, operation, True) from None
 
@@ -187,7 +183,7 @@ def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]
 
 def absolute(node: Node) -> Node:
     """Absolute value of any number; unsigned ones are their own."""
-    return node if TYPES[node.type].kind == "u" else ops.abs(node)  # type: ignore[no-any-return]
+    return node if TYPES[node.type].kind == "u" else ops.abs(node)
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
@@ -334,22 +330,25 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
         raise TypeError(f"{self._name}.__pow__(): the argument 'mod' of pow() is not supported (found {modulo!r}); "
                         "take the remainder of the power with '%'.")
     exponent = other if other.__class__ is int else plain_scalar(other)
-    if exponent is not None and -0x80000000 < exponent < 0x80000000 and exponent == int(exponent):
-        plan = _INTEGER_POWER.plans.get((self.__class__, exponent.__class__))
-        if plan is None:
-            return apply(_INTEGER_POWER, CallSite("__pow__", type(self)), (self, exponent))
-        try:
+    try:
+        if exponent is not None and -0x80000000 < exponent < 0x80000000 and exponent == int(exponent):
+            plan = _INTEGER_POWER.plans.get((self.__class__, exponent.__class__))
+            if plan is None:
+                return apply(_INTEGER_POWER, CallSite("__pow__", type(self)), (self, exponent))
             return plan(self, exponent)
-        except FAILURES as error:
-            raise _failed(error, self, other, POWER) from None
-    return _general_power(self, other, False)
+        return _general_power(self, other, False)
+    except FAILURES as error:
+        raise _failed(error, self, other, POWER) from None
 
 
 def reverse_power(self: Any, other: Any) -> Any:
     """``other ** self``."""
     if self._kind != "f" and plain_scalar(other) is not None:
-        self = retype(type(self), FLOAT64 if self._type >= 9 else FLOAT32)(self)
-    return _general_power(self, other, True)
+        self = retype(type(self), FLOAT64 if self._type >= INT64 else FLOAT32)(self)
+    try:
+        return _general_power(self, other, True)
+    except FAILURES as error:
+        raise _failed(error, self, other, POWER, True) from None
 
 
 def _general_power(self: Any, other: Any, reverse: bool) -> Any:
@@ -368,16 +367,20 @@ power_inplace = inplace(power)
 
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the product of matrices, vectors, flat arrays, or with a scalar (see :func:`drjit.matmul`)."""
-    if is_foreign(self, other, "__matmul__"):
-        return NotImplemented
-    return product(CallSite("__matmul__", type(self)), self, other)
+    try:
+        return NotImplemented if is_foreign(self, other, "__matmul__") else \
+            product(CallSite("__matmul__", type(self)), self, other)
+    except FAILURES as error:
+        raise translate(error, CallSite("__matmul__", type(self))) from None
 
 
 def reverse_matmul(self: Any, other: Any) -> Any:
     """``other @ self``, where the left operand is no array."""
-    if is_foreign(self, other, "__rmatmul__"):
-        return NotImplemented
-    return product(CallSite("__rmatmul__", type(self)), other, self)
+    try:
+        return NotImplemented if is_foreign(self, other, "__rmatmul__") else \
+            product(CallSite("__rmatmul__", type(self)), other, self)
+    except FAILURES as error:
+        raise translate(error, CallSite("__rmatmul__", type(self))) from None
 
 
 matmul_inplace = inplace(matmul)

@@ -29,7 +29,7 @@ from .._base.errors import (
 from .._base.values import is_real, plain_scalar
 from .._promotion import operations
 from .._promotion.operations import method_of
-from .._promotion.plans import Keys, Operation, Plan, is_array, is_real_key, promotion
+from .._promotion.plans import Keys, Operation, Plan, is_array, is_real_key, node_loader, promotion
 from .._promotion.promote import convert, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
@@ -104,9 +104,9 @@ class SpecialArray(NestedArray):
         raise NotImplementedError
 
     @classmethod
-    def _compute(cls, row: str, *args: list[Node]) -> list[Node]:
-        """Apply the rule of an operation, by its row, to components of this type."""
-        return cls._rules[row](*args)
+    def _rule(cls, row: str) -> Rule:
+        """The rule of an operation, by its row: a function of components of this type."""
+        return cls._rules[row]
 
     @classmethod
     def _inverse(cls, nodes: list[Node]) -> list[Node]:
@@ -149,18 +149,21 @@ class SpecialArray(NestedArray):
             return cls._power_plan(site, keys)
         if row not in _ARITHMETIC:
             return cls._no_rule(site)
-        found: Any = promotion(keys)
         if row == "fma":
             return cls._fused_plan(keys)
-        left_real, right_real = map(is_real_key, keys)
-        kind, unit, trace = found.cls, found.cls._unit(), operation.trace
+        found: Any = promotion(keys)
+        kind: Any = found.cls
         first, second = found.loaders
-        position = unit[0]
-        if right_real:
-            return lambda a, b: wrap(kind, kind._with_real(row, trace, first(a), second(b)[position]))
-        if left_real:
-            return lambda a, b: wrap(kind, kind._from_real(row, trace, first(a)[position], second(b)))
-        return lambda a, b: wrap(kind, kind._compute(row, first(a), second(b)))
+        if is_real_key(keys[1]):
+            real = node_loader(kind, keys[1])
+            rule = functools.partial(kind._with_real, row, operation.trace)
+            return lambda a, b: wrap(kind, rule(first(a), real(b)))
+        if is_real_key(keys[0]):
+            real = node_loader(kind, keys[0])
+            rule = functools.partial(kind._from_real, row, operation.trace)
+            return lambda a, b: wrap(kind, rule(real(a), second(b)))
+        rule = kind._rule(row)
+        return lambda a, b: wrap(kind, rule(first(a), second(b)))
 
     @classmethod
     def _no_rule(cls, site: Site) -> Plan | None:
@@ -199,7 +202,7 @@ class SpecialArray(NestedArray):
                 return wrap(kind, [ops.fma(a[position], node, c[k]) for k, node in enumerate(b)])
             if reals[1]:
                 return wrap(kind, [ops.fma(b[position], node, c[k]) for k, node in enumerate(a)])
-            return wrap(kind, kind._compute("fma", a, b, c))
+            return wrap(kind, kind._rule("fma")(a, b, c))
 
         return fused
 
@@ -214,11 +217,11 @@ class SpecialArray(NestedArray):
             if number and abs(exponent) < 1 << 31 and exponent == int(exponent):
                 nodes = found.loaders[0](base)
                 one = kind._identity(literal(kind._type, 1, max(node.size for node in nodes)))
-                product = functools.partial(kind._compute, "mul")
+                product = kind._rule("mul")
                 return wrap(kind, integer_power(product, kind._inverse, one, nodes, int(exponent)))
             if "power" not in kind._rules:
                 raise IncompatibleArguments(f"only integers can be exponents of {_PLURAL[kind._special]}")
-            return wrap(kind, kind._compute("power", *load(base, exponent)))
+            return wrap(kind, kind._rule("power")(*load(base, exponent)))
 
         return raised
 

@@ -279,11 +279,11 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
-            cls, (first, second) = operands(function, (arg1, arg2))
+            found, (first, second) = operands(function, (arg1, arg2))
             try:
-                return wrap(cls, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
+                return wrap(found, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
             except CORE_ERRORS as error:
-                raise translate(error, function) from error
+                raise translate(error, function) from None
         return arg1 if arg0 else arg2
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
         raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")

@@ -16,7 +16,7 @@ import drjit_core as core
 from drjit_core import TYPES, Node, UnsupportedType, VarType, bitcast, cast, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, CallSite, translate
+from .._base.errors import CORE_ERRORS, translate
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, retype
 from .._base.values import plain_scalar
@@ -196,7 +196,7 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
         wide_args = [retype(type(arg), {INT32: INT64, UINT32: UINT64}.get(arg._type, arg._type))(arg)
                      if isinstance(arg, ArrayBase) and arg._kind in "iu" else arg for arg in args]
         return wide_args[0] * wide_args[1]
-    cls, lists = operands(CallSite(function, type(array)), args)
+    cls, lists = operands(function, args)
     wide = {INT32: INT64, UINT32: UINT64}.get(cls._type)
     try:
         if wide is None:

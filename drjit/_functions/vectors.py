@@ -9,7 +9,7 @@ from drjit_core import ReduceOp, literal, ops
 
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._promotion.plans import operands
@@ -43,7 +43,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
         return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
     if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
         return sum(arg0 * arg1)
-    cls, (first, second) = operands(CallSite(function, type(array)), args)
+    cls, (first, second) = operands(function, args)
     try:
         if not cls._depth:
             return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])

@@ -37,6 +37,7 @@ from .._base.array import ArrayBase
 from .._base.errors import (
     FAILURES,
     ArgumentError,
+    CallSite,
     IncompatibleArguments,
     Site,
     argument,
@@ -48,9 +49,9 @@ from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 from .promote import coerce, meeting_package, number_literal, wrap
 
-__all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise", "find_plan",
-           "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
-           "loader_of_number", "masked", "operands",
+__all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
+           "find_plan", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements", "loader_of_number",
+           "masked", "node_loader", "operands",
            "promotion", "tensor_type"]
 
 _new = object.__new__
@@ -129,7 +130,11 @@ class Promotion:
 
     def load(self, *args: Any) -> list[Sequence[Node]]:
         """The component nodes of the promoted operands, lists of one length."""
-        lists = [load(value) for load, value in zip(self.loaders, args, strict=True)]
+        loaders = self.loaders
+        if len(loaders) == 2:
+            lists = [loaders[0](args[0]), loaders[1](args[1])]
+        else:
+            lists = [load(value) for load, value in zip(loaders, args, strict=True)]
         return lists if self.cls._count >= 0 else _common_length(self.keys, lists)
 
 
@@ -224,7 +229,7 @@ def loader_of_number(cls: type[ArrayBase], kind: type) -> NodeLoader:
     return lambda value: number_literal(cls, value)
 
 
-def _node_loader(cls: type[ArrayBase], key: Any) -> NodeLoader:
+def node_loader(cls: type[ArrayBase], key: Any) -> NodeLoader:
     """The function from flat arrays or numbers to nodes of an array type's scalar type."""
     if not is_array(key):
         return loader_of_number(cls, key)
@@ -234,10 +239,10 @@ def _node_loader(cls: type[ArrayBase], key: Any) -> NodeLoader:
     return lambda value: cast(value._n, scalar)
 
 
-def _loader(cls: type[ArrayBase], key: Any) -> Loader:
+def _loader(cls: Any, key: Any) -> Loader:
     """The function from operands of a class to component nodes of the type that they are promoted to."""
     if is_real_key(key):
-        node = _node_loader(cls, key)
+        node = node_loader(cls, key)
         if cls._special:
             return lambda value: cls._identity(node(value))
         if cls._count in (-1, 1):
@@ -437,7 +442,7 @@ def _componentwise(trace: Trace, found: Promotion, result: type[ArrayBase]) -> P
     """The plan that traces each component of the promoted operands."""
     cls, loaders = found.cls, found.loaders
     if not cls._depth:
-        return _flat(trace, list(map(_node_loader, found.targets, found.keys)), result)
+        return _flat(trace, list(map(node_loader, found.targets, found.keys)), result)
     if cls._count < 0:
         load_all = found.load
 
@@ -449,15 +454,26 @@ def _componentwise(trace: Trace, found: Promotion, result: type[ArrayBase]) -> P
         first, second = loaders
 
         def binary(a: Any, b: Any) -> Any:
-            array = _new(result)
+            array: Any = _new(result)
             array._c = list(map(trace, first(a), second(b)))
             array._o = None
             return array
 
         return binary
 
+    if len(loaders) == 3:
+        one, two, three = loaders
+
+        def ternary(a: Any, b: Any, c: Any) -> Any:
+            array: Any = _new(result)
+            array._c = list(map(trace, one(a), two(b), three(c)))
+            array._o = None
+            return array
+
+        return ternary
+
     def nested(*args: Any) -> Any:
-        array = _new(result)
+        array: Any = _new(result)
         array._c = list(map(trace, *[load(value) for load, value in zip(loaders, args, strict=True)]))
         array._o = None
         return array
@@ -470,7 +486,7 @@ def _flat(trace: Trace, loaders: Sequence[NodeLoader], result: type[ArrayBase]) 
         first, second = loaders
 
         def binary(a: Any, b: Any) -> Any:
-            array = _new(result)
+            array: Any = _new(result)
             array._n = trace(first(a), second(b))
             array._o = None
             return array
@@ -480,7 +496,7 @@ def _flat(trace: Trace, loaders: Sequence[NodeLoader], result: type[ArrayBase]) 
         one, two, three = loaders
 
         def ternary(a: Any, b: Any, c: Any) -> Any:
-            array = _new(result)
+            array: Any = _new(result)
             array._n = trace(one(a), two(b), three(c))
             array._o = None
             return array
@@ -488,7 +504,7 @@ def _flat(trace: Trace, loaders: Sequence[NodeLoader], result: type[ArrayBase]) 
         return ternary
 
     def flat(*args: Any) -> Any:
-        array = _new(result)
+        array: Any = _new(result)
         array._n = trace(*[load(value) for load, value in zip(loaders, args, strict=True)])
         array._o = None
         return array
@@ -568,15 +584,24 @@ def operands(site: Site, args: Sequence[Any], mask: ArrayBase | None = None,
     """Promote the arguments of an elementwise operation (at least one of them, or ``mask``, an array; no tensors).
 
     Returns their common array type and the component nodes of each, lists of one length. A ``mask`` (the first argument
-    of ``select``) takes part in broadcasting only; its nodes come first.
+    of ``select``) takes part in broadcasting only; its nodes come first. Messages add the type of the first array to a
+    ``site`` that is the name of a function.
     """
-    values, position = args if mask is None else (mask, *args), -1 if mask is None else 0
+    values, position = args, -1
+    if mask is not None:
+        values, position = (mask, *args), 0
     try:
-        keys = tuple(value.__class__ for value in values)
-        found = _promotions.get((keys, position))
+        found = _promotions.get((tuple(map(type, values)), position))
         if found is None:
-            values, keys = resolve(site, values, position)
+            values, keys = resolve(_with_owner(site, args), values, position)
             found = promotion(keys, position)
         return found.cls, found.load(*values)
     except FAILURES as error:
-        raise translate(error, site, args) from None
+        raise translate(error, _with_owner(site, args), args) from None
+
+
+def _with_owner(site: Site, args: Sequence[Any]) -> Site:
+    """A function by its name, and the type of the first array that it was called with."""
+    if isinstance(site, CallSite):
+        return site
+    return CallSite(site, next((type(value) for value in args if isinstance(value, ArrayBase)), None))

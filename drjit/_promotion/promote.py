@@ -38,7 +38,7 @@ def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
         array._c = nodes
     elif cls._depth:  # a tensor with one dimension
         array._n = nodes[0]
-        array._s = (nodes[0].size,)  # type: ignore[misc]
+        array._s = (nodes[0].size,)
     elif cls._dynamic:
         array._n = nodes[0]
     else:
@@ -147,8 +147,9 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
     scalar_value = plain_scalar(value)
     if scalar_value is not None:
         return [scalar_literal(cls, scalar_value, function)] * count
+    create: Any = cls
     try:
-        return cls(value)._nodes()
+        return list(create(value)._nodes())
     except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentError(f"{called(function)}: could not convert an argument of type '{describe(value)}' to "
                             f"{cls._name}: {error}") from None
