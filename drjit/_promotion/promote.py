@@ -133,7 +133,8 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
             return [flat_of_scalars(cls, value)]
         if not cls._dynamic and value._dynamic:
             value = _to_scalars(cls, value, function)
-        nodes, scalar = value._nodes(), cls._type
+        nodes: list[Node] = value._nodes()
+        scalar = cls._type
         if value._type != scalar:
             nodes = [cast(node, scalar) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
