@@ -22,7 +22,7 @@ from .._promotion.promote import coerce, wrap
 from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_node, refuse_floats
 from .lanes import TRUE, with_lanes
 from .scalars import scatter_scalars
-from .slicing import broadcast_shapes, expand, is_identity, parse_slice, positions, read, write_mask
+from .slicing import expand, is_identity, parse_slice, positions, read, write_mask
 from .store import store, store_element, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
@@ -79,8 +79,8 @@ def _value(function: str, cls: Any, value: Any) -> tuple[Node, Shape]:
     """What is assigned: its node and its shape."""
     if isinstance(value, ArrayBase):
         if value._depth > 0 and (value._dynamic or value._depth > 1 or cls._depth < 0):
-            raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be assigned to elements of "
-                                f"{cls._name}; convert it first.")
+            raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be assigned to elements "
+                                f"of {cls._name}; convert it first.")
         node = coerce(cls._leaf, value, function)[0] if value._depth >= 0 else coerce(cls, value, function)[0]
         return node, value.shape if value._depth < 0 else (node.size,)
     if plain_scalar(value) is not None:
@@ -386,8 +386,8 @@ def _stack(array: Any, parts: list[Any]) -> Any:
             return wrap(reshape(type(array), shape), [literal(array._type, part) for part in parts])
         return array._leaf(parts)
     nodes = [node for part in parts for node in part._nodes()]
-    shape = (-1,) if array._size < 0 else (len(parts), *parts[0]._record.shape)
-    return wrap(reshape(type(array), shape), nodes)
+    found: tuple[int, ...] = (-1,) if array._size < 0 else (len(parts), *parts[0]._record.shape)
+    return wrap(reshape(type(array), found), nodes)
 
 
 def _nested_mask(function: str, array: Any, key: Any) -> list[Node]:

@@ -37,6 +37,13 @@ def _leaf_of(function: str, *values: Any) -> type[ArrayBase] | None:
     return next((array._leaf for array in found), None)
 
 
+def _width_of(value: Any, function: str) -> int:
+    """The largest size among the arrays of a PyTree."""
+    if isinstance(value, ArrayBase):
+        return value._width(function)
+    return max((array._width(function) for array in leaves(value, function) if isinstance(array, ArrayBase)), default=0)
+
+
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
     cls = retype(leaf, scalar)
@@ -95,7 +102,8 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
     ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype``
     is a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
     ``ArrayX*`` types need ``shape``, in which -1 stands for the number of indices; any other type's result must have
-    that shape, if it is given. ``index`` and ``active`` are converted to unsigned integers and masks; NumPy arrays and
+    that shape, if it is given. An array of one element beside larger ones in a PyTree (or nested array) goes with any
+    index. ``index`` and ``active`` are converted to unsigned integers and masks; NumPy arrays and
     lists of numbers may stand for any array, and as ``source`` are converted to what ``dtype`` reads from. Evaluates
     nothing.
 
@@ -119,12 +127,12 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
     sizes = None if shape is None else _parse_sizes(shape, function)
     read: Callable[[Any, Any], Any]
     if leaf._dynamic:
-        index_, mask = _prepare(leaf, index, active, source._width(function) if isinstance(source, ArrayBase) else 0,
-                                function)
+        width = _width_of(source, function)
+        index_, mask = _prepare(leaf, index, active, width, function)
         mask = with_lanes(mask, max(index_.size, mask.size))
 
         def read(kind: Any, value: Any) -> Any:
-            return _gather_array(kind, value, index_, mask, sizes, function)
+            return _gather_array(kind, value, index_, mask, width, sizes, function)
     else:
         def read(kind: Any, value: Any) -> Any:
             return gather_scalars(kind, value, index, active, function)
@@ -132,8 +140,9 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
     try:
         if isinstance(source, ArrayBase):
             return _of_shape(read(dtype, source), sizes, function)  # type: ignore[no-any-return]
-        return transform(function, lambda value: _of_shape(read(type(value), value), sizes, function)
-                         if isinstance(value, ArrayBase) else value, source)
+        return transform(  # type: ignore[no-any-return]
+            function, lambda value: _of_shape(read(type(value), value), sizes, function)
+            if isinstance(value, ArrayBase) else value, source)
     except CORE_ERRORS as error:
         raise translate(error, function) from error
 
@@ -176,15 +185,13 @@ def _of_shape(result: Any, sizes: tuple[int, ...] | None, function: str) -> Any:
     return result
 
 
-def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape: tuple[int, ...] | None,
+def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, width: int, shape: tuple[int, ...] | None,
                   function: str) -> Any:
     if source._depth < 0:
         raise ArgumentError(f"{function}(): 'source' is a tensor ({source._name}): read it by a slice expression, or "
                             "pass its flat array, 'source.array'.")
     if type(source) is dtype:
-        nodes = source._nodes()
-        width = source._width(function)
-        return wrap(dtype, [_gather_node(node, index, mask, width, function) for node in nodes])
+        return wrap(dtype, [_gather_node(node, index, mask, width, function) for node in source._nodes()])
     if not issubclass(dtype, ArrayBase) or source._depth or dtype._leaf is not source._leaf:
         raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} for a source of type {source._name} "
                         f"(expected {source._name}, or a nested type over the elements of a flat source).")
@@ -193,8 +200,8 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape:
         if shape is None:
             raise ArgumentError(f"{function}(): {describe(dtype)} has a dynamic size; specify the 'shape' argument.")
         if len(shape) != dtype._depth + 1 or min(shape[:-1]) < 0:
-            raise ArgumentError(f"{function}(): 'shape' must have {dtype._depth + 1} entries for {dtype._name}, of which "
-                                f"only the last may be -1, found {shape}.")
+            raise ArgumentError(f"{function}(): 'shape' must have {dtype._depth + 1} entries for {dtype._name}, of "
+                                f"which only the last may be -1, found {shape}.")
         count = 1
         for size in shape[:-1]:
             count *= size
@@ -251,8 +258,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         for array, nodes in pending:
             store(array, nodes)
         return
-    index_, mask = _prepare(leaf, index, active, target._width(function) if isinstance(target, ArrayBase) else 0,
-                            function)
+    index_, mask = _prepare(leaf, index, active, _width_of(target, function), function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):

@@ -9,7 +9,7 @@ brackets: reading returns all elements, writing selects.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import array
 from typing import Any
 
 import drjit_core as core
@@ -154,7 +154,7 @@ def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> N
 def _counted_from_the_front(node: Node, size: int, scalar: int) -> Node:
     """Signed indices, negative ones counted from the end, as unsigned ones."""
     if core.TYPES[node.type].kind == "i" and node.size:
-        wide = INT64 if size >= 1 << 31 or node.type == INT64 else INT32
+        wide: int = INT64 if size >= 1 << 31 or node.type == INT64 else INT32
         node = cast(node, wide)
         negative = ops.lt(node, literal(wide, 0))
         node = ops.select(negative, ops.add(node, literal(wide, size, 1, SHAPE, tag=_SIZE)), node)
@@ -174,19 +174,19 @@ def _holds_floats(value: Any) -> bool:
         return plain_scalar(value).__class__ is float
     if isinstance(value, memoryview):
         return value.format[-1] in "efd"
-    typecode = getattr(value, "typecode", None)  # of array.array
-    if isinstance(typecode, str):
-        return typecode in "fd"
-    return "float" in str(getattr(value, "dtype", ""))
+    if isinstance(value, array.array):
+        return value.typecode in "fd"
+    dtype: Any = getattr(value, "dtype", "")
+    return "float" in str(dtype)
 
 
-def refuse_floats(array: ArrayBase, values: Sequence[Any] | Any, function: str) -> None:
+def refuse_floats(target: ArrayBase | type[ArrayBase], value: Any, function: str) -> None:
     """Raise if an assignment of floating-point numbers would silently cut off the fractions."""
-    if array._kind != "f" and values.__class__ is not int and _holds_floats(values):
-        shown = f"'{describe(values)}'"
-        if isinstance(values, (list, tuple)):
+    if target._kind != "f" and value.__class__ is not int and _holds_floats(value):
+        shown = f"'{describe(value)}'"
+        if isinstance(value, (list, tuple)):
             shown += " that holds floating-point numbers"
-        elif not isinstance(values, ArrayBase) and hasattr(values, "dtype") and getattr(values, "ndim", 0):
-            shown += f" with elements of type '{values.dtype}'"
+        elif not isinstance(value, ArrayBase) and hasattr(value, "dtype") and getattr(value, "ndim", 0):
+            shown += f" with elements of type '{value.dtype}'"
         raise ArgumentError(f"{function}(): cannot assign a value of type {shown} to elements of type "
-                            f"{array._leaf._name}; convert it first.")
+                            f"{target._leaf._name}; convert it first.")

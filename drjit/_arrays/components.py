@@ -1,4 +1,4 @@
-"""Components by name: ``.x``, ``.y``, ``.z``, ``.w``, swizzles such as ``.zyx``, and what is raised where there are none.
+"""Components by name: ``.x``, ``.y``, ``.z``, ``.w``, and swizzles such as ``.zyx``.
 
 A component (``v.x``) is a live reference, a swizzle (``v.xy``) a copy; both can be assigned to. A type that lacks a
 component says so when it is read or written: a ``ComponentError``, which is an ``AttributeError`` and a

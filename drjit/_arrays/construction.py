@@ -130,7 +130,8 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     with numpy.errstate(over="ignore"):
         converted = numpy.ascontiguousarray(value, dtype=info.name).reshape(-1)
     if converted.size == 1:
-        return scalar_literal(cls, converted[0].item(), f"{cls._name}.__init__")
+        number: Any = converted[0].item()
+        return scalar_literal(cls, number, f"{cls._name}.__init__")
     return import_copy(cls._type, converted)
 
 

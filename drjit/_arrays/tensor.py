@@ -29,7 +29,7 @@ from .._access.keys import flatten, refuse_floats
 from .._access.slicing import contiguous_strides
 from .._access.store import store
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast, elements_of
 from .._base.types import FLOAT32, FLOAT64, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
