@@ -261,8 +261,8 @@ GROUPS = {"new: ": "each value new (value numbering off)", "found: ": "each valu
 def measured_table(peer: str | None, against: Path | None, runs: int) -> dict[str, Result]:
     """All rows of the table, the sides alternating."""
     compared = sides(peer, against)
-    results = measure(compared, [PROGRAMS / "tracing_table.py", PROGRAMS / "small_kernels.py"], runs, 1)
-    return results | import_time.measure(compared, runs)
+    imports = import_time.measure(compared, runs)  # first: what cannot be imported is reported at once
+    return measure(compared, [PROGRAMS / "tracing_table.py", PROGRAMS / "small_kernels.py"], runs, 1) | imports
 
 
 def grouped(results: dict[str, Result]) -> dict[str, dict[str, Result]]:
