@@ -11,7 +11,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import Node, ReduceMode, ReduceOp, gather, literal, ops, read_element, scatter
+from drjit_core import Node, ReduceMode, ReduceOp, cast, gather, literal, ops, read_element, scatter
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -81,8 +81,10 @@ def _value(function: str, cls: Any, value: Any) -> tuple[Node, Shape]:
         if value._depth > 0 and (value._dynamic or value._depth > 1 or cls._depth < 0):
             raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be assigned to elements "
                                 f"of {cls._name}; convert it first.")
-        node = coerce(cls._leaf, value, function)[0] if value._depth >= 0 else coerce(cls, value, function)[0]
-        return node, value.shape if value._depth < 0 else (node.size,)
+        if value._depth < 0:
+            return cast(value._nodes()[0], cls._type), value.shape
+        node = coerce(cls._leaf, value, function)[0]
+        return node, (node.size,)
     if plain_scalar(value) is not None:
         return coerce(cls._leaf, value, function)[0], ()
     kind = cls if cls._depth < 0 else lookup(cls._record._replace(kind="tensor"))

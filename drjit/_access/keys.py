@@ -186,7 +186,7 @@ def refuse_floats(target: ArrayBase | type[ArrayBase], value: Any, function: str
         shown = f"'{describe(value)}'"
         if isinstance(value, (list, tuple)):
             shown += " that holds floating-point numbers"
-        elif not isinstance(value, ArrayBase) and hasattr(value, "dtype") and getattr(value, "ndim", 0):
+        elif not isinstance(value, ArrayBase) and hasattr(value, "dtype") and getattr(value, "ndim", False):
             shown += f" with elements of type '{value.dtype}'"
         raise ArgumentError(f"{function}(): cannot assign a value of type {shown} to elements of type "
                             f"{target._leaf._name}; convert it first.")

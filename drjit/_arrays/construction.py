@@ -250,7 +250,7 @@ def entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Nod
     """The node of an entry of a scalar array."""
     if isinstance(value, ArrayBase) and len(value._nodes()) == 1 and value._nodes()[0].size == 1:
         value = value.item()
-    number = plain_scalar(value)
+    number: Any = plain_scalar(value)
     if number.__class__ not in _ACCEPTED[cls._kind]:
         raise ArgumentError(f"{function}(): could not initialize component {position} with a value of type "
                             f"'{describe(value)}'.")
