@@ -13,6 +13,7 @@ from ..flags import OPTIMIZE_LOOPS, SYMBOLIC_SCOPE, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop
+from ..ir.symbolic import Place, close, open_, user_line
 from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
 from ..types import BOOL, TYPES
 
@@ -22,32 +23,37 @@ _scopes = itertools.count(1)
 
 
 @contextmanager
-def _region() -> Iterator[int]:
+def _region(place: Place) -> Iterator[int]:
     """Trace into a new region; yields its id."""
     outer_scope, outer_flag = state.scope, state.flags & SYMBOLIC_SCOPE
-    state.scope = next(_scopes)
+    state.scope = region = next(_scopes)
+    open_(region, place)
     state.flags |= SYMBOLIC_SCOPE
     state.refresh()
     try:
-        yield state.scope
+        yield region
     finally:
+        close(region)
         state.scope = outer_scope
         state.flags = state.flags & ~SYMBOLIC_SCOPE | outer_flag
         state.refresh()
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
-               body: Callable[[list[Node]], list[Node]], label: str | None = None) -> list[Node]:
+               body: Callable[[list[Node]], list[Node]], label: str | None = None,
+               name_of: Callable[[int], str] | None = None) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
     turns out that the loop is wider than its initial values, or that some variables do not change and are better used
-    directly (``JitFlag.OptimizeLoops``).  What they trace must be free of side effects and of evaluation.
+    directly (``JitFlag.OptimizeLoops``).  What they trace must be free of side effects and of evaluation.  ``name_of``
+    gives the names of variables by their positions, if a message needs one.
     """
     size = broadcast_size("while_loop", *initial)
     constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
+    line = user_line()
     while True:
-        with _region() as region:
+        with _region(Place(label, line, name_of)) as region:
             phis = {i: append(PHI, value.type, size, attr=i, payload=region, number=False)
                     for i, value in enumerate(initial) if i not in constant}
             variables = [phis.get(i, value) for i, value in enumerate(initial)]
