@@ -155,8 +155,8 @@ def _changed_size(old: Node, new: Node, name: str) -> SizeError:
                      f"{old.size} to {new.size}.")
 
 
-def _require_common_size(nodes: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
-    """Refuse state variables whose sizes do not go together."""
+def _require_common_size(nodes: Sequence[Node], state: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse state variables, some of the state, whose sizes do not go together."""
     wide: Node | None = None
     for node in nodes:
         if node.size != 1:
@@ -164,7 +164,7 @@ def _require_common_size(nodes: Sequence[Node], spec: TreeSpec, names: Sequence[
                 wide = node
             elif node.size != wide.size:
                 paths = spec.node_paths(names)
-                first, second = (paths[list(nodes).index(entry)] for entry in (wide, node))
+                first, second = (paths[list(state).index(entry)] for entry in (wide, node))
                 raise SizeError(f"{_FUNCTION}(): the state variables '{first}' and '{second}' have incompatible "
                                 f"sizes! (sizes: {wide.size}, {node.size})")
 
@@ -180,7 +180,6 @@ def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> A
 
 def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
               body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
-    _require_common_size(nodes, spec, names)
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
     final = leaves
 
@@ -194,12 +193,18 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
         inside = flatten(before, _FUNCTION)[1] if tensors else spec
         results, final = _flattened(body(*before), inside, names)
         _require_sizes(variables, results, spec, names)
-        _require_common_size(results, spec, names)
+        changed = [new for old, new in zip(variables, results, strict=True) if new is not old]
+        _require_common_size(changed, results, spec, names)
         if strict:
             _require_unchanged(leaves, final, spec, names)
         return results
 
-    results = core.while_loop(nodes, run_condition, run_body, label, lambda k: spec.node_paths(names)[k])
+    try:
+        results = core.while_loop(nodes, run_condition, run_body, label, lambda k: spec.node_paths(names)[k])
+    except IncompatibleSizes as error:
+        if user_part(error) is None:
+            _require_common_size(nodes, nodes, spec, names)
+        raise
     return spec.rebuild_nodes(results, final)
 
 

@@ -15,7 +15,7 @@ from ..ops.table import PHI
 from .node import Node, label_of
 from .region import operands
 
-__all__ = ["PACKAGES", "Place", "call_site", "close", "depends_on_formals", "describe_value", "is_internal", "open_", "symbolic_error",
+__all__ = ["PACKAGES", "Place", "ReadByIndex", "call_site", "close", "depends_on_formals", "describe_value", "is_internal", "open_", "require_memory", "symbolic_error",
            "user_line"]
 
 #: Frames of these packages are not the user's.
@@ -42,7 +42,26 @@ class Place:
         self.open = True
 
 
+class ReadByIndex(BaseException):
+    """A state variable is read by index: what traces its region starts again, with the variable's initial value.
+
+    It passes through the user's function, and is no ``Exception`` lest that be caught there.
+    """
+
+    def __init__(self, region: int, position: int) -> None:
+        self.region, self.position = region, position
+
+
 _places: dict[int, Place] = {}
+
+
+def require_memory(operation: str, source: Node) -> None:
+    """Refuse to read by index what is computed in a region; the state variables of loops get a second chance."""
+    if source.scope:
+        place = _places.get(source.scope)
+        if source.kind == PHI and place is not None and place.open:
+            raise ReadByIndex(source.payload, source.attr)
+        raise symbolic_error(source, operation, "an indirect read needs its source in memory")
 
 
 def open_(region: int, place: Place) -> None:
