@@ -56,7 +56,9 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     apart: frozenset[int] = frozenset()  # of those that have no part in the loop's width
     try:
         size = broadcast_size("while_loop", *initial)
-    except IncompatibleSizes:  # it may be that the body leaves some of them alone: then their sizes do not matter
+    except IncompatibleSizes:
+        # It may be that the body leaves some of them alone: then their sizes do not matter. Zero stands for a trace
+        # that finds out, in which each variable has its own size.
         size = 0
     while True:
         try:
@@ -73,6 +75,11 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
             memory |= {request.position}
             constant, apart = constant | memory, apart | memory
             size = broadcast_size("while_loop", *_but(apart, initial)) if size else 0
+            continue
+        except Exception as error:
+            if not size or size == 1 or not _about_sizes(error):
+                raise
+            size = 0  # the sizes of variables that the body leaves alone may not go with what it does: see above
             continue
         _check_results(initial, results)
         unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)
@@ -106,6 +113,11 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 
 def _but(left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
     return [node for i, node in enumerate(nodes) if i not in left_out]
+
+
+def _about_sizes(error: BaseException | None) -> bool:
+    """Whether operands did not go together, as the array layer's exceptions say in their context."""
+    return error is not None and (isinstance(error, IncompatibleSizes) or _about_sizes(error.__context__))
 
 
 def _name(position: int, name_of: Callable[[int], str] | None) -> str:
