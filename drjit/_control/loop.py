@@ -23,7 +23,8 @@ __all__ = ["while_loop"]
 
 _FUNCTION = "drjit.while_loop"
 _BOOL = VarType.Bool.value
-_SCATTER = KIND["scatter"]
+#: A write makes a new version of its target, of which there may first be a copy.
+_VERSIONS = KIND["scatter"], KIND["opaque"]
 #: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
 _REFUSALS = (ArgumentError, SizeError, SymbolicValue)
 
@@ -266,7 +267,7 @@ def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, 
 def _written(new: Node, old: Node) -> bool:
     """Whether an array was written to by scatters, whose masks have held back what is not active."""
     node: Node | None = new
-    while node is not None and node.kind == _SCATTER:
+    while node is not None and node.kind in _VERSIONS:
         node = node.d0
         if node is old:
             return True

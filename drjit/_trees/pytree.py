@@ -11,6 +11,7 @@ raises a ``RecursionError``.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -178,8 +179,8 @@ class TreeSpec:
         for entry, path in zip(self.leaf_specs(), self.paths(root), strict=True):
             cls = entry.cls
             if isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._dynamic:
-                shape = entry.shape or cls._record.shape
-                result += [path + suffix for suffix in _component_suffixes(shape if cls._depth > 0 else ())]
+                shape = (entry.shape or cls._record.shape) if cls._depth > 0 else ()
+                result += [path + suffix for suffix in _component_suffixes(shape, cls._special)]
         return result
 
     def _steps(self) -> list[str]:
@@ -264,12 +265,13 @@ class TreeSpec:
 _COMPONENTS = ".x", ".y", ".z", ".w"
 
 
-def _component_suffixes(shape: tuple[int, ...]) -> list[str]:
+def _component_suffixes(shape: tuple[int, ...], special: str) -> list[str]:
     """What is appended to the name of an array for each of its component nodes."""
-    if not shape:
-        return [""]
-    names = _COMPONENTS[:shape[0]] if len(shape) == 1 and shape[0] <= 4 else [f"[{k}]" for k in range(shape[0])]
-    return [name + rest for name in names for rest in _component_suffixes(shape[1:])]
+    if special == "complex":
+        return [".real", ".imag"]
+    if len(shape) == 1 and shape[0] <= len(_COMPONENTS):
+        return list(_COMPONENTS[:shape[0]])
+    return ["".join(f"[{k}]" for k in position) for position in itertools.product(*map(range, shape))]
 
 
 def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) -> Any:

@@ -60,6 +60,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
         # It may be that the body leaves some of them alone: then their sizes do not matter. Zero stands for a trace
         # that finds out, in which each variable has its own size.
         size = 0
+    probed = not size
     while True:
         try:
             with _region(Place(label, line, name_of)) as region:
@@ -77,9 +78,9 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
             size = broadcast_size("while_loop", *_but(apart, initial)) if size else 0
             continue
         except Exception as error:
-            if not size or size == 1 or not _about_sizes(error):
+            if probed or size <= 1 or not _about_sizes(error):
                 raise
-            size = 0  # the sizes of variables that the body leaves alone may not go with what it does: see above
+            probed, size = True, 0  # the sizes of variables that the body leaves alone may not go with what it does: see above
             continue
         _check_results(initial, results)
         unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)
