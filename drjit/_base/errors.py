@@ -11,7 +11,7 @@ from typing import Any
 
 from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "ArgumentError", "SizeError", "describe", "translate", "user_part"]
+__all__ = ["CORE_ERRORS", "ArgumentError", "ComponentError", "SizeError", "describe", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -23,6 +23,13 @@ class ArgumentError(TypeError, RuntimeError):
 
 class SizeError(RuntimeError):
     """Arrays whose sizes do not go together."""
+
+
+class ComponentError(AttributeError, RuntimeError):
+    """A component such as ``.x`` that a type lacks.
+
+    An ``AttributeError``, so that ``hasattr`` is false; a ``RuntimeError`` too, which is what existing programs catch.
+    """
 
 
 def describe(value: Any) -> str:

@@ -53,15 +53,15 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
         raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
     names = tuple(map(str, labels)) or tuple([f"state[{k}]" for k in range(len(state))])
     try:
-        return _run(state, cond, body, names, label, mode, strict)
+        return _run(state, cond, body, names, label, mode, strict)  # type: ignore[no-any-return]
     except Exception as error:
         traceback = user_part(error)
         if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
-            raise error.with_traceback(traceback)
+            raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
         if isinstance(error, CORE_ERRORS):
             raise translate(error, _FUNCTION) from None
         if isinstance(error, _REFUSALS):
-            raise error.with_traceback(None)
+            raise error.with_traceback(None)  # noqa: B904
         raise
 
 
@@ -104,7 +104,7 @@ def _require_initialized(spec: TreeSpec, leaves: list[Any], names: Sequence[str]
     for position, leaf in enumerate(leaves):
         if isinstance(leaf, ArrayBase) and leaf._dynamic and not min([node.size for node in leaf._nodes()], default=0):
             raise ArgumentError(f"{_FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
-                                f"{leaf._name} is empty; it must be initialized before the loop.")
+                                f"{leaf._name} is empty; it must be initialized before the loop.") from None
 
 
 def _tuple(result: Any, count: int) -> tuple[Any, ...]:

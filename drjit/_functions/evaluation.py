@@ -93,4 +93,5 @@ def shape(arg: Any) -> tuple[int, ...]:
 
 def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
-    return transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
+    result: T = transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
+    return result

@@ -1,7 +1,7 @@
 """The classes whose instances are inner nodes of PyTrees, and how such a node is taken apart and made.
 
-They are lists, tuples, dictionaries, data classes, and classes that join by annotation or by protocol. Subclasses of the
-containers (named tuples are some), and any other object, are leaves that are passed on untouched.
+They are lists, tuples, dictionaries, data classes, and classes that join by annotation or by protocol. Subclasses of
+the containers (named tuples are some), and any other object, are leaves that are passed on untouched.
 
 A class takes part
 

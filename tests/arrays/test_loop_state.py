@@ -38,7 +38,8 @@ CHANGES: dict[str, tuple[Any, Any, str]] = {
                           "shape of the state variable 'x' from (2, 3) to (3, 2)"),
     "dimensions of a tensor": (tensor(4), lambda x: dr.reshape(x, (4, 1)),
                                "shape of the state variable 'x' from (4,) to (4, 1)"),
-    "size of a tensor": (tensor(2, 2), lambda x: tensor(2, 3), "shape of the state variable 'x' from (2, 2) to (2, 3)"),
+    "size of a tensor": (tensor(2, 2), lambda x: tensor(2, 3),
+                         "shape of the state variable 'x' from (2, 2) to (2, 3)"),
     "tensor inside": ({"t": [tensor(2, 3)]}, lambda x: {"t": [dr.reshape(x["t"][0], (6,))]},
                       "shape of the state variable 'x['t'][0]' from (2, 3) to (6,)"),
     "components": (ArrayXf(1, 2), lambda x: ArrayXf(1, 2, 3),
@@ -65,7 +66,8 @@ def test_changes_of_the_state_name_the_place(mode: str, before: Any, change: Any
         dr.while_loop((Int(0), before), lambda i, x: i < 2, body, labels=("i", "x"), mode=mode)
     assert str(caught.value) == f"drjit.while_loop(): the body of this loop changed the {message}."
     assert caught.value.__cause__ is None
-    assert len([frame for frame in traceback.extract_tb(caught.value.__traceback__) if "/drjit/" in frame.filename]) == 1
+    frames = traceback.extract_tb(caught.value.__traceback__)
+    assert len([frame for frame in frames if "/drjit/" in frame.filename]) == 1
 
 
 @mode
@@ -81,7 +83,8 @@ def test_without_labels_places_are_positions(mode: str) -> None:
 ])
 def test_empty_arrays(mode: str, state: tuple[Any, ...], place: str) -> None:
     with pytest.raises(RuntimeError, match=f"the state variable '{place}' of type .* is empty; it must be initialized"):
-        dr.while_loop(state, lambda *state: Bool(False), lambda *state: state, labels=("a", "b")[:len(state)], mode=mode)
+        dr.while_loop(state, lambda *state: Bool(False), lambda *state: state, mode=mode,
+                      labels=("a", "b")[:len(state)])
 
 
 # --- what it may -----------------------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ def test_tensors_of_one_element_become_as_wide_as_the_loop(mode: str, shape: tup
 
 @mode
 def test_tensors_keep_their_shape(mode: str) -> None:
-    i, t = dr.while_loop((Int(0, 1, 2, 3, 4, 5), tensor(2, 3)), lambda i, t: i < 3, lambda i, t: (i + 1, t + 1),
+    _, t = dr.while_loop((Int(0, 1, 2, 3, 4, 5), tensor(2, 3)), lambda i, t: i < 3, lambda i, t: (i + 1, t + 1),
                          mode=mode)
     assert t.shape == (2, 3)
     assert list(t.array) == [3, 3, 3, 3, 4, 5]
@@ -210,7 +213,7 @@ def test_tables_as_state(mode: str, size: int) -> None:
 def test_sizes_that_do_not_go_together(mode: str) -> None:
     with pytest.raises(RuntimeError, match="sizes"):
         dr.while_loop((Int(0, 1), Float(1, 2, 3)), lambda i, x: i < 3, lambda i, x: (i + 1, x + 1), mode=mode)
-    with pytest.raises(RuntimeError, match="'b' ha|'a' and 'b' have incompatible sizes"):
+    with pytest.raises(RuntimeError, match=r"'b' has|'a' and 'b' have incompatible sizes"):
         dr.while_loop((Int(0, 1), Float(1, 2, 3)), lambda i, x: i < 3, lambda i, x: (i + 1, x + 1), mode=mode,
                       labels=("a", "b"))
 
@@ -262,7 +265,7 @@ def test_symbolic_loops_refuse_changes_of_what_they_do_not_track(before: Any, ch
 
 
 def test_scalar_loops_are_python_loops() -> None:
-    assert dr.while_loop((0, []), lambda i, l: i < 3, lambda i, l: (i + 1, [*l, i])) == (3, [0, 1, 2])
+    assert dr.while_loop((0, []), lambda i, found: i < 3, lambda i, found: (i + 1, [*found, i])) == (3, [0, 1, 2])
 
 
 # --- exceptions ------------------------------------------------------------------------------------------------------
@@ -305,7 +308,7 @@ def test_an_exception_reaches_the_user_as_it_is_and_changes_nothing(mode: str | 
     before = snapshot()
     for start in (0,) if mode == "scalar" else (Int(0), Int(0, 1)):
         calls = 0 if where != "second iteration" else 1 if mode in ("symbolic", None) else 0
-        with pytest.raises(Mistake, match="^mine$") as caught:
+        with pytest.raises(Mistake, match=r"^mine$") as caught:
             dr.while_loop((start, arrays), condition, body, mode=mode)
         assert snapshot() == before
         assert caught.value.__cause__ is caught.value.__context__ is None

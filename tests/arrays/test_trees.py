@@ -10,7 +10,7 @@ import pytest
 
 import drjit as dr
 from drjit._trees.pytree import Difference, collect_nodes, flatten, flatten_nodes, leaves
-from drjit.llvm import Array3f, ArrayXf, Bool, Complex2f, Float, Int, Matrix2f, PCG32, TensorXf, UInt
+from drjit.llvm import PCG32, Array3f, ArrayXf, Bool, Complex2f, Float, Int, Matrix2f, TensorXf, UInt
 from drjit.scalar import Array3f as ScalarArray3f
 
 
@@ -52,7 +52,7 @@ TREES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "scalar array": (lambda: ScalarArray3f(1, 2, 3), ["s"]),
     "dynamic array": (lambda: ArrayXf(1, 2), ["s"]),
     "tensor": (lambda: tensor(2, 3), ["s"]),
-    "empty list": (lambda: [], []),
+    "empty list": (list, []),
     "list": (lambda: [Float(1), 2, [Int(3)]], ["s[0]", "s[1]", "s[2][0]"]),
     "tuple": (lambda: (Float(1), (Int(3),)), ["s[0]", "s[1][0]"]),
     "dict": (lambda: {"a": Float(1), 3: {"b": Int(3)}}, ["s['a']", "s[3]['b']"]),

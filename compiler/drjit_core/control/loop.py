@@ -47,8 +47,9 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
     turns out that the loop is wider than its initial values, or that some variables do not change and are better used
-    directly (``JitFlag.OptimizeLoops``), or must be, because they are read by index or have a size of their own.  What they trace must be free of side effects and of evaluation.  ``name_of``
-    gives the names of variables by their positions, if a message needs one.
+    directly (``JitFlag.OptimizeLoops``), or must be, because they are read by index or have a size of their own.  What
+    they trace must be free of side effects and of evaluation.  ``name_of`` gives the names of variables by their
+    positions, if a message needs one.
     """
     line = user_line()
     constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
@@ -80,7 +81,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
         except Exception as error:
             if probed or size <= 1 or not _about_sizes(error):
                 raise
-            probed, size = True, 0  # the sizes of variables that the body leaves alone may not go with what it does: see above
+            probed, size = True, 0  # what does not go together may be the size of a variable that is left alone
             continue
         _check_results(initial, results)
         unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)

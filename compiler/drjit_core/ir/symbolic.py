@@ -15,8 +15,8 @@ from ..ops.table import PHI
 from .node import Node, label_of
 from .region import operands
 
-__all__ = ["PACKAGES", "Place", "ReadByIndex", "call_site", "close", "depends_on_formals", "describe_value", "is_internal", "open_", "require_memory", "symbolic_error",
-           "user_line"]
+__all__ = ["PACKAGES", "Place", "ReadByIndex", "call_site", "close", "depends_on_formals", "describe_value",
+           "is_internal", "open_", "require_memory", "symbolic_error", "user_line"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
