@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import drjit_core as core
-from drjit_core import KIND, IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
+from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
-from .._access.indirect import masked_access
+from .._access.lanes import masked_access, written_from
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.typing import Ts
@@ -23,8 +23,6 @@ __all__ = ["while_loop"]
 
 _FUNCTION = "drjit.while_loop"
 _BOOL = VarType.Bool.value
-#: A write makes a new version of its target, of which there may first be a copy.
-_VERSIONS = KIND["scatter"], KIND["opaque"]
 #: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
 _REFUSALS = (ArgumentError, SizeError, SymbolicValue)
 
@@ -244,16 +242,16 @@ def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Calla
         before = _arguments(spec, nodes, leaves)
         with masked_access(active):
             results, leaves = _flattened(body(*before), spec, names)
-        del before  # it holds what scatters of the next iteration could otherwise write to in place
-        nodes = [_blended(active, position, old, new, spec, names)
-                 for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
+            nodes = [_blended(active, position, old, new, spec, names)
+                     for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
+        del before, results  # they hold what scatters of the next iteration could otherwise write to in place
         if tensors:  # those of one element may have become wider
             spec = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[1]
 
 
 def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, names: Sequence[str]) -> Node:
     """The new value of a state variable where its elements are active, the old one elsewhere."""
-    if new is old or _written(new, old):
+    if new is old or written_from(new, old):
         return new
     if new.size not in (1, old.size) and (old.size != 1 or not new.size):
         raise _changed_size(old, new, spec.node_paths(names)[position])
@@ -262,13 +260,3 @@ def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, 
     except IncompatibleSizes as error:
         raise SizeError(f"{_FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that does "
                         f"not go with that of the condition! (sizes: {error.sizes[-1]}, {active.size})") from None
-
-
-def _written(new: Node, old: Node) -> bool:
-    """Whether an array was written to by scatters, whose masks have held back what is not active."""
-    node: Node | None = new
-    while node is not None and node.kind in _VERSIONS:
-        node = node.d0
-        if node is old:
-            return True
-    return False

@@ -10,7 +10,7 @@ import pytest
 
 import drjit as dr
 import drjit_core as core
-from drjit._access import indirect
+from drjit._access import lanes
 from drjit.llvm import PCG32, Array3f, ArrayXf, Bool, Float, Int, Matrix2f, TensorXf, UInt
 from drjit.scalar import Array3f as ScalarArray3f
 
@@ -218,17 +218,38 @@ def test_sizes_that_do_not_go_together(mode: str) -> None:
                       labels=("a", "b"))
 
 
-def test_writes_to_a_table_in_the_state_of_an_evaluated_loop() -> None:
-    for size in (3, 5):
-        table = dr.zeros(Int, size)
+@pytest.mark.parametrize("opaque", [False, True])
+@pytest.mark.parametrize("evaluate", [False, True])
+@pytest.mark.parametrize("size", [3, 5])
+def test_writes_to_a_table_in_the_state_of_an_evaluated_loop(size: int, evaluate: bool, opaque: bool) -> None:
+    """Lanes write to any elements, those of lanes that have finished included."""
+    table = dr.opaque(Int, 0, size) if opaque else dr.zeros(Int, size)
 
-        def body(i: Int, t: Int) -> tuple[Int, Int]:
-            dr.scatter(t, i + 10, dr.select(i < 3, UInt(2), UInt(0)))
-            return i + 1, t
+    def body(i: Int, t: Int) -> tuple[Int, Int]:
+        dr.scatter_add(t, i + 10, dr.select(i < 3, UInt(2), UInt(0)))
+        if evaluate:
+            dr.eval(t)
+        dr.scatter_add(t, 1, UInt(1))
+        return i + 1, t
 
-        _, after = dr.while_loop((Int(2, 5, 5), table), lambda i, t: i < 3, body, mode="evaluated")
-        assert list(after) == [0, 0, 12, 0, 0][:size]
-        assert list(table) == [0] * size
+    _, after = dr.while_loop((Int(1, 5, 5), table), lambda i, t: i < 3, body, mode="evaluated")
+    assert list(after) == [0, 2, 23, 0, 0][:size]
+    assert list(table) == [0] * size
+
+
+def test_writes_in_a_loop_within_an_evaluated_loop() -> None:
+    def outer(i: Int, t: Int) -> tuple[Int, Int]:
+        dr.scatter_add(t, 1, UInt(i))
+
+        def inner(k: Int, t: Int) -> tuple[Int, Int]:
+            dr.scatter_add(t, 10, UInt(k))
+            return k + 1, t
+
+        _, t = dr.while_loop((Int(0), t), lambda k, t: k < 2, inner, mode="evaluated")
+        return i + 1, t
+
+    _, after = dr.while_loop((Int(0, 2, 7), dr.zeros(Int, 3)), lambda i, t: i < 3, outer, mode="evaluated")
+    assert list(after)[2] == 2
 
 
 # --- objects of Python -----------------------------------------------------------------------------------------------
@@ -276,7 +297,7 @@ class Mistake(Exception):
 
 
 def snapshot() -> tuple[Any, ...]:
-    return core.state.scope, core.state.flags, core.state.mode, list(indirect._scopes.masks)
+    return core.state.scope, core.state.flags, core.state.mode, list(lanes._stack.masks), dict(lanes._stack.origins)
 
 
 @pytest.mark.parametrize("where", ["condition", "body", "second iteration", "nested loop"])
