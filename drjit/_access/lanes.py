@@ -5,14 +5,16 @@ likewise. The mask of each such construct is on a stack, one for each thread, wh
 inside of it happens for the lanes only that take part. What belongs to which lane follows from sizes, where *W*, more
 than one, is the width of the construct (the size of its mask):
 
-* An access of *W* elements is per lane: element *k* belongs to lane *k*. This holds for ``dr.gather`` and
-  ``dr.scatter``, for keys that are index arrays or masks, and for slices that are written, ``a[:] = value`` included,
-  even if the value is a single one.
-* Where an operand of *W* elements (an index array, a mask, a value) is broadcast to a larger selection of a tensor, its
-  mask is broadcast with it: in ``t[index] = 0`` it covers the rows of the lanes that take part.
-* All else is uniform, and happens once: accesses of other sizes, integer keys (``a[0] = 1``) and components
-  (``v.x = value``, ``v[0] = value``), which replace what the array holds as ``v += value`` does; a scatter of a single
-  element writes once, but a scatter-reduction of a single value takes place once for every lane that takes part.
+* An operand of *W* elements (an index array, a mask, a value) is per lane: element *k* belongs to lane *k*, and is
+  used if that lane takes part. This holds for ``dr.gather`` and ``dr.scatter`` and for keys in brackets, and for
+  ``a[:] = value`` with a value of *W* elements as well.
+* Where such an operand is broadcast to a larger selection of a tensor, the lanes are broadcast with it:
+  ``t[index] = 0`` writes the rows of those that take part.
+* All else is uniform, and happens once: accesses whose operands are of other sizes, such as ``a[:] = 0``, integer keys
+  (``a[0] = 1``) and components (``v.x = value``, ``v[0] = value``), which replace what the array holds as
+  ``v += value`` does. A scatter of a single element writes once, but a scatter-reduction of a single value takes place
+  once for every lane that takes part; and where a mask is the key of an array of one element, that element is one for
+  each lane.
 * Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
 
 A body must not be run when no lane takes part; masks of one element are hence of no consequence.
