@@ -29,7 +29,7 @@ from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel
 from .runtime.backend import backend_report, has_backend, llvm_version
 from .runtime.disk import report as cache_report
 from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
-                           malloc_statistics, opaque, read_element, schedule, state_of, sync, write_element)
+                           malloc_statistics, opaque, read_element, schedule, state_of, sync, unshared, write_element)
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import kernel_history
 from .runtime.pool import get_expand_threshold as expand_threshold
@@ -48,5 +48,5 @@ __all__ = [
     "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule",
     "scoped_set_flag", "set_expand_threshold", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin",
     "sincos", "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "thread_report",
-    "undefined", "while_loop", "write_element",
+    "undefined", "unshared", "while_loop", "write_element",
 ]

@@ -32,7 +32,7 @@ from __future__ import annotations
 import gc
 import itertools
 import weakref
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from ..ops.table import EVALUATED, OPS
 from ..types import TYPES
@@ -69,6 +69,10 @@ class Node:
         self.kind = EVALUATED
         self.attr = 0
         self.d0 = self.d1 = self.d2 = self.d3 = None
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("cannot pickle or copy a node of the graph: it refers to memory of this process; pickle the "
+                        "array that holds it, which goes by value")
 
     def __repr__(self) -> str:
         operands = ", ".join(f"n{d.id}" for d in (self.d0, self.d1, self.d2, self.d3) if d is not None)
