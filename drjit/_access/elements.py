@@ -235,7 +235,7 @@ def nested_set(array: Any, key: Any, value: Any) -> None:
         return
     if isinstance(key, ArrayBase) and key._kind == "b":
         refuse_floats(array, value, function)
-        masks = coerce(type(array)._mask, key, function)
+        masks = coerce(type(array)._mask_type, key, function)
         values = coerce(type(array), value, function)
         count = len(array._c)
         masks, values = (nodes * count if len(nodes) == 1 else nodes for nodes in (masks, values))

@@ -79,7 +79,7 @@ def _comparison(name: str, trace: Callable[..., Node]) -> Operator:
 
     def compare(self: Any, other: Any) -> Any:
         if other.__class__ is self.__class__:
-            return wrap(self._mask, list(map(trace, self._c, other._c)))
+            return wrap(self._mask_type, list(map(trace, self._c, other._c)))
         return _mixed(self, other, name, trace, False, mask=True)
 
     return compare

@@ -85,7 +85,8 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, 
             if _foreign(self, other, function):
                 return NotImplemented
             return combine(function, trace, (other, self) if swap else (self, other), mask)
-        return traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+        nodes = [right, left] if swap else [left, right]
+        return traced(function, cls._mask_type if mask else cls, trace, nodes, self._s)
 
     return apply
 
@@ -369,7 +370,7 @@ class TensorBase(ArrayBase):
         refuse_floats(self, value, function)
         cls = type(self)
         if isinstance(key, ArrayBase) and key._kind == "b" or is_ndarray(key) and key.dtype.kind == "b":
-            mask, mask_shape = operand(function, cls._mask, key)
+            mask, mask_shape = operand(function, cls._mask_type, key)
             while len(mask_shape) > len(self._s) and mask_shape[0] == 1:
                 mask_shape = mask_shape[1:]
             if broadcast_shapes(function, [mask_shape, self._s]) != self._s:

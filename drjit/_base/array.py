@@ -52,7 +52,7 @@ class ArrayBase:
     _depth: ClassVar[int]
     _size: ClassVar[int]
     _count: ClassVar[int]
-    _mask: ClassVar[type[ArrayBase]]
+    _mask_type: ClassVar[type[ArrayBase]]
     _leaf: ClassVar[type[ArrayBase]]
     _plain: ClassVar[type[ArrayBase]]
     _value: ClassVar[type]
@@ -294,12 +294,12 @@ class ArrayBase:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         if copy is False and (self._depth > 0 or not self._dynamic):
             raise ValueError(f"{self._name}.__array__(): the components of a nested array do not lie side by side in "
-                             "memory, so that a NumPy array of them needs a copy, which copy=False rules out.")
+                             "memory: it cannot become a NumPy array without a copy, which copy=False rules out.")
         result = links.to_numpy(self)
         if dtype is not None and result.dtype != dtype:
             if copy is False:
-                raise ValueError(f"{self._name}.__array__(): a conversion of elements of type "
-                                 f"{TYPES[self._type].name} to {dtype} needs a copy, which copy=False rules out.")
+                raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
+                                 f"{TYPES[self._type].name} to {dtype} without a copy, which copy=False rules out.")
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
 

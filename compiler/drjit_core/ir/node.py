@@ -29,7 +29,6 @@ A ``SCATTER`` has the size of its target; the number of elements it writes is th
 
 from __future__ import annotations
 
-import gc
 import itertools
 import weakref
 from typing import Any, NoReturn, SupportsIndex
@@ -37,7 +36,7 @@ from typing import Any, NoReturn, SupportsIndex
 from ..ops.table import EVALUATED, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "live_nodes", "new_id", "set_label"]
+__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "new_id", "set_label"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -105,8 +104,3 @@ def set_label(node: Node, label: str) -> None:
 def label_of(node: Node) -> str | None:
     """The label of a node, if it has one."""
     return _labels.get(node)
-
-
-def live_nodes() -> list[Node]:
-    """All nodes that are alive, oldest first: a search through the objects of the process, for listings only."""
-    return sorted((entry for entry in gc.get_objects() if entry.__class__ is Node), key=lambda node: node.id)
