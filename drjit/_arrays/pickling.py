@@ -82,7 +82,7 @@ def _entry(node: Node, protocol: int) -> Any:
         return (node.size, node.payload)
     node, address, _ = host_view(node)
     size = TYPES[node.type].size
-    memory = (ctypes.c_char * (node.size * size)).from_address(address)
+    memory: Any = (ctypes.c_char * (node.size * size)).from_address(address)
     if protocol < 5 or sys.byteorder != "little":
         return _little_endian(bytes(memory), size)
     from pickle import PickleBuffer

@@ -63,7 +63,7 @@ class ArrayBase:
     _o: Any
 
     # For type checkers: what the parameters stand for says the stub, ``drjit/__init__.pyi``.
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "

@@ -38,16 +38,17 @@ def _any_set(function: str, mask: Any) -> bool:
         return bool(mask)
     if any(node.scope for node in mask._nodes()):
         raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
-    return not holds(~mask)
+    array: Any = mask
+    return not holds(~array)
 
 
 def _selection(failed: list[Any]) -> Any:
     """The entries that a message shows: where something failed, if what was compared has one width."""
-    result = None
+    result: Any = None
     for mask in failed:
-        while isinstance(mask, ArrayBase) and mask._depth > 0:
+        while getattr(mask, "_depth", 0) > 0:
             mask = _any(mask, axis=0)
-        if not isinstance(mask, ArrayBase) or not mask._dynamic:
+        if not getattr(mask, "_dynamic", False):  # a bool
             return True
         if result is not None and (type(mask) is not type(result) or mask.shape != result.shape):
             return True
@@ -77,8 +78,8 @@ def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3
     """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is false. Does nothing outside of debug mode.
 
     Debug mode is ``JitFlag.Debug``. PyTrees of masks and bools are traversed; anything else raises a ``TypeError``.
-    ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it show the entries that failed only.
-    Evaluates the condition. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
+    ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it show the entries that failed
+    only. Evaluates the condition. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
 
     >>> x = drjit.llvm.Float(1, -4, -2, 3)
     >>> with drjit.scoped_set_flag(drjit.JitFlag.Debug):

@@ -54,7 +54,7 @@ def graphviz(as_string: bool = False) -> Any:
     if as_string:
         return text
     try:
-        import graphviz as package
+        import graphviz as package  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ImportError("drjit.graphviz(): the package 'graphviz' is not available (install it with: pip install "
                           "graphviz); drjit.graphviz(as_string=True) does without it.") from error

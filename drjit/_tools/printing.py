@@ -51,7 +51,7 @@ def _show(value: Any, limit: int, selection: _Selection, path: set[int], indent:
             raise _SymbolicInput
         if selection.applies_to(value):
             value = _filtered(value, selection.positions or [])
-        return value._format(limit).replace("\n", "\n" + indent)
+        return str(value._format(limit)).replace("\n", "\n" + indent)
     items = children(value)
     if items is None:
         return str(value) if value.__class__ is str and not path else \
@@ -60,7 +60,7 @@ def _show(value: Any, limit: int, selection: _Selection, path: set[int], indent:
         raise RecursionError(f"the PyTree contains itself: a {describe(value)} is its own descendant.")
     path.add(id(value))
     cls = value.__class__
-    start, end = {list: "[]", tuple: "()", dict: "{}"}.get(cls) or (f"{cls.__name__}[", "]")
+    start, end = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}")}.get(cls) or (f"{cls.__name__}[", "]")
     inner = indent + "  "
     names = ("" if cls in (list, tuple) else f"{key!r}: " if cls is dict else f"{key}=" for key, _ in items)
     parts = [f"\n{inner}{name}" + _show(child, limit, selection, path, inner)
@@ -96,7 +96,8 @@ def _selection(active: Any, function: str) -> _Selection:
     found = values(node)
     if len(found) == 1:
         return _ALL if found[0] else _Selection([], 0, shape)
-    return _Selection(None if found and all(found) else [k for k, value in enumerate(found) if value], len(found), shape)
+    positions = None if found and all(found) else [k for k, value in enumerate(found) if value]
+    return _Selection(positions, len(found), shape)
 
 
 def _text(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: Any,
