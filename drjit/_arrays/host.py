@@ -124,6 +124,9 @@ def to_list(array: ArrayBase) -> Any:
         elements = []
         for node in nodes:
             elements += values(node) if node.size == width else [number_of(node)] * width
+    if array._special == "complex":  # the first dimension is that of real and imaginary part
+        half = len(elements) // 2
+        elements, shape = list(map(complex, elements[:half], elements[half:])), shape[1:]
     for size in reversed(shape[1:]):
         elements = [elements[row * size:(row + 1) * size] for row in range(math.prod(shape[:-1]))]
         shape = shape[:-1]

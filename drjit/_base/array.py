@@ -251,7 +251,8 @@ class ArrayBase:
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy.
 
-        A tensor without dimensions gives a number. Evaluates the array (all components in one kernel) and waits for it.
+        A tensor without dimensions gives a number, complex arrays give complex numbers. Evaluates the array (all
+        components in one kernel) and waits for it.
 
         >>> drjit.llvm.Array2f([1, 2, 3], 4).tolist()
         [[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]
@@ -295,7 +296,7 @@ class ArrayBase:
         if copy is False and (self._depth > 0 or not self._dynamic):
             raise ValueError(f"{self._name}.__array__(): the components of a nested array do not lie side by side in "
                              "memory: it cannot become a NumPy array without a copy, which copy=False rules out.")
-        result = links.to_numpy(self)
+        result = self.numpy()
         if dtype is not None and result.dtype != dtype:
             if copy is False:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "

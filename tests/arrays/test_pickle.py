@@ -13,8 +13,23 @@ import pytest
 import drjit as dr
 import drjit.llvm as llvm
 import drjit.scalar as scalar
-from drjit.llvm import (PCG32, Array3f, ArrayXf, Bool, Complex2f, Float, Float16, Float64, Int, Matrix4f, Philox4x32,
-                        Quaternion4f, TensorXf, UInt, UInt64)
+from drjit.llvm import (
+    PCG32,
+    Array3f,
+    ArrayXf,
+    Bool,
+    Complex2f,
+    Float,
+    Float16,
+    Float64,
+    Int,
+    Matrix4f,
+    Philox4x32,
+    Quaternion4f,
+    TensorXf,
+    UInt,
+    UInt64,
+)
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -53,7 +68,7 @@ ARRAYS = {
     "scalar matrix": lambda: scalar.Matrix3f(2),
     "scalar, of any length": lambda: scalar.ArrayXi([1, 2, 3]),
     "scalar, empty": lambda: scalar.ArrayXu(),
-    "not listed": lambda: getattr(llvm, "Array22i")(1),
+    "not listed": lambda: llvm.Array22i(1),
 }
 
 
@@ -242,7 +257,7 @@ def test_symbolic_arrays_refuse():
     def body(i, v, rng):
         rng.next_uint32()
         for value in (i, v, rng, [v]):
-            with pytest.raises(TypeError, match="cannot pickle a symbolic array: this .* depends on a loop"):
+            with pytest.raises(TypeError, match=r"cannot pickle a symbolic array: this .* depends on a loop"):
                 pickle.dumps(value)
             seen.append(value)
         return i + 1, copy.deepcopy(v) + 1, rng

@@ -54,8 +54,8 @@ def test_process_pools(method, tmp_path):
         pytest.skip(f"there is no {method}")
     program = tmp_path / "program.py"
     program.write_text(POOL)
-    done = subprocess.run([sys.executable, "-W", "ignore", program, method], capture_output=True, text=True, timeout=120,
-                          env=environment())
+    done = subprocess.run([sys.executable, "-W", "ignore", program, method], capture_output=True, text=True,
+                          timeout=120, env=environment())
     assert done.returncode == 0 and done.stdout == "done\n", done.stderr[-2000:]
 
 
