@@ -226,6 +226,7 @@ class ArrayBase:
         """The only element, for a conversion that names what it is."""
         nodes = self._nodes()
         if len(nodes) != 1 or nodes[0].size != 1:
+            self._require_values(function)
             raise ArgumentError(f"{self._name}.{function}(): a conversion to a Python number requires an array with "
                                 f"exactly 1 element (this one has the shape {self.shape}).")
         return read_element(nodes[0], 0)
