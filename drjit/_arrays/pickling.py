@@ -29,8 +29,7 @@ import struct
 import sys
 from typing import Any
 
-from drjit_core import (KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error,
-                        unshared)
+from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error, unshared
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
