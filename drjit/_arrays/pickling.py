@@ -29,10 +29,10 @@ import struct
 import sys
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, unshared
+from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error, unshared
 
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe
+from .._base.errors import describe
 from .._base.links import links
 from .._base.nodes import pack
 
@@ -48,9 +48,9 @@ _LITERAL, _INVALID = KIND["literal"], KIND["invalid"]
 def array_state(array: ArrayBase, protocol: int) -> dict[str, Any]:
     """What a pickle holds of an array; evaluates it and waits for the result."""
     nodes = array._nodes()
-    if any(node.scope for node in nodes):
-        raise ArgumentError(f"cannot pickle a symbolic array: this {array._name} depends on a loop that is being "
-                            "traced, and has values only while the loop runs. Pickle what the loop returns.")
+    for node in nodes:
+        if node.scope:
+            raise symbolic_error(node, f"{array._name}.__reduce_ex__", "a pickle holds the values of an array")
     state: dict[str, Any] = {"format": FORMAT, "elements": _elements(array)}
     if not array._dynamic and array._depth > 0:
         state["entries"] = [_little_endian(pack(nodes), TYPES[array._type].size)]

@@ -226,8 +226,9 @@ class ArrayBase:
         """The only element, for a conversion that names what it is."""
         nodes = self._nodes()
         if len(nodes) != 1 or nodes[0].size != 1:
-            raise ArgumentError(f"{self._name}.{function}(): only arrays with a single element can be converted to a "
-                                f"Python scalar (this one has the shape {self.shape}).")
+            self._require_values(function)
+            raise ArgumentError(f"{self._name}.{function}(): a conversion to a Python number requires an array with "
+                                f"exactly 1 element (this one has the shape {self.shape}).")
         return read_element(nodes[0], 0)
 
     def __float__(self) -> float:
@@ -245,7 +246,7 @@ class ArrayBase:
 
     def __index__(self) -> int:
         if self._kind not in "iu":
-            raise ArgumentError(f"{self._name}.__index__(): only integer arrays with a single element can be used "
+            raise ArgumentError(f"{self._name}.__index__(): only integer arrays with exactly 1 element can be used "
                                 "where Python expects an integer.")
         return int(self._number("__index__"))
 

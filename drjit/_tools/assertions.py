@@ -7,11 +7,13 @@ from typing import Any, NoReturn
 
 from drjit_core import JitFlag, flag
 
+from .._access.lanes import with_lanes
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.values import is_ndarray, plain_scalar
 from .._functions.comparison import holds
 from .._functions.reductions import any as _any
+from .._promotion.promote import wrap_like
 from .._trees.pytree import leaves, walk
 from .printing import format_message
 
@@ -39,7 +41,8 @@ def _any_set(function: str, mask: Any) -> bool:
     if any(node.scope for node in mask._nodes()):
         raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
     array: Any = mask
-    return not holds(~array)
+    nodes = [with_lanes(node, node.size) for node in array._nodes()]  # in evaluated loops: of lanes that take part
+    return not holds(~wrap_like(array, type(array), nodes))
 
 
 def _selection(failed: list[Any]) -> Any:

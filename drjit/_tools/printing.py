@@ -6,8 +6,9 @@ import sys
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import literal
+from drjit_core import Node, literal
 
+from .._access.lanes import widest_mask, with_lanes
 from .._arrays.format import format_element
 from .._base.array import LIMIT, ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -82,17 +83,23 @@ def _filtered(array: ArrayBase, positions: list[int]) -> Any:
 
 
 def _selection(active: Any, function: str) -> _Selection:
-    """The entries at which a mask is set."""
+    """The entries at which a mask is set, of lanes that take part where control flow is evaluated."""
     number = plain_scalar(active)
     if number.__class__ is bool:
-        return _ALL if number else _Selection([], 0, None)
+        lanes = widest_mask() if number else None
+        if lanes is None:
+            return _ALL if number else _Selection([], 0, None)
+        return _set_in(lanes, None)
     if not isinstance(active, ArrayBase) or active._kind != "b" or active._depth > 0 or not active._dynamic:
         raise ArgumentError(f"{function}(): 'active' must be a bool, a flat mask or a tensor of masks, found "
                             f"{describe(active)}.")
     node = active._nodes()[0]
     if node.scope:
         raise _SymbolicInput
-    shape = active.shape if active._depth < 0 else None
+    return _set_in(with_lanes(node, node.size), active.shape if active._depth < 0 else None)
+
+
+def _set_in(node: Node, shape: tuple[int, ...] | None) -> _Selection:
     found = values(node)
     if len(found) == 1:
         return _ALL if found[0] else _Selection([], 0, shape)
@@ -177,7 +184,8 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
 
     Of arrays, only the entries that are set in the mask ``active`` are shown; nothing is printed if there is none. A
     flat mask selects entries of flat and nested arrays of its width, and shows tensors whole; a tensor of masks selects
-    entries of tensors of its shape too, which are shown one after the other.
+    entries of tensors of its shape too, which are shown one after the other. In an evaluated loop, only entries of
+    lanes that have not finished are shown.
     ``mode`` is ``'auto'`` or ``'evaluated'``: printing symbolic arrays later (``'symbolic'``) is yet to come and raises
     a ``NotImplementedError``. Evaluates the arrays that it shows.
 

@@ -78,7 +78,7 @@ def test_assert_allclose():
     (lambda: dr.assert_equal([Int(1, 2, 3), Int(1, 2)], [Int(0, 2, 3), Int(1, 3)], "{}", Float(5, 6, 7)),
      "Assertion failure: [5, 6, 7]"),
     (lambda: dr.assert_equal([1, 2], [1]), "Assertion failure: drjit.assert_equal(): the structures of the arguments "
-     "differ: found list and list with other entries."),
+     "differ: found list with 2 entries and with 1 entries."),
     (lambda: dr.assert_equal([1, 2], [1], "lengths"), "Assertion failure: lengths"),
     (lambda: dr.assert_equal([Float(1, 2)], [Float(1, float("nan"))]), "Assertion failure!"),
     (lambda: dr.assert_equal([np.arange(3)], [np.arange(3) + 1]), "Assertion failure!"),

@@ -241,3 +241,26 @@ def test_detail():
     dr.detail.set_leak_warnings(False)
     with pytest.raises(TypeError):
         dr.detail.set_leak_warnings(1)
+
+
+def test_lanes_that_have_finished_are_left_out(capsys):
+    failures = []
+
+    def body(i):
+        dr.print("i={}", i)
+        dr.print("positive {}, of another width {}", i, Float(1, 2, 3), active=i > 0)
+        with dr.scoped_set_flag(dr.JitFlag.Debug):
+            dr.assert_true(i < 3, "never: those with 3 have finished")
+            dr.assert_equal({"a": [i]}, {"a": [dr.select(i < 3, i, 7)]})
+            try:
+                dr.assert_false(i >= 2, "{}", i)
+            except AssertionError as error:
+                failures.append(str(error))
+        return (i + 1,)
+
+    (i,) = dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode="evaluated")
+    other = "of another width [1, 2, 3]"
+    assert capsys.readouterr().out.splitlines() == [
+        "i=[0, 1]", f"positive [1], {other}", "i=[1, 2]", f"positive [1, 2], {other}",
+        "i=[2]", f"positive [2], {other}"]
+    assert failures == ["Assertion failure: [2]"] * 2 and i.tolist() == [3, 3]

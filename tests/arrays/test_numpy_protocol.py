@@ -58,7 +58,7 @@ def test_masks_are_numbers_but_no_indices():
     Float(1, 2), Float(), Array2f(1, 2), Matrix2f(1), TensorXf([1, 2]), scalar.Array2f(1, 2), ArrayXi([1], [2])])
 def test_several_elements_are_no_number(array):
     for convert in (float, int, lambda x: f"{x:.1f}", *([complex] if array._special != "complex" else [])):
-        with pytest.raises(TypeError, match=r"only arrays with a single element can be converted to a Python scalar"):
+        with pytest.raises(TypeError, match=r"requires an array with exactly 1 element"):
             convert(array)
     assert f"{array}" == f"{array:}" == str(array)
 
@@ -71,6 +71,9 @@ def test_complex_numbers():
         with dr.profile_enable():
             convert(array)
         assert len(dr.kernel_history()) == 1
+    for array in (Complex2f([1, 2], 3), llvm.Complex2f64(1, [2, 3]), Complex2f(), scalar.Complex2f(1, 2)):
+        exchanged = np.from_dlpack(array)
+        assert exchanged.dtype == array.numpy().dtype and exchanged.tolist() == array.tolist()
     with pytest.raises(TypeError, match=r"Complex2f\.__float__"):
         float(Complex2f(1, 2))
     with pytest.raises(TypeError, match=r"Complex2f\.__complex__"):
@@ -142,6 +145,20 @@ def test_one_kernel(make, convert):
     with dr.profile_enable():
         convert(array)
     assert not dr.kernel_history()
+
+
+@pytest.mark.parametrize("convert", CONVERSIONS.values(), ids=CONVERSIONS)
+def test_constants_in_symbolic_loops(convert):
+    constants = [Float(2.5), dr.full(Float, 2.5, 3), TensorXf(2.5), Array3f(1, 2.5, 3), Array2f([1, 2], 3)]
+
+    def body(i):
+        for array in constants:
+            convert(array)
+        return (i + 1,)
+
+    expected = [array.tolist() for array in constants]
+    (i,) = dr.while_loop((Int(0, 1),), lambda i: i < 2, body)
+    assert [array.tolist() for array in constants] == expected and i.tolist() == [2, 2]
 
 
 @pytest.mark.parametrize("convert", CONVERSIONS.values(), ids=CONVERSIONS)

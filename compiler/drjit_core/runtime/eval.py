@@ -307,7 +307,8 @@ def in_memory(node: Node) -> Node:
                 node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
-        node = trace.opaque(node)
+        with _outside_of_loops():  # it does not depend on the loop that is being traced, if there is one
+            node = trace.opaque(node)
     evaluate((node,))
     return node
 
