@@ -64,6 +64,7 @@ from ._tools.runtime import (
     thread_count,
 )
 from ._tools.printing import format, print
+from ._tools.profiling import profile_enable, profile_mark, profile_range
 from ._tools.graph import graphviz
 from ._tools.listing import set_label, whos
 
@@ -89,7 +90,8 @@ __all__ = [
     "log_level", "log_two", "lzcnt", "make_opaque", "mask_t", "matmul", "matrix_t", "matrix_to_quat", "max", "maximum",
     "mean", "meshgrid", "min", "minimum", "moveaxis", "mul_hi", "mul_wide", "mulsign", "nan", "newaxis", "none", "norm",
     "normalize", "oklab_to_linear_srgb", "one_minus_epsilon", "ones", "ones_like", "opaque", "pi", "polar_decomp",
-    "popcnt", "power", "print", "prod", "quat_apply", "quat_to_euler", "quat_to_matrix", "rad2deg", "ravel", "rcp",
+    "popcnt", "power", "print", "prod", "profile_enable", "profile_mark", "profile_range",
+    "quat_apply", "quat_to_euler", "quat_to_matrix", "rad2deg", "ravel", "rcp",
     "real", "recip_overflow", "reduce", "reinterpret_array", "reinterpret_array_t", "replace_shape_t", "replace_type_t",
     "reshape", "rotate", "round", "rsqrt", "safe_acos", "safe_asin", "safe_sqrt", "scalar_t", "scatter", "scatter_add",
     "scatter_reduce", "schedule", "scoped_set_flag", "select", "set_backend", "set_expand_threshold", "set_flag",

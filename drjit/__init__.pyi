@@ -41,6 +41,8 @@ log_two: float
 nan: float
 newaxis: None
 pi: float
+profile_enable: type
+profile_range: type
 sqrt_four_pi: float
 sqrt_pi: float
 sqrt_two: float
@@ -194,6 +196,8 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
         """The only element as a Python number (evaluates the array); raises if it has more or fewer elements."""
     def __bool__(self) -> bool:
         ...
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy."""
     def numpy(self) -> Any:
         """A NumPy array with these values: a view of evaluated memory for flat arrays, a copy for nested ones."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
@@ -2661,10 +2665,10 @@ def any(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., ke
 @overload
 def any(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
-def arange(dtype: type[T], size: int) -> T:
+def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *, start: int | None = None, size: int) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1)."""
 @overload
-def arange(dtype: type[T], start: int, stop: int, step: int = ...) -> T: ...
+def arange(dtype: type[T], start_or_size: int | None = None, *, stop: int, step: int = ..., start: int, size: int | None = None) -> T: ...
 @overload
 def arg(z: _WithFloat[_R, Any], /) -> _R:
     """Argument of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
@@ -3005,7 +3009,7 @@ def fmin(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 def fmin(arg0: int, arg1: int, /) -> int: ...
 @overload
 def fmin(arg0: float, arg1: float, /) -> float: ...
-def format(fmt: Any, /, *args: Any, limit: int = 20, **kwargs: Any) -> str:
+def format(fmt: Any, *args: Any, limit: int = 20, **kwargs: Any) -> str:
     """Text of a format string with arguments, or of a single value: arrays and PyTrees, indented."""
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
@@ -3014,7 +3018,7 @@ def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""
 def graphviz(as_string: bool = False) -> Any:
-    """The live variables of the compiler and what they are computed from, as a GraphViz diagram."""
+    """The program's variables and what they are computed from, as a GraphViz diagram."""
 def has_backend(arg: JitBackend, /) -> bool:
     """Whether a backend is available on this machine."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
@@ -3395,7 +3399,7 @@ def power(arg0: _AnyFlat, arg1: AnyArray, /) -> Any: ...
 def power(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 @overload
 def power(arg0: float, arg1: float, /) -> float: ...
-def print(fmt: Any, /, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
+def print(fmt: Any, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output)."""
 @overload
 def prod(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
@@ -3410,6 +3414,8 @@ def prod(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mo
 def prod(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def prod(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def profile_mark(arg: str, /) -> None:
+    """Note an event by name: an entry between those of kernels in the history, if one is kept."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4f16, arg1: scalar.Array3f16, /) -> scalar.Array3f16:
     """The 3D vector ``arg1`` rotated by the quaternion ``arg0``."""
@@ -3520,7 +3526,7 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:
     """An array with the elements of another one and a given shape."""
 @overload
-def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
+def reshape(dtype: Any = ..., *, value: T, *, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload
@@ -3594,7 +3600,7 @@ def set_expand_threshold(arg: int, /) -> None:
 def set_label(*args: Any, **kwargs: Any) -> None:
     """Label arrays for listings and graphs: ``set_label(value, 'name')`` or ``set_label(name=value, …)``."""
 def set_log_level(arg: LogLevel | int, /) -> None:
-    """Set how much the compiler tells about its work on standard error."""
+    """Set how much the compiler tells about its work on standard error, for all threads."""
 def set_thread_count(arg: int, /) -> None:
     """Set the number of threads that run kernels on the CPU; 0 and 1 both leave all work to the calling thread."""
 def sh_eval(d: ArrayBase[Any, Any, ValT, Any, Any, Any, Any], order: int) -> list[ValT]:
@@ -3881,7 +3887,7 @@ def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
 def while_loop(state: tuple[*Ts,], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts,]], labels: Sequence[str] = (), label: str | None = None, mode: Literal['scalar', 'symbolic', 'evaluated'] | None = None, strict: bool = True, compress: bool | None = None, max_iterations: int | None = None) -> tuple[*Ts,]:
     """Repeat ``state = body(*state)`` for every element for which ``cond(*state)`` holds; returns the final state."""
 def whos(as_string: bool = False) -> str | None:
-    """Print (or return) a list of live variables of the compiler and the memory they take."""
+    """Print a list of the program's variables and the memory they take, or return it with ``as_string``."""
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:

@@ -165,7 +165,7 @@ def _flat_mask(function: str, array: Any, key: Any) -> Node:
     """The node of a mask key."""
     if isinstance(key, ArrayBase) and (key._depth > 0 and key._dynamic or key._depth < 0 and len(key.shape) > 1):
         raise TypeError(f"{function}(): the mask of type '{describe(key)}' has more than one dimension.")
-    mask = coerce(array._mask, key, function)[0]
+    mask = coerce(array._mask_type, key, function)[0]
     _require_length(function, mask.size, array._n.size)
     return mask
 
@@ -259,7 +259,7 @@ def tensor_set(array: Any, key: Any, value: Any) -> None:
 
 def _tensor_mask(function: str, array: Any, key: Any) -> tuple[Node, Shape]:
     """The node and the shape of a mask that can be broadcast to a tensor."""
-    mask, found = _value(function, array._mask, key)
+    mask, found = _value(function, array._mask_type, key)
     kept = _fitting(found, array._s)
     if kept is None:
         raise SizeError(f"{function}(): operands have incompatible shapes: a mask of the shape {found} cannot be "
@@ -391,8 +391,8 @@ def _nested_mask(function: str, array: Any, key: Any) -> list[Node]:
     """The nodes of a mask key, one for each component."""
     if not isinstance(key, ArrayBase) and array._dynamic and not (isinstance(key, list) and isinstance(key[0], list)) \
             and getattr(key, "ndim", 1) == 1:
-        key = array._leaf._mask(key)  # of the lanes, as a flat Dr.Jit array is
-    masks = coerce(array._mask, key, function)
+        key = array._leaf._mask_type(key)  # of the lanes, as a flat Dr.Jit array is
+    masks = coerce(array._mask_type, key, function)
     count = len(array._c)
     if len(masks) != count:
         if len(masks) != 1:

@@ -20,7 +20,7 @@ _AREAS: dict[str, str] = {
     "tensor operations": "convolve repeat resample reverse slice take_interp tile",
     "random numbers": "random rng", "frozen functions": "freeze", "other frameworks": "wrap",
     "textures": "FilterMode WrapMode", "ray marching through grids": "dda", "neural networks": "nn",
-    "optimizers": "opt", "profiling": "profile_enable profile_mark profile_range",
+    "optimizers": "opt",
 }
 _AREA_OF = {name: area for area, names in _AREAS.items() for name in names.split()}
 

@@ -22,7 +22,7 @@ What the factory gives a class
 ------------------------------
 ``_record``, ``_type`` (scalar type, an int), ``_kind`` (letter of the scalar type's kind, not of the record's),
 ``_name`` (as in messages), ``_depth``, ``_size``, ``_count`` (of static dimensions, of the outermost one, of
-components; -1 if dynamic; a tensor has depth -1), ``_mask`` (result of comparisons; always an array or tensor),
+components; -1 if dynamic; a tensor has depth -1), ``_mask_type`` (result of comparisons; always an array or tensor),
 ``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the ``array_t``: the array type of the same layout),
 ``_special`` (the kind of matrices, complex numbers, quaternions and tensors, else the empty string), ``_dynamic``
 (whether a node may hold
@@ -301,7 +301,7 @@ def _make(record: Record) -> type[ArrayBase]:
     })
     _unfinished[record] = cls
     plain = record._replace(kind="array")
-    cls._mask = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
+    cls._mask_type = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
     cls._leaf = cls if record.kind == "array" and not record.shape else _require(plain._replace(shape=()))
     if record.shape and (cls._dynamic or len(record.shape) > 1):
         cls._value = _require(plain._replace(shape=record.shape[1:]))

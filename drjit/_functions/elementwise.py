@@ -258,7 +258,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """
     function = "drjit.select"
     if isinstance(arg0, ArrayBase) and arg0._kind == "b" and isinstance(arg1, ArrayBase) \
-            and arg0.__class__ is arg1._mask:
+            and arg0.__class__ is arg1._mask_type:
         found = alike((arg1, arg2))
         if found is not None:
             cls, (first, second) = found
@@ -326,7 +326,7 @@ def _classify(name: str, trace: Callable[[Node], Node], otherwise: bool, scalar:
 
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
-            return wrap_like(arg, arg._mask, [
+            return wrap_like(arg, arg._mask_type, [
                 trace(node) if arg._kind == "f" else literal(BOOL, otherwise, node.size) for node in arg._nodes()])
         return scalar(_number(arg, function_name))
 

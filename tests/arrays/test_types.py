@@ -75,7 +75,7 @@ import drjit.llvm as llvm
 found, gate = [], threading.Barrier(8)
 def work():
     gate.wait()
-    found.append([llvm.Array3f, llvm.Matrix4f64, llvm.Quaternion4f, llvm.Array3f._mask, llvm.Array3f._value])
+    found.append([llvm.Array3f, llvm.Matrix4f64, llvm.Quaternion4f, llvm.Array3f._mask_type, llvm.Array3f._value])
 threads = [threading.Thread(target=work) for _ in range(8)]
 [t.start() for t in threads]; [t.join() for t in threads]
 assert len({tuple(map(id, f)) for f in found}) == 1
@@ -89,8 +89,8 @@ def test_relatives_of_types() -> None:
                                   ("Matrix34f", "Array334f", "Array334b"), ("Complex2f", "Array2f", "Array2b"),
                                   ("Quaternion4f64", "Array4f64", "Array4b"), ("ArrayXu", "ArrayXu", "ArrayXb")):
             cls = getattr(module, name)
-            assert (cls._plain, cls._mask) == (getattr(module, plain), getattr(module, mask))
-        assert module.TensorXf._mask is module.TensorXb
+            assert (cls._plain, cls._mask_type) == (getattr(module, plain), getattr(module, mask))
+        assert module.TensorXf._mask_type is module.TensorXb
         assert module.TensorXf._plain is (module.Float if module is not scalar else module.ArrayXf)
 
 
@@ -103,7 +103,7 @@ def test_types_that_track_derivatives_compute_like_the_others(name: str) -> None
     a, b = plain(2), diff(3)
     for result in (a + b, b + a, dr.fma(a, b, 1), dr.maximum(a, b), a * b, dr.select(a < b, a, b)):
         assert type(result) is diff
-    assert type(a < b) is diff._mask
+    assert type(a < b) is diff._mask_type
     assert type(plain(b)) is plain and type(diff(a)) is diff
     assert repr(plain(b)) == repr(b) and repr(a + b) == repr(plain(5))
     assert dr.all(diff(a) == a, axis=None)
