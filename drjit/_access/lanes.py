@@ -7,7 +7,8 @@ than one, is the width of the construct (the size of its mask):
 
 * An operand of *W* elements (an index array, a mask, a value) is per lane: element *k* belongs to lane *k*, and is
   used if that lane takes part. This holds for ``dr.gather`` and ``dr.scatter`` and for keys in brackets, and for
-  ``a[:] = value`` with a value of *W* elements as well.
+  ``a[:] = value`` with a value of *W* elements as well. (With an index array as key, a value of several dimensions is
+  uniform, however many elements it has.)
 * Where such an operand is broadcast to a larger selection of a tensor, the lanes are broadcast with it:
   ``t[index] = 0`` writes the rows of those that take part.
 * All else is uniform, and happens once: accesses whose operands are of other sizes, such as ``a[:] = 0``, integer keys
@@ -30,8 +31,8 @@ from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
-           "written_from"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
+           "with_lanes", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -75,6 +76,13 @@ def note_writes(nodes: Sequence[Node]) -> None:
             while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
                 origin = origin.d0
             origins[node.id] = origins.get(origin.id, origin.id)
+
+
+def note_version(node: Node, original: Node) -> Node:
+    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
+    if _stack.masks and node is not original:
+        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
+    return node
 
 
 def written_from(new: Node, old: Node) -> bool:
