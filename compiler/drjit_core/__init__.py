@@ -2,7 +2,8 @@
 
 Tracing
     ``ops.<row>(node, …)`` for every row of the op table, the leaves ``literal``, ``undefined``, ``counter``, and
-    ``cast``, ``bitcast``, ``gather``, ``scatter``, ``reduce``, ``while_loop``.  Operands have one scalar type (masks
+    ``cast``, ``bitcast``, ``gather``, ``scatter``, ``reduce``, ``while_loop``; the functions of :mod:`drjit_core.math`,
+    and by the names of the public ones, :data:`TRACE`.  Operands have one scalar type (masks
     aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``read_element``, ``write_element``, ``import_copy``, ``import_shared``,
@@ -21,9 +22,9 @@ from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, live_nodes, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
-from .math import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, cot, erf, erfc, erfinv, exp, exp2,
-                   floordiv, hypot, lgamma, log, log2, mod, power, rcp, rsqrt, sin, sincos, sincosh, sinh, tan, tanh)
-from .ops.table import ELEMENTWISE, EXPANDED, KIND, OPS, Op
+from . import math
+from .math import *
+from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
                     VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backend import backend_report, has_backend, llvm_version
@@ -36,17 +37,16 @@ from .runtime.pool import get_expand_threshold as expand_threshold
 from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 __all__ = [
-    "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "EXPANDED", "IncompatibleSizes", "JitBackend", "JitFlag",
-    "KIND", "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op", "PARAMETER", "ReduceMode",
-    "ReduceOp", "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType", "VarState", "VarType", "acos",
-    "acosh", "asin", "asinh", "atan", "atan2", "atanh", "backend_report", "bitcast", "broadcast_size",
-    "cache_report", "cast", "cbrt", "cos", "cosh", "cot", "counter", "erf", "erfc", "erfinv", "evaluate", "exp",
-    "exp2", "expand_threshold", "expansion", "flag", "floordiv", "flush_kernel_cache", "flush_malloc_cache",
-    "gather", "has_backend", "host_view", "hypot", "import_copy", "import_shared", "index_of", "invalid",
-    "is_float", "is_integral", "is_signed", "kernel_history", "kernel_history_clear", "known_literal", "label_of",
-    "lgamma", "literal", "live_nodes", "llvm_version", "log", "log2", "log_level", "malloc_statistics", "mod",
-    "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule",
-    "scoped_set_flag", "set_expand_threshold", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin",
-    "sincos", "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "thread_report",
+    "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "EXPANDED", "FUNCTIONS", "IncompatibleSizes",
+    "JitBackend", "JitFlag", "KIND", "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op",
+    "PARAMETER", "ReduceMode", "ReduceOp", "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType",
+    "VarState", "VarType", "backend_report", "bitcast", "broadcast_size", "cache_report", "cast", "counter",
+    "evaluate", "expand_threshold", "expansion", "flag", "flush_kernel_cache", "flush_malloc_cache", "gather",
+    "has_backend", "host_view", "import_copy", "import_shared", "index_of", "invalid", "is_float", "is_integral",
+    "is_signed", "kernel_history", "kernel_history_clear", "known_literal", "label_of", "literal", "live_nodes",
+    "llvm_version", "log_level", "malloc_statistics", "opaque", "ops", "read_element", "reduce",
+    "reduction_identity", "scatter", "schedule", "scoped_set_flag", "set_expand_threshold", "set_flag",
+    "set_label", "set_log_level", "set_thread_count", "state", "state_of", "sync", "thread_count", "thread_report",
     "undefined", "while_loop", "write_element",
 ]
+__all__ += math.__all__

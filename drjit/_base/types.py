@@ -54,13 +54,13 @@ import functools
 import importlib
 import math
 import re
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from drjit_core import TYPES, JitBackend, VarType, has_backend
 
-from . import later
 from .links import links
 
 if TYPE_CHECKING:
@@ -328,22 +328,22 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
     """Give a module the types of a package, each made when it is first asked for, and list them in ``__all__``."""
     module = namespace["__name__"]
 
+    names = _listed(backend)
+    has_diff = not diff and backend is not SCALAR
+
     def get(name: str) -> Any:
-        if name == "ad" and not diff and backend is not SCALAR:
+        if name == "ad" and has_diff:
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
         if name in _GENERATORS:
             namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
             return namespace[name]
         if record is None:
-            found = later.package_name(module, name)
-            if found is None:
-                raise AttributeError(f"module {module!r} has no attribute {name!r}")
-            return found
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))
         cls: Any = _PYTHON[TYPES[record.type].kind] if backend is SCALAR and name in _FLAT else lookup(record)
         namespace[name] = cls
         return cls
 
     namespace["__getattr__"] = get
-    namespace["__all__"] = _listed(backend)
-    namespace["__dir__"] = lambda: sorted({*namespace, *namespace["__all__"]})
+    namespace["__all__"] = names
+    namespace["__dir__"] = lambda: sorted([*names, "ad"] if has_diff else names)
