@@ -25,7 +25,7 @@ from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_ele
 
 from .errors import CORE_ERRORS, SizeError, describe
 from .links import links
-from .types import Record
+from .types import Record, members
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -220,6 +220,9 @@ class ArrayBase:
 
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
+
+    def __dir__(self) -> list[str]:
+        return members(type(self))
 
     # --- exchange with others, see drjit._arrays.host -----------------------------------------------------------------
 

@@ -38,6 +38,7 @@ from .._promotion.promote import elementwise, wrap_like
 __all__ = ["dress", "from_numpy", "make", "on_numbers", "refuse"]
 
 _new = object.__new__
+_NO_RESULT = (ArithmeticError, ValueError, NotImplementedError)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
@@ -89,7 +90,7 @@ def on_numbers(row: Op, function: str, names: Sequence[str], args: Sequence[Any]
         numbers = list(map(_float, numbers))
         try:
             result = meaning(*numbers)
-        except (ArithmeticError, ValueError, NotImplementedError):  # the expansion knows what IEEE 754 says
+        except _NO_RESULT:  # the expansion knows what IEEE 754 says
             result = TRACE[row.name](*(literal(FLOAT64, number) for number in numbers))
             if isinstance(result, tuple):
                 return tuple(number_of(node) for node in result)
@@ -112,14 +113,33 @@ def on_numbers(row: Op, function: str, names: Sequence[str], args: Sequence[Any]
 
 def _otherwise(row: Op) -> Callable[..., Any]:
     """What a function does with arguments none of which is a Dr.Jit array; it comes first among them itself."""
-    function, names = f"drjit.{row.name}", parameters(row)
+    function, names, meaning = f"drjit.{row.name}", parameters(row), row.number
+    assert meaning is not None
 
     def compute(made: Callable[..., Any], *args: Any) -> Any:
         if any(is_ndarray(arg) and arg.ndim for arg in args):
             return made(*(from_numpy(arg, function, argument) for argument, arg in zip(names, args, strict=True)))
         return on_numbers(row, function, names, args)
 
-    return compute
+    def compute_unary(made: Callable[..., Any], arg: Any) -> Any:
+        if arg.__class__ is float:
+            try:
+                return meaning(arg)
+            except _NO_RESULT:
+                pass
+        return compute(made, arg)
+
+    def compute_binary(made: Callable[..., Any], arg0: Any, arg1: Any) -> Any:
+        cls = arg0.__class__
+        if cls is arg1.__class__ and cls in direct:
+            try:
+                return meaning(arg0, arg1)
+            except _NO_RESULT:
+                pass
+        return compute(made, arg0, arg1)
+
+    direct = (float,) if row.accepts == "f" else (float, int) if "f" in row.accepts else ()
+    return compute_unary if row.arity == 1 and row.accepts == "f" else compute_binary if row.arity == 2 else compute
 
 
 # --- documentation and signature -------------------------------------------------------------------------------------
@@ -211,7 +231,7 @@ def _pair(row: Op, trace: Callable[[Node], tuple[Node, Node]]) -> Callable[[Any]
             pairs = list(map(trace, arg._nodes()))
         except CORE_ERRORS as error:
             raise translate(error, f"drjit.{name}(<{arg._name}>)") from error
-        return tuple(wrap_like(arg, type(arg), [pair[k] for pair in pairs]) for k in (0, 1))
+        return wrap_like(arg, type(arg), [a for a, _ in pairs]), wrap_like(arg, type(arg), [b for _, b in pairs])
 
     return function
 
