@@ -68,7 +68,7 @@ def member_state(name: str, member: str) -> str:
 
 def main() -> int:
     """Print a table; returns the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("names", type=pathlib.Path, help="the JSON file")
     parser.add_argument("--at-least", type=int, default=0, metavar="N", help="fail if fewer exist")
     options = parser.parse_args()

@@ -4,9 +4,9 @@
 
 The files are not part of this repository. In a reStructuredText file, the code blocks are found by their directive and
 share a namespace within a chapter; in a plain text, by their prompts, or because they are paragraphs of Python, and
-they share one throughout. A block *passes*; *differs* from the reference, or raises; comes *later*, as it needs a name that
-is not implemented yet (the exception says so); or is *not runnable*. What differs for reasons of
-typography, or because the reference leaves something out, is put right by the narrow rules below, each with its reason.
+they share one throughout. A block *passes*; *differs* from the reference, or raises; comes *later*, as it needs a name
+that is not implemented yet (the exception says so); or is *not runnable*. What differs for reasons of typography, or
+because the reference leaves something out, is put right by the narrow rules below, each with its reason.
 The exit status is 1 if a block differs.
 """
 
@@ -304,7 +304,7 @@ def run_file(path: pathlib.Path, verbose: bool) -> dict[str, int]:
 
 def main() -> int:
     """Run all files; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     parser.add_argument("--verbose", action="store_true", help="show the code of all blocks")
     options = parser.parse_args()

@@ -3,8 +3,8 @@
 Tracing
     ``ops.<row>(node, …)`` for every row of the op table, the leaves ``literal``, ``undefined``, ``counter``, and
     ``cast``, ``bitcast``, ``gather``, ``scatter``, ``reduce``, ``while_loop``; the functions of :mod:`drjit_core.math`,
-    and by the names of the public ones, :data:`TRACE`.  Operands have one scalar type (masks
-    aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
+    and :data:`TRACE`, those that are public functions of ``drjit`` by their names.  Operands have one scalar type
+    (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``read_element``, ``write_element``, ``import_copy``, ``import_shared``,
     ``host_view``, ``sync``.
@@ -14,6 +14,8 @@ Running
 
 from __future__ import annotations
 
+from types import ModuleType as _Module
+
 from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
@@ -22,7 +24,6 @@ from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, live_nodes, set_label
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
-from . import math
 from .math import *
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, TypeInfo,
@@ -36,17 +37,6 @@ from .runtime.history import kernel_history
 from .runtime.pool import get_expand_threshold as expand_threshold
 from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
-__all__ = [
-    "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "EXPANDED", "FUNCTIONS", "IncompatibleSizes",
-    "JitBackend", "JitFlag", "KIND", "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op",
-    "PARAMETER", "ReduceMode", "ReduceOp", "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType",
-    "VarState", "VarType", "backend_report", "bitcast", "broadcast_size", "cache_report", "cast", "counter",
-    "evaluate", "expand_threshold", "expansion", "flag", "flush_kernel_cache", "flush_malloc_cache", "gather",
-    "has_backend", "host_view", "import_copy", "import_shared", "index_of", "invalid", "is_float", "is_integral",
-    "is_signed", "kernel_history", "kernel_history_clear", "known_literal", "label_of", "literal", "live_nodes",
-    "llvm_version", "log_level", "malloc_statistics", "opaque", "ops", "read_element", "reduce",
-    "reduction_identity", "scatter", "schedule", "scoped_set_flag", "set_expand_threshold", "set_flag",
-    "set_label", "set_log_level", "set_thread_count", "state", "state_of", "sync", "thread_count", "thread_report",
-    "undefined", "while_loop", "write_element",
-]
-__all__ += math.__all__
+#: Every public name that is imported above.
+__all__ = [name for name, value in globals().items()
+           if not name.startswith("_") and name != "annotations" and not isinstance(value, _Module)]

@@ -211,7 +211,8 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.KEYWORD_ONLY not in kinds[:position] \
                 and parameter.VAR_POSITIONAL not in kinds:
             result.append("*")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD \
+            else ""
         if position < len(positional):
             text = f"{name}: {positional[position]}"
         elif name in pattern:
@@ -264,8 +265,11 @@ _MODULES = ["auto", "cuda", "detail", "llvm", "scalar"]
 
 def function_stubs() -> str:
     """The stub of ``drjit``."""
-    core, constants, functions = [], [], []
-    for name in sorted(drjit.__all__):
+    core: list[str] = []
+    constants: list[str] = []
+    functions: list[str] = []
+    names: list[str] = sorted(drjit.__all__)  # type: ignore[attr-defined]  # the stub has none
+    for name in names:
         found = getattr(drjit, name)
         if inspect.isfunction(found) and found.__module__.startswith("drjit_core"):
             core.append(name)

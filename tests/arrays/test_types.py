@@ -53,8 +53,9 @@ def test_the_types_of_a_package_have_the_names_and_descriptions_of_the_data_file
 
 @pytest.mark.parametrize("package", EXPECTED)
 def test_classes_of_a_package_that_are_no_arrays_exist_or_are_not_there(package: str) -> None:
+    module = PACKAGES[package]
     for name in (name for name, meta in EXPECTED[package].items() if meta is None):
-        assert hasattr(PACKAGES[package], name) == (name in PACKAGES[package].__all__) == (name in dir(PACKAGES[package]))
+        assert hasattr(module, name) == (name in module.__all__) == (name in dir(module))
 
 
 def test_unknown_names_raise() -> None:

@@ -26,12 +26,11 @@ Public functions that are a few operations, and are traced as these, stand in :m
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
 
-from ..ir.trace import ops
-from ..ops.table import FUNCTIONS
-from . import composed, division, error, exponential, gamma, hyperbolic, inverse, reciprocal, roots, trigonometric
+from ..ir.trace import ops as _ops
+from ..ops.table import FUNCTIONS as _FUNCTIONS
 from .composed import *
 from .division import *
 from .error import *
@@ -43,17 +42,6 @@ from .reciprocal import *
 from .roots import *
 from .trigonometric import *
 
-__all__ = ["TRACE"]
-__all__ += composed.__all__
-__all__ += division.__all__
-__all__ += error.__all__
-__all__ += exponential.__all__
-__all__ += gamma.__all__
-__all__ += hyperbolic.__all__
-__all__ += inverse.__all__
-__all__ += reciprocal.__all__
-__all__ += roots.__all__
-__all__ += trigonometric.__all__
-
 #: Trace functions of the rows that are public functions, by name: those of this package, else the rows' own.
-TRACE: dict[str, Callable[..., Any]] = {name: globals().get(name) or getattr(ops, name) for name in FUNCTIONS}
+TRACE: dict[str, _Callable[..., _Any]] = {
+    name: globals().get(name) or getattr(_ops, name) for name in _FUNCTIONS}

@@ -27,7 +27,8 @@ rows = Rows([
 ])
 
 
-@rows.elementwise("iuf", {"iu": text.multiply_add, "f": text.fused_multiply_add}, meaning.fused_multiply_add, typed=True)
+@rows.elementwise("iuf", {"iu": text.multiply_add, "f": text.fused_multiply_add}, meaning.fused_multiply_add,
+                  typed=True)
 def fma(arg0: float, arg1: float, arg2: float, /) -> float:
     """Fused multiply-add: ``arg0 * arg1 + arg2`` with a single rounding, elementwise.
 
@@ -40,8 +41,6 @@ def fma(arg0: float, arg1: float, arg2: float, /) -> float:
     >>> dr.fma(Float(1, 2), 3, 0.5)
     [3.5, 6.5]
     """
-    if arg0.__class__ is arg1.__class__ is arg2.__class__ is int:
-        return arg0 * arg1 + arg2
     if float not in (arg0.__class__, arg1.__class__, arg2.__class__):
         return arg0 * arg1 + arg2
     return meaning.fused_multiply_add(float(arg0), float(arg1), float(arg2), TYPES[FLOAT64])  # type: ignore[no-any-return]

@@ -15,7 +15,8 @@ __all__ = ["rows"]
 
 def _compare(name: str, symbol: Callable[[Any, Any], Any], signed: str, unsigned: str, floating: str, doc: str,
              commutative: bool = False) -> Op:
-    llvm = {"i": text.infix(f"icmp {signed}"), "bu": text.infix(f"icmp {unsigned}"), "f": text.infix(f"fcmp {floating}")}
+    llvm = {"i": text.infix(f"icmp {signed}"), "bu": text.infix(f"icmp {unsigned}"),
+            "f": text.infix(f"fcmp {floating}")}
     return Op(name, 2, "biuf", symbol, llvm, doc, result="mask", commutative=commutative)
 
 
@@ -37,7 +38,7 @@ def select(arg0: bool, arg1: Any, arg2: Any) -> Any:
     ``arg0`` is a mask (an array of booleans) or a ``bool``, which selects one of the arguments as a whole. ``arg1`` and
     ``arg2`` are arrays, numbers, or PyTrees of one structure, whose entries are selected likewise; both are computed,
     whatever the mask says. Promotion is that of arithmetic, and masks broadcast with it: one mask for all three
-    components of an ``Array3f``, or one for each. The result is traced, not evaluated.
+    components of an ``Array3f``, or one for each. Nothing is evaluated.
 
     Raises a ``TypeError`` if ``arg0`` is no mask or the others cannot be combined, a ``RuntimeError`` if sizes differ.
 

@@ -159,7 +159,8 @@ def clip(value: float, min: float, max: float) -> float:
 def lerp(a: float, b: float, t: float) -> float:
     """Linear interpolation ``(1 - t) * a + t * b``, as two fused multiply-additions.
 
-    Exactly ``a`` where ``t`` is 0; beyond 0 and 1, ``t`` extrapolates. Also of complex numbers, quaternions and matrices.
+    Exactly ``a`` where ``t`` is 0; beyond 0 and 1, ``t`` extrapolates. Of complex numbers, quaternions and matrices
+    too.
 
     >>> import drjit as dr
     >>> from drjit.llvm import Float

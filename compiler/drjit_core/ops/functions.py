@@ -195,9 +195,10 @@ def power(arg0: float, arg1: float, /) -> float:
     for integer arrays too; else it is ``exp2(arg1 * log2(arg0))``, computed with enough digits to be accurate, and NaN
     for negative ``arg0``, unless ``arg1`` is an integer.
 
-    Takes arrays of floating-point numbers, complex numbers, quaternions, Python numbers and NumPy arrays. Raises a
-    ``TypeError`` for what cannot be combined, and for integers with exponents that are negative or arrays. The result
-    is traced, not evaluated.
+    Takes arrays of floating-point numbers, complex numbers, quaternions, Python numbers and NumPy arrays; they
+    broadcast, and the result has their promoted type. Nothing is evaluated.
+
+    Raises a ``TypeError`` for what cannot be combined, and for integers with exponents that are negative or arrays.
 
     >>> import drjit as dr
     >>> from drjit.llvm import Float

@@ -6,7 +6,7 @@ and parameters, its meaning on Python numbers, and its documentation, whose exam
 
     @rows.expanded(cost=39)
     def cbrt(arg: float, /) -> float:
-        \"""Cube root …\"""
+        # the documentation
         return math.cbrt(arg)
 
 From this the array layer makes ``drjit.cbrt``, the stub, and the page of the reference: a new function needs nothing
@@ -38,8 +38,8 @@ class Op(NamedTuple):
     commutative: bool = False
     cost: int = 1  # of a packet, relative to an addition: weighs recomputation against memory
     kind: int = -1  # position in the table; -1 if the operation is traced as several others
-    #: The public function on Python numbers; ``None`` if there is none. It may raise ``ArithmeticError``, ``ValueError``
-    #: or ``NotImplementedError`` for floats: then the operation in double precision stands in.
+    #: The public function on Python numbers; ``None`` if there is none. For floats it may raise ``ArithmeticError``,
+    #: ``ValueError`` or ``NotImplementedError``: then the operation in double precision stands in.
     number: Callable[..., Any] | None = None
 
 

@@ -1,17 +1,17 @@
 """The op table, the single source of what an operation is: floor 0.
 
-One row per operation.  From it come the trace function, constant folding, the LLVM text, the ``dr.*`` function with its
-stub and its page, and the tests of the operation on every type.  **Adding an elementwise operation is adding a row**, in
-the module of its subject:
+One row per operation.  From it come the trace function, constant folding, the LLVM text, the ``dr.*`` function with
+its stub and its page, and the tests of the operation on every type.  **Adding an elementwise operation is adding a
+row**, in the module of its subject:
 
-==================  ================================================================================================
-:mod:`.structure`   leaves, memory, reductions, regions: rows with a ``kind`` below :data:`FIRST_ELEMENTWISE`
-:mod:`.arithmetic`  sums, products, roots, rounding
-:mod:`.comparisons` comparisons and selection
-:mod:`.bits`        bits of integers and masks
-:mod:`.functions`   ``exp``, ``sin`` …: rows without a text of their own, made from an expansion (:mod:`drjit_core.math`)
-:mod:`.composed`    functions that are traced as several of the others at once: rows without a kind
-==================  ================================================================================================
+===================  ===============================================================================================
+:mod:`.structure`    leaves, memory, reductions, regions: rows with a ``kind`` below :data:`FIRST_ELEMENTWISE`
+:mod:`.arithmetic`   sums, products, roots, rounding
+:mod:`.comparisons`  comparisons and selection
+:mod:`.bits`         bits of integers and masks
+:mod:`.functions`    ``exp``, ``sin`` …: their text is made from an expansion, see :mod:`drjit_core.math`
+:mod:`.composed`     functions that are traced as several of the others at once: rows without a kind
+===================  ===============================================================================================
 """
 
 from __future__ import annotations
