@@ -2660,10 +2660,10 @@ def any(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., ke
 @overload
 def any(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
-def arange(dtype: type[T], size: int) -> T:
+def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *, start: int | None = None, size: int) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1)."""
 @overload
-def arange(dtype: type[T], start: int, stop: int, step: int = ...) -> T: ...
+def arange(dtype: type[T], start_or_size: int | None = None, *, stop: int, step: int = ..., start: int, size: int | None = None) -> T: ...
 @overload
 def arg(z: _WithFloat[_R, Any], /) -> _R:
     """Argument of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
@@ -3615,7 +3615,7 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:
     """An array with the elements of another one and a given shape."""
 @overload
-def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
+def reshape(dtype: Any = ..., *, value: T, *, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload

@@ -17,11 +17,12 @@ from __future__ import annotations
 from types import ModuleType as _Module
 
 from .control.loop import while_loop
-from .errors import CompilationError, IncompatibleSizes, UnsupportedType
+from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, live_nodes, set_label
+from .ir.symbolic import call_site, is_internal, symbolic_error
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
 from .math import *

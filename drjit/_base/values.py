@@ -59,7 +59,7 @@ def is_real(value: Any) -> bool:
     return plain_scalar(value) is not None
 
 
-def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
+def parse_shape(shape: Any, function: str, name: str = "shape") -> int | tuple[int, ...]:
     """An argument ``shape``: one size, or a tuple of sizes."""
     try:
         if isinstance(shape, (list, tuple)):
@@ -70,5 +70,5 @@ def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
             return operator.index(shape)
     except TypeError:
         pass
-    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found "
+    raise TypeError(f"{function}(): '{name}' must be an int or a sequence of ints, none of them negative; found "
                     f"{shape!r}.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._base.array import ArrayBase
@@ -11,6 +11,7 @@ from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from . import elementwise as _ops
 from .elementwise import abs, cbrt, copysign, fma, power, select
+from .rearrangement import stack
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
 
@@ -67,27 +68,44 @@ def _transform(matrix: Matrix, channels: Sequence[Any]) -> list[Any]:
     return [fma(x, a, fma(y, b, z * c)) for a, b, c in matrix]
 
 
-def _channels(value: Any, function: str) -> list[Any]:
-    if not isinstance(value, ArrayBase) or value._kind != "f" or not value._depth or len(value) not in (3, 4):
-        raise ArgumentError(f"drjit.{function}(): 'value' must be an array of floating-point numbers whose leading "
-                            f"dimension has 3 or 4 channels, found {describe(value)}.")
-    return [value[k] for k in range(len(value))]
+def _convert(value: Any, conversion: Callable[[Sequence[Any]], list[Any]], function: str) -> Any:
+    """A conversion of three channels: the trailing axis of tensors, the leading one of arrays; alpha is kept."""
+    channels = 0
+    if isinstance(value, ArrayBase) and value._kind == "f" and value._special in ("", "tensor"):
+        shape = value.shape if value._depth < 0 else value._static_shape()
+        if shape:
+            channels = shape[-1 if value._depth < 0 else 0]
+    if channels not in (3, 4):
+        found = describe(value) + (f" of the shape {value.shape}" if isinstance(value, ArrayBase) else "")
+        raise ArgumentError(f"drjit.{function}(): 'value' must be an array or tensor of floating-point numbers with 3 "
+                            "or 4 channels, in the trailing dimension of tensors and in the leading one of arrays; "
+                            f"found {found}.")
+    array: Any = value
+    if array._depth >= 0:
+        parts = [array[k] for k in range(channels)]
+        return type(array)(*conversion(parts[:3]), *parts[3:])
+    parts = [array[..., k] for k in range(channels)]
+    return stack([*conversion(parts[:3]), *parts[3:]], axis=-1)
 
 
 def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     """Linear sRGB colors, converted to Oklab.
 
-    ``value`` is an array whose leading dimension holds red, green and blue, and possibly alpha, which is kept. The
-    result has its type, and holds lightness, green-red and blue-yellow. Convert gamma-corrected colors with
-    :func:`srgb_to_linear` first.
+    ``value`` holds red, green and blue, and possibly alpha, which is kept: in the leading dimension of an array, in the
+    trailing dimension of a tensor. The result has its type and shape, and holds lightness, green-red and blue-yellow.
+    Convert gamma-corrected colors with :func:`srgb_to_linear` first.
     """
-    channels = _channels(value, "linear_srgb_to_oklab")
-    cones = [cbrt(cone) for cone in _transform(_CONES_OF_RGB, channels[:3])]
-    return type(value)(*_transform(_LAB_OF_CONES, cones), *channels[3:])
+    return _convert(value, _to_oklab, "linear_srgb_to_oklab")
+
+
+def _to_oklab(channels: Sequence[Any]) -> list[Any]:
+    return _transform(_LAB_OF_CONES, [cbrt(cone) for cone in _transform(_CONES_OF_RGB, channels)])
 
 
 def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
     """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
-    channels = _channels(value, "oklab_to_linear_srgb")
-    cones = [cone * cone * cone for cone in _transform(_CONES_OF_LAB, channels[:3])]
-    return type(value)(*_transform(_RGB_OF_CONES, cones), *channels[3:])
+    return _convert(value, _from_oklab, "oklab_to_linear_srgb")
+
+
+def _from_oklab(channels: Sequence[Any]) -> list[Any]:
+    return _transform(_RGB_OF_CONES, [cone * cone * cone for cone in _transform(_CONES_OF_LAB, channels)])

@@ -8,6 +8,7 @@ from typing import Any
 
 from drjit_core import TYPES, Node, cast, literal, ops
 
+from .._base.arguments import require_float
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
@@ -30,6 +31,12 @@ _or, _and = getattr(ops, "or"), getattr(ops, "and")
 def _tolerances(type_: int, rtol: float | None, atol: float | None) -> tuple[float, float]:
     relative, absolute = _TOLERANCES.get(type_, _TOLERANCES[FLOAT64])
     return relative if rtol is None else rtol, absolute if atol is None else atol
+
+
+def _given(function: str, rtol: Any, atol: Any) -> tuple[float | None, float | None]:
+    """Tolerances that were given as arguments."""
+    return (None if rtol is None else require_float(function, "rtol", rtol),
+            None if atol is None else require_float(function, "atol", atol))
 
 
 def _trace_close(rtol: float | None, atol: float | None, equal_nan: bool, a: Node, b: Node) -> Node:
@@ -88,7 +95,8 @@ def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = Non
     float32, 1e-1 and 1e-2 for float16. NaN equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound
     infinite. Tensors of different shapes are not close.
     """
-    return holds(_close("drjit.allclose", a, b, rtol, atol, equal_nan))
+    function = "drjit.allclose"
+    return holds(_close(function, a, b, *_given(function, rtol, atol), equal_nan))
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: float | None = None,
@@ -97,7 +105,9 @@ def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: 
 
     ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags.
     """
-    close = _close("drjit.assert_allclose", actual, desired, rtol, atol, equal_nan)
+    function = "drjit.assert_allclose"
+    rtol, atol = _given(function, rtol, atol)
+    close = _close(function, actual, desired, rtol, atol, equal_nan)
     if holds(close):
         return
     message = f"{err_msg}\n" if err_msg else ""

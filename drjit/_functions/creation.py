@@ -7,7 +7,6 @@ sizes and bounds are parameters of the kernels that use them, so that other size
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -16,6 +15,7 @@ from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
 from .._access.indirect import gather
 from .._arrays.broadcasting import make as make_tensor
+from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
@@ -103,20 +103,24 @@ def _undefined(cls: type[ArrayBase], size: int) -> Node:
     return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
 
 
+def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = "shape") -> T:
+    """An array or PyTree filled with 0 or 1, for the public function that is named."""
+    _require_type(dtype, function)
+    return _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
+
+
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of zeros (``False`` for masks): a literal that consumes no memory.
 
     ``dtype`` is an array type, a scalar type of Python, or a PyTree class, whose fields are then created likewise.
     ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
     """
-    _require_type(dtype, "drjit.zeros")
-    return _create(dtype, parse_shape(shape, "drjit.zeros"), _constant(0), lambda kind: kind(0), "drjit.zeros")
+    return constant(dtype, shape, 0, "drjit.zeros")
 
 
 def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
-    _require_type(dtype, "drjit.ones")
-    return _create(dtype, parse_shape(shape, "drjit.ones"), _constant(1), lambda kind: kind(1), "drjit.ones")
+    return constant(dtype, shape, 1, "drjit.ones")
 
 
 def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
@@ -205,19 +209,12 @@ def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[Ar
     return dtype  # type: ignore[no-any-return]
 
 
-def _integer(value: Any, name: str, function: str) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise TypeError(f"{function}(): '{name}' must be an int, found {describe(value)} ({value!r}).") from None
-
-
 def _counter(size: int) -> Node:
     return counter(size, UINT32 if size <= 1 << 32 else UINT64)
 
 
-def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = None, stop: int | None = None,
-           step: int | None = None) -> Any:
+def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *,
+           start: int | None = None, size: int | None = None) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1).
 
     Called as ``arange(dtype, size)`` or as ``arange(dtype, start, stop, step=1)``.
@@ -226,25 +223,17 @@ def arange(dtype: Any, *args: int, size: int | None = None, start: int | None = 
     """
     function = "drjit.arange"
     cls = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
-    given = list(args)
-    if len(given) > 3:
-        raise TypeError(f"{function}(): takes at most 4 positional arguments, found {len(given) + 1}.")
-    if len(given) == 1 and stop is None and start is None and size is None:
-        size = given[0]
-    elif given:
-        names = ("start", "stop", "step")
-        if size is not None or any(v is not None for v in (start, stop, step)[:len(given)]) or \
-                len(given) == 1 and stop is None:
+    if start_or_size is not None:
+        if start is not None or size is not None:
             raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
-        merged = dict(zip(names, given, strict=False))
-        start, stop, step = (merged.get(name, old) for name, old in zip(names, (start, stop, step), strict=True))
+        start, size = (start_or_size, None) if stop is not None else (None, start_or_size)
     if size is not None and (start is not None or stop is not None):
         raise TypeError(f"{function}(): 'size' cannot be combined with 'start' and 'stop'.")
     if size is None and stop is None:
         raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
-    first = _integer(0 if start is None else start, "start", function)
-    increment = _integer(1 if step is None else step, "step", function)
-    end = _integer(stop if size is None else size, "stop" if size is None else "size", function)
+    first = require_integer(function, "start", 0 if start is None else start)
+    increment = require_integer(function, "step", 1 if step is None else step)
+    end = require_integer(function, "stop" if size is None else "size", stop if size is None else size)
     if increment == 0:
         raise ValueError(f"{function}(): 'step' must not be zero.")
     count = -((first - end) // increment)
@@ -279,7 +268,7 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     """
     function = "drjit.linspace"
     cls = _flat_dtype(dtype, function, "f", "a floating-point type")
-    count = _integer(num, "num", function)
+    count = require_integer(function, "num", num)
     if count < 0:
         raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
     bounds = [plain_scalar(value) for value in (start, stop)]
@@ -309,7 +298,8 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
     if not args:
         return ()
     cls: Any = type(args[0])
-    if not issubclass(cls, ArrayBase) or not cls._dynamic or cls._depth or any(type(arg) is not cls for arg in args):
+    if not issubclass(cls, ArrayBase) or cls._plain._record.shape != (() if cls._dynamic else (-1,)) or cls._special \
+            or any(type(arg) is not cls for arg in args):
         raise ArgumentError(f"{function}(): the arguments must be flat dynamic arrays of one type, found "
                             f"{', '.join(describe(arg) for arg in args)}.")
     order = list(range(len(args)))
@@ -321,6 +311,13 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
     if not total:
         return tuple(cls() for _ in args)
     result: list[Any] = [None] * len(args)
+    if not cls._dynamic:
+        inner = 1
+        for position in reversed(order):
+            nodes = args[position]._nodes()
+            result[position] = wrap(cls, [nodes[k // inner % len(nodes)] for k in range(total)])
+            inner *= len(nodes)
+        return tuple(result)
     index = arange(retype(cls, UINT32), total)
     for position in reversed(order):
         size = len(args[position])

@@ -14,6 +14,7 @@ from drjit_core import Node, ops
 from .._arrays.matrix import MatrixBase
 from .._arrays.products import is_square, product
 from .._arrays.scalar import rounding
+from .._base.arguments import require_count
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import lookup, reshape, retype
@@ -159,8 +160,9 @@ def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     ``(g Q + inv(Q).T / g) / 2`` with ``g = (frob(inv(Q)) / frob(Q))**(1/4)``. Q has the sign of the determinant; that
     of a singular matrix is not found.
     """
-    q = _matrix(arg, "drjit.polar_decomp")
-    for _ in range(it):
+    function = "drjit.polar_decomp"
+    q = _matrix(arg, function)
+    for _ in range(require_count(function, "it", it, 1)):
         adjoint = rcp(q).T
         scale = sqrt(sqrt(frob(adjoint) / frob(q)))
         q = q * (0.5 * scale) + adjoint * (0.5 / scale)

@@ -16,6 +16,7 @@ from drjit_core import cast
 from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
+from .._base.arguments import require_count, require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast
@@ -135,7 +136,7 @@ def _unravel(function: str, dtype: Any, node: Any, static: tuple[int, ...], orde
 # --- other shapes ----------------------------------------------------------------------------------------------------
 
 
-def reshape(*args: Any, **kwargs: Any) -> Any:
+def reshape(dtype: Any = ..., value: Any = ..., shape: Any = ..., order: Any = "A", shrink: Any = False) -> Any:
     """An array with the elements of another one and a given shape.
 
     Called as ``reshape(value, shape, order='A', shrink=False)`` or ``reshape(dtype, value, shape, …)``, where ``dtype``
@@ -144,29 +145,22 @@ def reshape(*args: Any, **kwargs: Any) -> Any:
     elements than there are, and keeps the first ones. PyTrees are traversed; other objects are returned unchanged.
     """
     function = "drjit.reshape"
-    if args and isinstance(args[0], type):
-        return _reshape(function, *_arguments(function, ("dtype", "value", "shape", "order", "shrink"), args, kwargs))
-    if "dtype" in kwargs:
-        names = ("value", "shape", "order", "shrink")
-        dtype = kwargs.pop("dtype")
-        return _reshape(function, dtype, *_arguments(function, names, args, kwargs))
-    value, *rest = _arguments(function, ("value", "shape", "order", "shrink"), args, kwargs)
-    return _reshape(function, None, value, *rest)
-
-
-def _arguments(function: str, names: Sequence[str], args: Sequence[Any], kwargs: dict[str, Any]) -> list[Any]:
-    if len(args) > len(names):
-        raise TypeError(f"{function}(): takes at most {len(names)} arguments, found {len(args)}.")
-    given = dict(zip(names, args, strict=False))
-    for name, value in kwargs.items():
-        if name not in names or name in given:
-            raise TypeError(f"{function}(): unexpected argument '{name}'.")
-        given[name] = value
-    given = {"order": "A", "shrink": False, **given}
-    missing = [name for name in names if name not in given]
-    if missing:
-        raise TypeError(f"{function}(): missing argument '{missing[0]}'.")
-    return [given[name] for name in names]
+    if dtype is not ... and not isinstance(dtype, type):  # no type came first: what was given by position moves on
+        moved = [entry for entry in (value, shape) if entry is not ...]
+        if value is ...:  # reshape(value, shape=…)
+            value = dtype
+        elif shape is ...:  # reshape(value, shape)
+            value, shape = dtype, moved[0]
+        else:  # reshape(value, shape, order[, shrink])
+            if shrink is not False or order != "A" and order.__class__ is not bool:
+                raise TypeError(f"{function}(): expected (value, shape, order='A', shrink=False) or (dtype, value, "
+                                "shape, order='A', shrink=False).")
+            value, shape, order, shrink = dtype, moved[0], moved[1], False if order == "A" else order
+        dtype = None
+    for name, given in (("value", value), ("shape", shape)):
+        if given is ...:
+            raise TypeError(f"{function}(): missing argument '{name}'.")
+    return _reshape(function, None if dtype is ... else dtype, value, shape, order, shrink)
 
 
 def _target_shape(function: str, shape: Any, size: int, shrink: bool) -> tuple[int, ...]:
@@ -344,6 +338,8 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     function = "drjit.concat"
     values = _sequence(function, arr, "arr")
     cls = type(values[0])
+    if not cls._dynamic:
+        return _concat_scalars(function, values, axis)
     if axis is None:
         joined = wrap(cls._leaf, [concatenate([ravel(value)._n for value in values])])
         return make(cls, joined._n, (joined._n.size,)) if cls._depth < 0 else joined
@@ -370,6 +366,17 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     back = [order.index(k) for k in range(rank)]
     sizes = (total, *(shape[k] for k in order[1:]))
     return make(cls, *transposed(node, sizes, tuple(back)))
+
+
+def _concat_scalars(function: str, values: list[Any], axis: Any) -> Any:
+    """Arrays of the scalar backend joined: those of one dimension."""
+    cls = type(values[0])
+    if cls._depth != 1 or cls._special:
+        raise ArgumentError(f"{function}(): only one-dimensional arrays of the scalar backend can be joined, found "
+                            f"{cls._name}.")
+    if axis is not None:
+        normalise_axis(function, axis, 1)
+    return wrap(reshape_type(cls, (-1,)), [node for value in values for node in value._nodes()])
 
 
 def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
@@ -416,9 +423,10 @@ def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int 
     found = normalise_axis(function, axis, len(tensor._s))
     size = tensor._s[found]
     if isinstance(indices_or_sections, (list, tuple)):
-        bounds = [0, *map(operator.index, indices_or_sections), size]
+        bounds = [0, *(require_integer(function, f"indices_or_sections[{k}]", entry)
+                       for k, entry in enumerate(indices_or_sections)), size]
     else:
-        sections = operator.index(indices_or_sections)
+        sections = require_integer(function, "indices_or_sections", indices_or_sections)
         if sections < 1 or size % sections:
             raise ArgumentError(f"{function}(): axis {found} of size {size} cannot be split into {sections} equal "
                                 "parts; see drjit.array_split().")
@@ -431,9 +439,7 @@ def array_split(value: ArrayT, sections: int, /, axis: int = 0) -> list[ArrayT]:
     function = "drjit.array_split"
     tensor = _require_tensor(function, value)
     found = normalise_axis(function, axis, len(tensor._s))
-    count = operator.index(sections)
-    if count < 1:
-        raise ArgumentError(f"{function}(): 'sections' must be positive, found {sections!r}.")
+    count = require_count(function, "sections", sections, 1)
     small, larger = divmod(tensor._s[found], count)
     return _parts(tensor, [k * small + min(k, larger) for k in range(count + 1)], found)
 

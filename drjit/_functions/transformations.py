@@ -16,13 +16,14 @@ from .._arrays.matrix import MatrixBase
 from .._arrays.quaternion import QuaternionBase
 from .._arrays.scalar import rounding
 from .._arrays.special import SpecialArray
+from .._base.arguments import require_angle
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import SCALAR, Record, lookup, reshape
 from .._base.typing import ArrayT, T
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
-from .creation import ones
+from .creation import constant
 from .elementwise import atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
 
@@ -73,10 +74,11 @@ def arg(z: Any, /) -> Any:
 
 def identity(dtype: type[T], size: int = 1) -> T:
     """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
+    function = "drjit.identity"
     if isinstance(dtype, type) and issubclass(dtype, SpecialArray):
-        flat: Any = ones(dtype._leaf, size)
+        flat: Any = constant(dtype._leaf, size, 1, function, "size")
         return dtype(flat)
-    return ones(dtype, size)
+    return constant(dtype, size, 1, function, "size")
 
 
 # --- types -----------------------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     if isinstance(axis, (list, tuple)):
         axis = reshape(dtype, (3,))(axis)
     axis = _vector3(function, axis, "axis")
-    s, c = sincos(angle * 0.5)
+    s, c = sincos(require_angle(function, "angle", angle) * 0.5)
     return dtype(axis[0] * s, axis[1] * s, axis[2] * s, c)
 
 
@@ -266,12 +268,14 @@ def sphdir(theta: Any, phi: Any) -> Any:
 
     ``(sin(theta) cos(phi), sin(theta) sin(phi), cos(theta))``; Python numbers give a scalar array of double precision.
     """
-    (st, ct), (sp, cp) = sincos(theta), sincos(phi)
+    function = "drjit.sphdir"
+    (st, ct), (sp, cp) = (sincos(require_angle(function, name, value))
+                          for name, value in (("theta", theta), ("phi", phi)))
     x, y = st * cp, st * sp
     if isinstance(x, ArrayBase):
         cls: Any = lookup(x._record._replace(shape=(3, *x._record.shape)))
         if cls is None:
-            raise TypeError(f"drjit.sphdir(): the angles have the type {x._name}, over which there are no 3D arrays.")
+            raise TypeError(f"{function}(): the angles have the type {x._name}, over which there are no 3D arrays.")
     else:
         cls = lookup(Record(SCALAR, core.VarType.Float64.value, "array", (3,)))
     return cls(x, y, ct)
