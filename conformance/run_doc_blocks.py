@@ -5,8 +5,8 @@
 A Markdown file is one program: its fenced ``python`` and ``pycon`` blocks, and ``>>>`` examples outside of fences, run
 from top to bottom in one namespace, each file in a process of its own.  Blocks with ``>>>`` are compared with what is
 printed (``...`` stands for anything); other blocks must run without an exception.  A block after a comment
-``<!-- not run: reason -->`` is left out and counted.  Docstrings of the installed packages run by :mod:`doctest`; ``dr``
-is the package there.
+``<!-- not run: reason -->`` is left out and counted.  Docstrings of the installed packages run by :mod:`doctest`, where
+``dr`` is the package.
 """
 
 from __future__ import annotations

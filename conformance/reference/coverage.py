@@ -101,7 +101,8 @@ def page() -> str:
 def convert(source: pathlib.Path) -> str:
     """The names and members of another file, in the form of ours."""
     entries = sorted(json.loads(source.read_text(encoding="utf-8")).items(), key=lambda item: item[1]["line"])
-    return "{\n" + ",\n".join(f"{json.dumps(name)}: {json.dumps(entry['members'])}" for name, entry in entries) + "\n}\n"
+    lines = [f"{json.dumps(name)}: {json.dumps(entry['members'])}" for name, entry in entries]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def main() -> int:

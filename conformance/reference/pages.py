@@ -2,8 +2,8 @@
 
 ``docs/conf.py`` calls :func:`write` before Sphinx reads the pages. Each public name stands on one page; a name that has
 no section, or is in one twice, is an error. Signatures are those of the stub where its overloads differ in the names of
-their parameters, else those of the function itself. Members of enumerations and constants are described by strings that
-follow their assignments.
+their parameters, else those of the function itself. Members of enumerations and constants are described by comments
+before their assignments that begin with ``#:``.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PACKAGES: dict[str, JitBackend | None] = {
     "drjit.scalar": SCALAR, "drjit.llvm": JitBackend.LLVM, "drjit.llvm.ad": JitBackend.LLVM,
     "drjit.cuda": JitBackend.CUDA, "drjit.cuda.ad": JitBackend.CUDA, "drjit.auto": None, "drjit.auto.ad": None,
 }
-#: Modules that hold constants and type variables, with strings that describe them.
+#: Modules that hold constants and type variables, with comments that describe them.
 _DATA = (_constants, _traits, _typing)
 #: What is documented of special methods: the operators are in a table of the class.
 _SPECIAL = ("__len__", "__iter__", "__getitem__", "__setitem__", "__bool__", "__array__", "__dlpack__",
@@ -126,8 +126,8 @@ def members(cls: type) -> dict[str, Any]:
     for base in cls.__mro__[::-1]:
         if base.__module__.partition(".")[0] in ("drjit", "drjit_core"):
             order.update(dict.fromkeys(vars(base)))
-    found = {name: inspect.getattr_static(cls, name) for name in order
-             if (not name.startswith("_") or name in _SPECIAL and issubclass(cls, ArrayBase)) and name != "DRJIT_STRUCT"}
+    special = _SPECIAL if issubclass(cls, ArrayBase) else ()
+    found = {name: inspect.getattr_static(cls, name) for name in order if not name.startswith("_") or name in special}
     return {name: value for name, value in found.items()
             if isinstance(value, property) or inspect.isroutine(inspect.unwrap(getattr(value, "__func__", value)))}
 
@@ -136,36 +136,36 @@ def members(cls: type) -> dict[str, Any]:
 
 
 @functools.cache
-def _strings(source: str) -> dict[str, str]:
-    """Strings that follow an assignment in the body of a class or module, by what is assigned."""
-    body = ast.parse(source).body
-    if len(body) == 1 and isinstance(body[0], ast.ClassDef):
-        body = body[0].body
+def _comments(source: str) -> dict[str, str]:
+    """The comments that begin with ``#:`` in a source, by the name that is assigned after them."""
     found: dict[str, str] = {}
-    for statement, following in zip(body, body[1:], strict=False):
-        if isinstance(statement, (ast.Assign, ast.AnnAssign)) and isinstance(following, ast.Expr) and \
-                isinstance(following.value, ast.Constant) and isinstance(following.value.value, str):
-            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
-            for target in targets:
-                if isinstance(target, ast.Name):
-                    found[target.id] = inspect.cleandoc(following.value.value)
+    lines: list[str] = []
+    for line in source.splitlines():
+        comment, assignment = re.match(r" *#: ?(.*)", line), re.match(r" *(\w+)(?:: [^=]+)? = ", line)
+        if comment:
+            lines.append(comment[1])
+        elif assignment and lines:
+            found[assignment[1]] = "\n".join(lines)
+            lines = []
+        else:
+            lines = []
     return found
 
 
 def member_texts(cls: type[enum.Enum]) -> dict[str, str]:
     """What describes the members of an enumeration."""
-    texts = _strings(textwrap.dedent(inspect.getsource(cls)))
+    texts = _comments(inspect.getsource(cls))
     return {member.name: texts.get(member.name, "") for member in cls}
 
 
 def text_of(entry: Entry) -> str:
-    """What describes a public name: its docstring, or the string after its assignment."""
+    """What describes a public name: its docstring, or the comment before its assignment."""
     if entry.kind != "data":
         return inspect.getdoc(entry.value) or ""
     if entry.short in PARAMETERS:
         return f"Parameter of :class:`ArrayBase`: {PARAMETERS[entry.short]}."
     return next((texts[entry.short] for module in _DATA
-                 for texts in [_strings(inspect.getsource(module))] if entry.short in texts), "")
+                 for texts in [_comments(inspect.getsource(module))] if entry.short in texts), "")
 
 
 def _first(text: str) -> str:
@@ -308,7 +308,7 @@ def _enumeration(entry: Entry) -> str:
 def _table(head: list[str], rows: list[list[str]]) -> str:
     lines = [".. list-table::", "   :header-rows: 1", ""]
     for row in [head, *rows]:
-        lines += [f"   {'* -' if position == 0 else '  -'} {cell}".rstrip() for position, cell in enumerate(row)]
+        lines += [f"   {'  -' if position else '* -'} {cell}".rstrip() for position, cell in enumerate(row)]
     return "\n".join(lines) + "\n"
 
 
@@ -329,7 +329,8 @@ def _types(backend: JitBackend) -> str:
         for digits, shape in shapes.items():
             sizes = " × ".join("any" if size < 0 else str(size) for size in shape)
             label = {"array": sizes, "tensor": "tensor"}.get(kind, f"{kind}, {sizes}")
-            rows.append([label, *(f"``{prefix}{digits}{_SUFFIX[scalar]}``" if _SUFFIX[scalar] in suffixes.split() else ""
+            stem, listed = prefix + digits, suffixes.split()
+            rows.append([label, *(f"``{stem}{_SUFFIX[scalar]}``" if _SUFFIX[scalar] in listed else ""
                                   for scalar in scalars)])
     return _table(head, rows)
 
