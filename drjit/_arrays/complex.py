@@ -14,8 +14,9 @@ from drjit_core import Node, literal, ops
 from .._base.types import base_class
 from .._base.values import is_ndarray
 from .._rules import complex as rules
+from .components import absent_component
 from .format import hypercomplex_text
-from .special import SpecialArray, absent_component
+from .special import SpecialArray
 
 __all__ = ["ComplexBase"]
 

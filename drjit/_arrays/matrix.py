@@ -19,9 +19,10 @@ from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.types import base_class
 from .._promotion.promote import wrap
 from .._rules import matrix as rules
+from .components import absent_component
 from .construction import nested_nodes
 from .products import matmul_operator, product
-from .special import SpecialArray, absent_component
+from .special import SpecialArray
 
 __all__ = ["MatrixBase"]
 

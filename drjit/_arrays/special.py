@@ -282,15 +282,3 @@ class SpecialArray(NestedArray):
     def __abs__(self) -> Any:
         result = self._function("abs")
         return wrap(type(self), list(map(absolute, self._c))) if result is NotImplemented else result
-
-
-def absent_component(name: str) -> property:
-    """``.x`` and its like, where components have other names."""
-
-    def get(self: ArrayBase) -> Any:
-        raise RuntimeError(f"{self._name} does not have a '{name}' component.")
-
-    def set_(self: ArrayBase, value: Any) -> None:
-        get(self)
-
-    return property(get, set_, doc="This type has no such component: raises a ``RuntimeError``.")

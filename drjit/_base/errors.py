@@ -10,7 +10,7 @@ from typing import Any
 
 from drjit_core import IncompatibleSizes, UnsupportedType
 
-__all__ = ["CORE_ERRORS", "ArgumentError", "SizeError", "describe", "translate"]
+__all__ = ["CORE_ERRORS", "ArgumentError", "ComponentError", "SizeError", "describe", "translate"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -22,6 +22,13 @@ class ArgumentError(TypeError, RuntimeError):
 
 class SizeError(RuntimeError):
     """Arrays whose sizes do not go together."""
+
+
+class ComponentError(AttributeError, RuntimeError):
+    """A component such as ``.x`` that a type lacks.
+
+    An ``AttributeError``, so that ``hasattr`` is false; a ``RuntimeError`` too, which is what existing programs catch.
+    """
 
 
 def describe(value: Any) -> str:

@@ -25,7 +25,7 @@ from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, SCALAR, Record, lookup,
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 
 __all__ = ["alike", "coerce", "common_package", "convert", "elements_of", "elementwise", "flat_of_scalars",
-           "is_ndarray", "number_of", "operands", "plain_scalar", "refuse_floats", "scalar_literal", "scalar_type",
+           "is_ndarray", "number_of", "operands", "plain_scalar", "scalar_literal", "scalar_type",
            "weak_rank", "wrap", "wrap_like"]
 
 _new = object.__new__
@@ -195,15 +195,6 @@ def _tile(nodes: list[Node], count: int, function: str) -> list[Node]:
     if not nodes or count % len(nodes):
         raise SizeError(f"{function}(): the arrays have incompatible numbers of components ({len(nodes)} and {count}).")
     return nodes * (count // len(nodes))
-
-
-def refuse_floats(array: ArrayBase, value: Any, function: str) -> None:
-    """Raise if an assignment of floating-point numbers would silently cut off the fractions."""
-    if array._kind not in "iu":
-        return
-    if isinstance(value, ArrayBase) and value._kind == "f" or plain_scalar(value).__class__ is float:
-        raise ArgumentError(f"{function}(): cannot assign a value of type '{describe(value)}' to elements of type "
-                            f"{array._leaf._name}; convert it first.")
 
 
 def coerce(cls: type[ArrayBase], value: Any, function: str) -> list[Node]:
