@@ -173,6 +173,7 @@ def _overloads(name: str, function: Callable[..., Any]) -> list[str]:
     factory = _binary if name in _WRAPPED else _FACTORIES.get(function.__code__)
     return factory(name) if factory else []
 
+
 #: Functions whose ways to be called share no parameters: they sort out their arguments, and the pattern names them all.
 _SORTED_OUT = {"arange", "reshape"}
 
