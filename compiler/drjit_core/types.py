@@ -215,7 +215,7 @@ class KernelType(_Enum):
 
     >>> from drjit.llvm import Float
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-    ...     y = dr.sqrt(Float(1, 2)) + 1
+    ...     done = dr.eval(dr.sqrt(Float(1, 2)) + 1)
     ...     entry = dr.kernel_history([dr.KernelType.JIT])[-1]
     >>> entry["type"], entry["size"]
     (KernelType.JIT, 2)
@@ -252,7 +252,7 @@ class KernelRecordingMode(_Enum):
 
     >>> from drjit.llvm import Float
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-    ...     y = dr.sqrt(Float(1, 2)) + 1
+    ...     done = dr.eval(dr.sqrt(Float(1, 2)) + 1)
     ...     entry = dr.kernel_history()[-1]
     >>> entry["recording_mode"]
     KernelRecordingMode.Inactive
