@@ -19,10 +19,10 @@ from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_node, refuse_floats
+from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_of_array, refuse_floats
 from .lanes import TRUE, with_lanes
 from .scalars import scatter_scalars
-from .slicing import expand, is_identity, parse_slice, positions, read, write_mask
+from .slicing import Access, expand, is_identity, parse_slice, positions, read, write_mask
 from .store import store, store_element, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
@@ -120,41 +120,34 @@ def _only_entry(key: Any) -> Any:
 def flat_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a flat array."""
     node = array._n
+    if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
+        index = positions_of_array(array, key._nodes()[0], node.size)
+        if node.size and index.size:
+            return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
     position = key if key.__class__ is int else key_integer(key)
     if position is not None:
         size = node.size
         if 0 <= position < size:
             return read_element(node, position)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
-    function = f"{array._name}.__getitem__"
-    if key.__class__ is slice:
-        if key == _ALL:
+    if key.__class__ is slice and key.step != 0:
+        positions_ = range(*key.indices(node.size))
+        count, start, step = len(positions_), positions_.start, positions_.step
+        if count == node.size and step > 0:
             return type(array)(array)
-    elif isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
-        index = positions_node(function, key, node.size)[0]
-        if not index.size or not node.size:
-            return _read_empty(function, array, index)
-        try:
-            return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
-    elif key.__class__ is tuple and len(key) == 1:
+        return wrap(type(array), [read(node, Access(start if count else 0, (count,), (step,)))])
+    function = f"{array._name}.__getitem__"
+    if key.__class__ is tuple and len(key) == 1:
         return flat_get(array, key[0])
-    elif is_mask(key):
+    if is_mask(key):
         _flat_mask(function, array, key)
         return type(array)(array)
-    elif not (is_array_key(key) or key.__class__ is tuple or key is None or key is ...):
+    if not (key.__class__ in (slice, tuple) or is_array_key(key) or key is None or key is ...):
         raise _invalid_key(array, key, "__getitem__")
     found, shape = _read_selection(function, node, (node.size,), key)
     if len(shape) == 1:
         return wrap(type(array), [found])
     return read_element(found, 0) if not shape else _tensor(array, found, shape)
-
-
-def _read_empty(function: str, array: Any, index: Node) -> Any:
-    if index.size:
-        raise IndexError(f"{function}(): attempted to read from an empty array.")
-    return type(array)()
 
 
 def _tensor(array: Any, node: Node, shape: Shape) -> Any:

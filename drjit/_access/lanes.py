@@ -21,14 +21,15 @@ A body must not be run when no lane takes part; masks of one element are hence o
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from drjit_core import Node, literal, ops
+from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "widest_mask", "with_lanes"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
+           "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -40,6 +41,8 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.masks: list[Node] = []
+        #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
+        self.origins: dict[int, int] = {}
 
 
 _stack = _Stack()
@@ -53,6 +56,32 @@ def masked_access(mask: Node) -> Iterator[None]:
         yield
     finally:
         _stack.masks.pop()
+        if not _stack.masks:
+            _stack.origins.clear()
+
+
+#: A write makes a new version of its target, of which there may first be a copy.
+_VERSIONS = KIND["scatter"], KIND["opaque"]
+
+
+def note_writes(nodes: Sequence[Node]) -> None:
+    """Remember of nodes that are the results of writes which array they are versions of; evaluation forgets it."""
+    if _stack.masks:
+        origins = _stack.origins
+        for node in nodes:
+            origin: Node = node
+            while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
+                origin = origin.d0
+            origins[node.id] = origins.get(origin.id, origin.id)
+
+
+def written_from(new: Node, old: Node) -> bool:
+    """Whether one node is a later version of another, made by nothing but writes in an evaluated construct.
+
+    The lanes that do not take part have then been held back already, whatever elements the others wrote to.
+    """
+    origins = _stack.origins
+    return new.id in origins and origins[new.id] == origins.get(old.id, old.id)
 
 
 def lane_mask(width: int) -> Node | None:
@@ -68,6 +97,8 @@ def lane_mask(width: int) -> Node | None:
 
 def with_lanes(mask: Node, width: int) -> Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
+    if not _stack.masks:
+        return mask
     lanes = lane_mask(width)
     return mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
 

@@ -16,6 +16,7 @@ from drjit_core import Node, schedule, write_element
 
 from .._base.errors import SizeError
 from .._base.nodes import broadcast
+from .lanes import note_writes
 
 __all__ = ["store", "store_element", "store_written"]
 
@@ -85,5 +86,6 @@ def store_element(array: Any, position: int, value: Any) -> None:
 
 def store_written(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Store the results of scatters, and see to it that those run with the next evaluation."""
+    note_writes(nodes)
     schedule(nodes)
     store(array, nodes, position)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias
 from typing import Any, ClassVar, NoReturn
 
-from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_element, state_of
+from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_element, state_of, symbolic_error
 
 from .errors import CORE_ERRORS, SizeError, describe
 from .links import links
@@ -196,9 +196,16 @@ class ArrayBase:
         """The only element as a Python number (evaluates the array); raises if it has more or fewer elements."""
         nodes = self._nodes()
         if len(nodes) != 1 or nodes[0].size != 1:
+            self._require_values("item")
             raise SizeError(f"{self._name}.item(): only arrays with a single element can be converted to a Python "
                             f"scalar (this one has the shape {self.shape}).")
         return read_element(nodes[0], 0)  # type: ignore[no-any-return]
+
+    def _require_values(self, method: str) -> None:
+        """Raise if the array is symbolic, which is more to the point than what its size would make one say."""
+        for node in self._nodes():
+            if node.scope:
+                raise symbolic_error(node, f"{self._name}.{method}")
 
     def __bool__(self) -> bool:
         if self._kind != "b":
@@ -209,6 +216,7 @@ class ArrayBase:
                             f"dimension (this one has {self.ndim} dimensions).")
         size = self._nodes()[0].size
         if size != 1:
+            self._require_values("__bool__")
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with exactly 1 "
                             f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()?")
         return bool(self.item())

@@ -6,11 +6,12 @@ Whoever reads these messages wrote the user's code: they name the function of th
 
 from __future__ import annotations
 
+from types import TracebackType
 from typing import Any
 
-from drjit_core import IncompatibleSizes, UnsupportedType
+from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "ArgumentError", "ComponentError", "SizeError", "describe", "translate"]
+__all__ = ["CORE_ERRORS", "ArgumentError", "ComponentError", "SizeError", "describe", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -45,3 +46,11 @@ def translate(error: IncompatibleSizes | UnsupportedType, function: str) -> Exce
         sizes = ", ".join(map(str, error.sizes))
         return SizeError(f"{function}: operands have incompatible sizes! (sizes: {sizes})")
     return ArgumentError(f"{function}: operation not supported for this type (elements of type {error.type_name}).")
+
+
+def user_part(error: BaseException) -> TracebackType | None:
+    """The traceback of an exception from the user's first frame on, or ``None`` if none of theirs is in it."""
+    traceback = error.__traceback__
+    while traceback is not None and is_internal(traceback.tb_frame):
+        traceback = traceback.tb_next
+    return traceback

@@ -2,24 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError, describe
 from .._base.typing import T
 from .._base.values import is_ndarray, plain_scalar
-from .._trees.pytree import children, leaves, transform
+from .._trees.pytree import children, collect_nodes, leaves, transform
 
 __all__ = ["copy", "eval", "make_opaque", "schedule", "shape", "width"]
-
-
-def _all_nodes(args: Sequence[Any], function: str) -> list[Node]:
-    return [node for arg in args for leaf in leaves(arg, function) if isinstance(leaf, ArrayBase) and leaf._dynamic
-            for node in leaf._nodes()]
 
 
 def schedule(*args: Any) -> bool:
@@ -28,7 +21,7 @@ def schedule(*args: Any) -> bool:
     Traverses PyTrees; literals, evaluated arrays and other objects are ignored. Returns whether any array was
     scheduled.
     """
-    return core.schedule(_all_nodes(args, "drjit.schedule"))
+    return core.schedule(collect_nodes(args, "drjit.schedule"))
 
 
 def eval(*args: Any) -> bool:
@@ -37,7 +30,7 @@ def eval(*args: Any) -> bool:
     Traverses PyTrees; literals and evaluated arrays are left alone. Does not wait for the kernels to finish. Returns
     whether anything was evaluated.
     """
-    return core.evaluate(_all_nodes(args, "drjit.eval"))
+    return core.evaluate(collect_nodes(args, "drjit.eval"))
 
 
 def make_opaque(*args: Any) -> None:
@@ -100,4 +93,5 @@ def shape(arg: Any) -> tuple[int, ...]:
 
 def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
-    return transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
+    result: T = transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
+    return result

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
@@ -12,7 +11,7 @@ from drjit_core import TYPES, Node, VarState, literal
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.links import links
-from .._trees.pytree import children
+from .._trees.pytree import flatten
 
 __all__ = ["set_label", "type_name", "whos"]
 
@@ -28,23 +27,10 @@ def set_label(*args: Any, **kwargs: Any) -> None:
         found = ", ".join([*map(describe, args), *(f"{name}={describe(value)}" for name, value in kwargs.items())])
         raise TypeError(f"drjit.set_label(): expected a value and a str, or keyword arguments only, found {found}.")
     for label, value in [(args[1], args[0])] if args else kwargs.items():
-        for array, name in list(_labelled(value, label, ())):
-            _label_array(array, name)
-
-
-def _labelled(value: Any, label: str, path: tuple[int, ...]) -> Iterator[tuple[ArrayBase, str]]:
-    """The arrays in a PyTree, and what they are to be called."""
-    if isinstance(value, ArrayBase):
-        yield value, label
-        return
-    items = children(value)
-    if items is None:
-        return
-    if id(value) in path:
-        raise RecursionError(f"drjit.set_label(): the PyTree contains itself: a {describe(value)} is its own "
-                             "descendant.")
-    for key, child in items:
-        yield from _labelled(child, f"{label}_{key}", (*path, id(value)))
+        leaves, spec = flatten(value, "drjit.set_label")
+        for leaf, keys in zip(leaves, spec.key_paths(), strict=True):
+            if isinstance(leaf, ArrayBase):
+                _label_array(leaf, "_".join(map(str, (label, *keys))))
 
 
 def _label_array(value: ArrayBase, label: str) -> None:

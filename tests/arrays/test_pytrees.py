@@ -196,7 +196,7 @@ def test_failing_writes_change_nothing(make, take) -> None:
 
 
 def test_structures_that_differ() -> None:
-    with pytest.raises(RuntimeError, match=r"the structures of the arguments differ at \[1\]: found dict and "):
+    with pytest.raises(RuntimeError, match=r"the structures of the arguments differ at \[1\]: found dict with the "):
         dr.select(Bool(True, False), [Float(1), {"a": Float(2)}], [Float(1), {"b": Float(2)}])
     with pytest.raises(TypeError, match="found list and tuple"):
         dr.scatter([[Float(1, 2)]], [(Float(1, 2),)], UInt(0))
