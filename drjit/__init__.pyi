@@ -3553,7 +3553,7 @@ def scalar_t(arg: Any, /) -> Any:
 def scatter(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Write ``target[index] = value`` where ``active`` is set, in place."""
 def scatter_add(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
-    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place. See :func:`scatter`."""
+    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place."""
 def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place."""
 def schedule(*args: Any) -> bool:

@@ -38,8 +38,8 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     product. A number or flat array scales. Tensors are multiplied as NumPy's ``matmul`` does it. ``At`` and ``Bt``
     transpose the matrices ``A`` and ``B`` first.
 
-    The result has the matrix type if an operand has it, and the promoted scalar type. Raises a ``TypeError`` if the
-    shapes do not fit, or no operand is an array. Evaluates nothing.
+    The result has the matrix type if an operand has it, and the promoted scalar type. Raises a ``TypeError`` (of
+    tensors a ``RuntimeError``) if the shapes do not fit, or no operand is an array. Evaluates nothing.
 
     >>> from drjit.llvm import Array2f, Matrix2f
     >>> dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 10))
