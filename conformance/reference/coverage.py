@@ -28,8 +28,8 @@ _HEAD = """\
 # What of Dr.Jit's reference exists
 
 The names of the reference of Dr.Jit {total}, members of classes and enumerations included, and which of them
-this package has. This page is generated (`python -m conformance.reference.coverage`) and compared with the package by a
-test; what a name does is told in the [reference](reference/index.rst).
+this package has. This page is generated (`make reference`) and compared with the package by a test; what a name does
+is told in the [reference](reference/index.rst).
 """
 
 
@@ -116,7 +116,7 @@ def main() -> int:
     text = page()
     if options.check:
         if PAGE.read_text(encoding="utf-8") != text:
-            print("docs/what-exists.md is out of date: python -m conformance.reference.coverage", file=sys.stderr)
+            print("docs/what-exists.md is out of date: make reference", file=sys.stderr)
             return 1
         return 0
     PAGE.write_text(text, encoding="utf-8")
