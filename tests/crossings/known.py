@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ class Known(NamedTuple):
         return _matches(touch, self.touches) and _matches(state, self.states) and _matches(place, self.places)
 
 
+@functools.cache
 def _matches(name: str, patterns: str) -> bool:
     """Whether one of several patterns matches, and none of those that begin with ``!``."""
     positive = [pattern for pattern in patterns.split() if pattern[0] != "!"] or ["*"]

@@ -164,7 +164,8 @@ class Operands:
         self.count = value.size if self.tensor else value.shape[-1]
         self.scalar: Any = {"b": bool, "f": float}.get(self.letter, int)
         self.active = np.ones(lanes, bool)
-        self.leaf: Any = self.type if self.kind == "F" else dr.array_t(self.type) if self.tensor else dr.leaf_t(self.type)
+        leaf = dr.array_t if self.tensor else dr.leaf_t
+        self.leaf: Any = self.type if self.kind == "F" else leaf(self.type)
         self.mask_leaf: Any = self.package.Bool
         self.index: Any = self.package.UInt
 

@@ -7,6 +7,7 @@ Arrays are *carried* by a loop (a state variable) or *captured* (made outside, u
 
 from __future__ import annotations
 
+import operator
 import os
 import re
 import select
@@ -213,9 +214,9 @@ def _failing_loop(array: Any, mode: str) -> None:
 #: Operations that fail, for any array.
 _FAILURES: list[tuple[str, Callable[[Any, Operands], Any]]] = [
     ("a['text']", lambda a, o: a["text"]),
-    ("a['text'] = 1", lambda a, o: a.__setitem__("text", 1)),
+    ("a['text'] = 1", lambda a, o: operator.setitem(a, "text", 1)),
     ("a + 'text'", lambda a, o: a + "text"),
-    ("a += 'text'", lambda a, o: a.__iadd__("text") if a.__iadd__("text") is not NotImplemented else int("text")),
+    ("a += 'text'", lambda a, o: operator.iadd(a, "text")),
     ("a + seven elements", lambda a, o: a + o.leaf([1, 0, 1, 0, 1, 0, 1])),
     ("dr.fma(a, 'text', 1)", lambda a, o: dr.fma(a, "text", 1)),
     ("dr.gather(a, 'text')", lambda a, o: dr.gather(o.type, a, "text")),
@@ -227,13 +228,13 @@ _FAILURES: list[tuple[str, Callable[[Any, Operands], Any]]] = [
 
 
 def after_exception(state: State, touches: Iterable[Touch], expected: Expected) -> Failures:
-    """After each of several operations on the same array has failed."""
+    """After several operations on the same array have failed; each touch meets some of them, by turns."""
     failures: Failures = {}
-    for touch in touches:
+    for number, touch in enumerate(touches):
         sample = state.make()
         o = _operands(touch, sample)
         problem = ""
-        for text, fail in _FAILURES:
+        for text, fail in (_FAILURES[(number * 3 + k) % len(_FAILURES)] for k in range(3)):
             if "seven" in text and o.count <= 1 or "loop" in text and not o.count:
                 continue
             try:
@@ -275,13 +276,18 @@ def _plain_value(expected: Any) -> Any:
         np.asarray(expected.value) if isinstance(expected, Typed) else np.asarray(expected)
 
 
-def _blend(active: Array, new: Any, old: Any, tensor: bool) -> Any:
+def _blend(active: Array, new: Any, old: Any) -> Any:
     """New values in active lanes."""
     if isinstance(new, tuple):
-        return tuple(_blend(active, a, b, tensor) for a, b in zip(new, old))
-    if tensor and new.size == active.size:
+        return tuple(_blend(active, a, b) for a, b in zip(new, old))
+    if new.size == active.size:
         active = active.reshape(new.shape)
     return np.where(active, new, old)
+
+
+def _no_lanes(new: Array, o: Operands) -> Array:
+    """Zeros for all lanes, where a result for one lane may stand for all."""
+    return np.zeros_like(new) if o.tensor or new.size == o.lanes else np.zeros((*new.shape[:-1], o.lanes), new.dtype)
 
 
 def _keeps_result(entry: _Entry, result: Any) -> bool:
@@ -292,7 +298,8 @@ def _keeps_result(entry: _Entry, result: Any) -> bool:
 def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
     """The array, the result, and what is seen in each iteration, after a loop of models."""
     o, touch = entry.operands, entry.touch
-    shape = o.shape if carried and entry.room in ("lanes", "inplace") or entry.room == "inplace" else entry.sample.value.shape
+    shape = o.shape if carried and entry.room in ("lanes",
+        "inplace") or entry.room == "inplace" else entry.sample.value.shape
     model = np.array(np.broadcast_to(entry.sample.value, shape))
     left = np.resize(_TRIPS, o.lanes)
     result: Any = None
@@ -302,18 +309,14 @@ def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
         old = model.copy()
         expected = touch.model(model, o)
         if carried and entry.room in ("inplace", "item"):
-            model = _blend(o.active, model, old, o.tensor)
+            model = _blend(o.active, model, old)
         if expected is not None and _keeps_result(entry, expected):
             new = _plain_value(expected)
             previous = result.value if isinstance(result, Typed) else result
-            zeros = tuple(np.zeros_like(part) for part in new) if isinstance(new, tuple) else np.zeros_like(new)
-            if not isinstance(new, tuple) and not o.tensor:
-                zeros = np.zeros((*new.shape[:-1], o.lanes), new.dtype)
-            elif isinstance(new, tuple) and not o.tensor:
-                zeros = tuple(np.zeros((*part.shape[:-1], o.lanes), part.dtype) for part in new)
+            zeros = tuple(_no_lanes(part, o) for part in new) if isinstance(new, tuple) else _no_lanes(new, o)
             if touch.masked:
                 seen.append(expected)
-            value = _blend(o.active, new, zeros if previous is None else previous, o.tensor)
+            value = _blend(o.active, new, zeros if previous is None else previous)
             result = Typed(expected.type, value) if isinstance(expected, Typed) else value
         else:
             seen.append(expected)

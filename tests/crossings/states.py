@@ -11,7 +11,7 @@ import numpy as np
 import drjit as dr
 from drjit import llvm
 
-from .model import Array, difference, value_of
+from .model import Array, difference
 
 __all__ = ["STATES", "Sample", "State"]
 
@@ -118,7 +118,8 @@ def _exported(make: Callable[[], Any], export: Callable[[Any], Any], value: Any)
         view = export(array)
 
         def observe(before: Array, after: Array, room: str) -> str:
-            allowed = [after] if room in ("scatter", "write", "item") else [before, after] if room == "inplace" else [before]
+            allowed = [after] if room in ("scatter", "write", "item") else [before,
+      after] if room == "inplace" else [before]
             if any(np.array_equal(view, expected) for expected in allowed):
                 return ""
             return f"the view that was exported: found {np.asarray(view).tolist()}, expected {allowed[0].tolist()}"
@@ -192,7 +193,8 @@ STATES = [
     State("one-literal", _simple(lambda: llvm.Float(3), [3])),
     State("one-evaluated", _flat("Float", "f4", [3])),
     State("one-reduced", _simple(lambda: dr.sum(llvm.Float(1, 2, 3)), [6])),
-    State("gathered", _simple(lambda: dr.gather(llvm.Float, llvm.Float(2, 4, 1, 3), llvm.UInt(3, 2, 1, 0)), [3, 1, 4, 2])),
+    State("gathered",
+        _simple(lambda: dr.gather(llvm.Float, llvm.Float(2, 4, 1, 3), llvm.UInt(3, 2, 1, 0)), [3, 1, 4, 2])),
     # scalar types
     State("half", _flat("Float16", "f2")),
     State("double", _flat("Float64", "f8")),
@@ -247,7 +249,8 @@ STATES = [
     State("tensor-int", _tensor("TensorXi", "i4", _GRID)),
     State("tensor-mask", _tensor("TensorXb", "?", [[True, False, True], [False, False, True]])),
     State("tensor-shared", _shared(lambda source: llvm.TensorXf(Exporter(source)), (2, 3))),
-    State("tensor-exported", _exported(lambda: llvm.TensorXf([3, 1, 4, 2, 5, 6], shape=(2, 3)), lambda a: a.numpy(), _GRID)),
+    State("tensor-exported",
+        _exported(lambda: llvm.TensorXf([3, 1, 4, 2, 5, 6], shape=(2, 3)), lambda a: a.numpy(), _GRID)),
     # arrays that derivatives may be taken of
     State("differentiable", lambda: _evaluated(llvm.ad.Float(_NUMBERS), _array(_NUMBERS))),
     State("differentiable-nested", _simple(lambda: llvm.ad.Array3f(*_LANES[:3]), _LANES[:3])),

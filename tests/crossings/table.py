@@ -9,7 +9,7 @@ from typing import NamedTuple
 from .known import KNOWN, Known
 from .model import kind_of
 from .places import NOT_ONE, PLACES, Refusal
-from .states import STATES, State
+from .states import State
 from .touches import TOUCHES, Touch
 
 __all__ = ["EXCLUDED", "REFUSED", "Cell", "cells", "exclusion", "known", "refusal", "run"]
@@ -80,7 +80,8 @@ _BESIDE_A_NUMBER = _named(
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
 _OF_ONE = _named("float int range bool f-string-of-one")
 _WRITING = ("inplace", "scatter", "item", "write")
-_SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)", "a number is an array of one element beside an empty one")
+_SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)",
+    "a number is an array of one element beside an empty one")
 _TARGET = Refusal((RuntimeError, TypeError, IndexError), "empty|out of bounds", "there is no element to write to")
 _SYMBOLIC = Refusal((RuntimeError,), "symbolic", "the value of a symbolic array exists only while the loop runs")
 _UNWRITABLE = Refusal((RuntimeError,), "symbolic", "a symbolic loop cannot write to an array that was made outside")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crossings.places import PLACES
+from tests.crossings.known import KNOWN
+from tests.crossings.places import PLACES, isolated
 from tests.crossings.states import STATES, State
-from tests.crossings.table import EXCLUDED, KNOWN, REFUSED, Cell, cells, exclusion, known, run
+from tests.crossings.table import EXCLUDED, REFUSED, Cell, cells, exclusion, known, refusal, run
 from tests.crossings.touches import TOUCHES
 
 PRODUCT = [(state, place) for state in STATES for place in PLACES]
@@ -24,7 +25,11 @@ def test_cells(state: State, place: str) -> None:
         if exclusion(cell):
             assert cell.touch.name not in failures
             continue
-        failure, entry = failures[cell.touch.name], known(cell)
+        entry = known(cell)
+        if entry is not None and entry.crashes:
+            assert cell.touch.name not in failures  # see below
+            continue
+        failure = failures[cell.touch.name]
         if failure and entry is None:
             problems.append(f"{cell.name}: {failure}")
         elif not failure and entry is not None:
@@ -39,7 +44,7 @@ def test_every_cell_runs_or_has_a_reason() -> None:
           f"{len(reasons) - excluded} run, {excluded} excluded")
     assert len(reasons) == len(TOUCHES) * len(STATES) * len(PLACES)
     assert len(reasons) - excluded > 30_000
-    assert all(len(reason) > 10 for reason in reasons if reason)
+    assert all(len(reason) >= 8 for reason in reasons if reason)
 
 
 def test_no_rule_is_stale() -> None:
@@ -47,8 +52,19 @@ def test_no_rule_is_stale() -> None:
     unused = [reason for predicate, reason in EXCLUDED if not any(map(predicate, all_cells))]
     included = [cell for cell in all_cells if not exclusion(cell)]
     unused += [refusal.reason for predicate, refusal in REFUSED if not any(map(predicate, included))]
-    unused += [entry.defect for entry in KNOWN if not any(map(entry.covers, included))]
+    unused += [entry.defect for entry in KNOWN
+               if not any(entry.covers(cell.touch.name, cell.state, cell.place) for cell in included)]
     assert not unused
+
+
+@pytest.mark.parametrize("entry", [entry for entry in KNOWN if entry.crashes], ids=lambda entry: entry.touches)
+def test_what_destroys_memory_still_does(entry: object) -> None:
+    """Such cells may pass by accident, so that one that fails is enough."""
+    state = next(state for state in STATES if state.name == "evaluated")
+    chosen = {cell.touch.name: cell for cell in cells(state, "plain") if not exclusion(cell) and known(cell) is entry}
+    failures = isolated(chosen, lambda name: PLACES["plain"](
+        state, [chosen[name].touch], lambda touch: refusal(chosen[name]))[name], seconds=5)
+    assert any(failures.values()), "take it out of KNOWN"
 
 
 @pytest.mark.parametrize("rows", [STATES, TOUCHES], ids=["states", "touches"])

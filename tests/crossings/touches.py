@@ -28,7 +28,7 @@ import numpy as np
 
 import drjit as dr
 
-from .model import Array, Host, Operands, Typed, kind_of, text_of
+from .model import Array, Host, Operands, Typed, text_of
 
 __all__ = ["TOUCHES", "Touch"]
 
@@ -43,8 +43,8 @@ class Touch(NamedTuple):
     """A row: what is done, its model, the room by kind of array, and what it is meant for.
 
     ``rooms`` lists kinds and their rooms (``"F:gather VT:read"``); ``letters`` the kinds of scalar types. ``why`` says
-    why the other kinds and scalar types have no cell; ``holds`` that something still reads the array when it is written;
-    ``masked`` that lanes that take no part must read zeros.
+    why the other kinds and scalar types have no cell; ``holds`` that something still reads the array when it is
+    written; ``masked`` that lanes that take no part must read zeros.
     """
 
     name: str
@@ -191,7 +191,8 @@ def _change(model: Array, value: Array) -> None:
 
 touch("greater", lambda a, o: a > 2, lambda m, o: mask(o, m > 2), f"{PLAIN}:lanes", why=_UNORDERED + "; " + _NUMBERS)
 touch("greater-special", lambda a, o: a > 2, lambda m, o: None, "CQM:lanes", why="refused of complex numbers and such")
-touch("equal-number", lambda a, o: a == o.scalar(1), lambda m, o: mask(o, m == _equal_number(o)), letters="biuf", why="")
+touch("equal-number", lambda a, o: a == o.scalar(1), lambda m, o: mask(o, m == _equal_number(o)), letters="biuf",
+      why="")
 touch("equal-wide", lambda a, o: a == o.wide(), lambda m, o: mask(o, m == _lane_wise(o, o.wide_value)), letters="biuf",
       why="")
 touch("unequal-itself", lambda a, o: a != a, lambda m, o: mask(o, m != m), letters="biuf", why="")
@@ -239,7 +240,8 @@ touch("slice-none", lambda a, o: a[None], lambda m, o: m[None], "FVTS:lanes", "b
       "axes are added to flat arrays and tensors")
 touch("slice-column", lambda a, o: a[:, None], lambda m, o: m[:, None], "FV:lanes", "biuf",
       "axes are added to flat arrays and tensors")
-touch("slice-ellipsis", lambda a, o: a[...], lambda m, o: m, "VTS:lanes", "biuf", "an ellipsis stands for axes of tensors")
+touch("slice-ellipsis", lambda a, o: a[...], lambda m, o: m, "VTS:lanes", "biuf",
+      "an ellipsis stands for axes of tensors")
 touch("key", lambda a, o: a[o.key()], lambda m, o: same(o, o.read(m)), "FV:gather", "biuf",
       "nested arrays take masks as keys; rows of tensors: see key-rows", masked=True)
 touch("key-signed", lambda a, o: a[o.package.Int(o.key())], lambda m, o: same(o, o.read(m)), "FV:gather",
@@ -263,9 +265,12 @@ def _first(a: Any, o: Operands) -> Any:
 
 # --- writing items ---------------------------------------------------------------------------------------------------
 
-#: A number (True for masks) of the array's scalar type.
-_FIVE: Callable[[Operands], Any] = lambda o: o.scalar(5)
 WRITES = "F:item NDCQM:inplace VT:write"
+
+
+def five(o: Operands) -> Any:
+    """A number (for masks: ``True``) of the array's scalar type."""
+    return o.scalar(5)
 
 
 def _some(o: Operands) -> slice:
@@ -281,10 +286,11 @@ def _increase(a: Any, key: Any, value: Any) -> None:
     a[key] += value
 
 
-touch("set-item", lambda a, o: _set(a, _index(o), _FIVE(o)), lambda m, o: _set(m, _index(o), _FIVE(o)), WRITES, "biuf",
+touch("set-item", lambda a, o: _set(a, _index(o), five(o)), lambda m, o: _set(m, _index(o), five(o)), WRITES, "biuf",
       _DIMENSION)
-touch("set-item-last", lambda a, o: _set(a, -1, _FIVE(o)), lambda m, o: _set(m, -1, _FIVE(o)), WRITES, "biuf", _DIMENSION)
-touch("set-item-beyond", lambda a, o: _set(a, 99, _FIVE(o)), None, WRITES, "biuf", _DIMENSION)
+touch("set-item-last", lambda a, o: _set(a, -1, five(o)), lambda m, o: _set(m, -1, five(o)), WRITES, "biuf",
+      _DIMENSION)
+touch("set-item-beyond", lambda a, o: _set(a, 99, five(o)), None, WRITES, "biuf", _DIMENSION)
 touch("set-item-text", lambda a, o: _set(a, 0, "text"), None, WRITES, "biuf", _DIMENSION)
 touch("increase-item", lambda a, o: _increase(a, _index(o), 2), lambda m, o: _increase(m, _index(o), o.dtype.type(2)),
       WRITES, ARITHMETIC, f"{_NUMBERS}; {_DIMENSION}", holds=True)
@@ -292,36 +298,41 @@ touch("set-component-wide", lambda a, o: _set(a, 0, o.wide()), lambda m, o: _set
       "biuf", "components are of nested arrays")
 touch("set-row-wide", lambda a, o: _set(a, 0, o.wide()[0]), lambda m, o: _set(m, 0, o.wide_value[0]), "T:write",
       "biuf", "rows are of tensors")
-touch("set-element", lambda a, o: _set(a, (0, -1), _FIVE(o)), lambda m, o: _set(m, (0, -1), _FIVE(o)),
+touch("set-element", lambda a, o: _set(a, (0, -1), five(o)), lambda m, o: _set(m, (0, -1), five(o)),
       "N:item T:write DM:inplace", "biuf", "two indices need two dimensions")
-touch("set-slice", lambda a, o: _set(a, slice(1, 3), _FIVE(o)), lambda m, o: _set(m, slice(1, 3), _FIVE(o)),
+touch("set-slice", lambda a, o: _set(a, slice(1, 3), five(o)), lambda m, o: _set(m, slice(1, 3), five(o)),
       "F:write NDQM:inplace VT:write", "biuf", _DIMENSION)
-touch("set-slice-wide", lambda a, o: _set(a, _some(o), o.wide()[_some(o)]), lambda m, o: _set(m, _some(o), o.wide_value[_some(o)]),
+touch("set-slice-wide", lambda a, o: _set(a, _some(o), o.wide()[_some(o)]), lambda m,
+      o: _set(m, _some(o), o.wide_value[_some(o)]),
       "FVT:write", "biuf", "components have items of their own")
 touch("set-slice-list", lambda a, o: _set(a, slice(0, 1), o.host()[0:1].tolist()),
       lambda m, o: _set(m, slice(0, 1), o.host()[0:1]), "FV:write", "biuf", "components have items of their own")
-touch("set-slice-numpy", lambda a, o: _set(a, _some(o), o.host()[_some(o)]), lambda m, o: _set(m, _some(o), o.host()[_some(o)]),
+touch("set-slice-numpy", lambda a, o: _set(a, _some(o), o.host()[_some(o)]), lambda m,
+      o: _set(m, _some(o), o.host()[_some(o)]),
       "FVT:write", "biuf", "components have items of their own")
-touch("set-slice-shifted", lambda a, o: _set(a, slice(1, None), a[:-1]), lambda m, o: _set(m, slice(1, None), m[:-1].copy()),
+touch("set-slice-shifted", lambda a, o: _set(a, slice(1, None), a[:-1]), lambda m,
+      o: _set(m, slice(1, None), m[:-1].copy()),
       "FVT:write", "biuf", "components have items of their own", holds=True)
-touch("set-slice-all", lambda a, o: _set(a, slice(None), _FIVE(o)), lambda m, o: _set(m, slice(None), _FIVE(o)),
+touch("set-slice-all", lambda a, o: _set(a, slice(None), five(o)), lambda m, o: _set(m, slice(None), five(o)),
       "FNDQMVT:inplace", "biuf", _DIMENSION)
 touch("set-slice-reversed", lambda a, o: _set(a, slice(None, None, -1), o.wide()),
-      lambda m, o: o.put(m, np.arange(len(m))[::-1], o.wide_value), "FV:scatter", "biuf", "components have items of their own")
+      lambda m, o: o.put(m, np.arange(len(m))[::-1], o.wide_value), "FV:scatter", "biuf",
+      "components have items of their own")
 touch("set-slice-mismatch", lambda a, o: _set(a, slice(0, 1), o.leaf([o.scalar(1)] * 5)), None, "FVT:write", "biuf",
       "components have items of their own")
-touch("set-key", lambda a, o: _set(a, o.key(), _FIVE(o)), lambda m, o: o.put(m, o.key_value, _FIVE(o)), "FV:scatter",
+touch("set-key", lambda a, o: _set(a, o.key(), five(o)), lambda m, o: o.put(m, o.key_value, five(o)), "FV:scatter",
       "biuf", "nested arrays take masks as keys")
 touch("set-key-wide", lambda a, o: _set(a, o.key(), o.wide()), lambda m, o: o.put(m, o.key_value, o.wide_value),
       "FV:scatter", "biuf", "nested arrays take masks as keys")
-touch("increase-key", lambda a, o: _increase(a, o.key(), 2), lambda m, o: o.put(m, o.key_value, m[o.key_value] + o.dtype.type(2)),
+touch("increase-key", lambda a, o: _increase(a, o.key(), 2), lambda m,
+      o: o.put(m, o.key_value, m[o.key_value] + o.dtype.type(2)),
       "FV:scatter", ARITHMETIC, "nested arrays take masks as keys; " + _NUMBERS, holds=True)
-touch("set-key-numpy", lambda a, o: _set(a, np.array(_rows(o)), _FIVE(o)), lambda m, o: _set(m, _rows(o), _FIVE(o)),
+touch("set-key-numpy", lambda a, o: _set(a, np.array(_rows(o)), five(o)), lambda m, o: _set(m, _rows(o), five(o)),
       "FVT:write", "biuf", "nested arrays take masks as keys")
 touch("increase-key-numpy", lambda a, o: _increase(a, np.array(_rows(o)), 2),
       lambda m, o: _increase(m, np.array(_rows(o)), o.dtype.type(2)), "FVT:write", ARITHMETIC,
       "nested arrays take masks as keys; " + _NUMBERS, holds=True)
-touch("set-mask", lambda a, o: _set(a, o.mask(), _FIVE(o)), lambda m, o: _blend(m, _FIVE(o), o),
+touch("set-mask", lambda a, o: _set(a, o.mask(), five(o)), lambda m, o: _blend(m, five(o), o),
       "FNDCQMVT:inplace", "biuf", _DIMENSION)
 touch("set-mask-wide", lambda a, o: _set(a, o.mask(), o.wide()), lambda m, o: _blend(m, o.wide_value, o),
       "FNDCQMVT:inplace", "biuf", _DIMENSION)
@@ -329,7 +340,7 @@ touch("increase-mask", lambda a, o: _increase(a, o.mask(), 2), lambda m, o: _ble
       "FNDCQMVT:inplace", ARITHMETIC, f"{_DIMENSION}; {_NUMBERS}")
 touch("set-mask-of-array", lambda a, o: _set(a, a > 2, 0), lambda m, o: _blend(m, 0, o, m > 2), "FNDVT:inplace",
       ARITHMETIC, f"{_NUMBERS}; {_UNORDERED}")
-touch("set-component", lambda a, o: _name(a, o, _FIVE(o)), lambda m, o: _name(m, o, _FIVE(o)), "NCQM:inplace", "biuf",
+touch("set-component", lambda a, o: _name(a, o, five(o)), lambda m, o: _name(m, o, five(o)), "NCQM:inplace", "biuf",
       "components are of nested arrays")
 touch("increase-component", lambda a, o: _name_increase(a, o), lambda m, o: _name_increase(m, o), "NCQM:inplace",
       ARITHMETIC, "components are of nested arrays of numbers")
@@ -388,12 +399,15 @@ touch("take", lambda a, o: dr.take(a, 0), lambda m, o: same(o, m[0]),
       "VT:read", "biuf", "of tensors")
 touch("scatter", lambda a, o: dr.scatter(a, _value(o), o.key()), lambda m, o: o.put(m, o.key_value, _value_model(o)),
       f"{_ACCESS}:scatter", "biuf", _TENSORS)
-touch("scatter-number", lambda a, o: dr.scatter(a, o.type(_FIVE(o)), o.key()), lambda m, o: o.put(m, o.key_value, o.number(_FIVE(o))),
+touch("scatter-number", lambda a, o: dr.scatter(a, o.type(five(o)), o.key()), lambda m,
+      o: o.put(m, o.key_value, o.number(five(o))),
       f"{_ACCESS}:scatter", "biuf", _TENSORS)
 touch("scatter-masked", lambda a, o: dr.scatter(a, _value(o), o.key(), o.mask()),
       lambda m, o: o.put(m, o.key_value, _value_model(o), o.mask_value), f"{_ACCESS}:scatter", "biuf", _TENSORS)
-touch("scatter-permuted", lambda a, o: dr.scatter(a, dr.gather(o.type, a, o.key()), o.index(o.key_value[::-1].tolist())),
-      lambda m, o: o.put(m, o.key_value[::-1], m[..., o.key_value].copy()), f"{_ACCESS}:scatter", "biuf", _TENSORS, holds=True)
+touch("scatter-permuted", lambda a,
+      o: dr.scatter(a, dr.gather(o.type, a, o.key()), o.index(o.key_value[::-1].tolist())),
+      lambda m, o: o.put(m, o.key_value[::-1], m[..., o.key_value].copy()), f"{_ACCESS}:scatter", "biuf", _TENSORS,
+      holds=True)
 touch("scatter-add", lambda a, o: dr.scatter_add(a, _value(o), o.key()),
       lambda m, o: o.put(m, o.key_value, _value_model(o), combine=np.add.at), f"{_ACCESS}:scatter", ARITHMETIC,
       f"{_NUMBERS}; {_TENSORS}")
@@ -403,8 +417,8 @@ touch("scatter-add-one-place", lambda a, o: dr.scatter_add(a, _value(o), o.key()
 touch("scatter-max", lambda a, o: dr.scatter_reduce(dr.ReduceOp.Max, a, _value(o), o.key()),
       lambda m, o: o.put(m, o.key_value, _value_model(o), combine=np.maximum.at), "FND:scatter", ARITHMETIC,
       f"{_NUMBERS}; {_TENSORS}; {_UNORDERED}")
-touch("scatter-storage", lambda a, o: dr.scatter(a.array, o.leaf(_FIVE(o)), o.index(0)),
-      lambda m, o: _set(m.reshape(-1), 0, _FIVE(o)), "VTS:write", "biuf", "tensors have a flat array behind them")
+touch("scatter-storage", lambda a, o: dr.scatter(a.array, o.leaf(five(o)), o.index(0)),
+      lambda m, o: _set(m.reshape(-1), 0, five(o)), "VTS:write", "biuf", "tensors have a flat array behind them")
 
 # --- reductions ------------------------------------------------------------------------------------------------------
 
@@ -435,17 +449,22 @@ def _lowest(o: Operands) -> Any:
 touch("sum", lambda a, o: dr.sum(a), _lead(np.sum), REDUCTIONS)
 touch("sum-all", lambda a, o: dr.sum(a, axis=None), _every(np.sum), f"{ALL}:read")
 touch("prod-all", lambda a, o: dr.prod(a, axis=None), _every(lambda m: np.prod(m, dtype=m.dtype)), f"{ALL}:read")
-touch("max", lambda a, o: dr.max(a), _lead(np.max, _lowest), "F:read ND:lanes VTS:read", why=f"{_UNORDERED}; {_NUMBERS}")
+touch("max", lambda a, o: dr.max(a), _lead(np.max, _lowest), "F:read ND:lanes VTS:read",
+      why=f"{_UNORDERED}; {_NUMBERS}")
 touch("max-all", lambda a, o: dr.max(a, axis=None), _every(np.max, _lowest), f"{PLAIN}:read",
       why=f"{_UNORDERED}; {_NUMBERS}")
-touch("mean-all", lambda a, o: dr.mean(a, axis=None), _every(lambda m: m.sum(dtype="f8") / m.size if m.size else np.nan), f"{PLAIN}:read", "f",
+touch("mean-all", lambda a, o: dr.mean(a, axis=None),
+      _every(lambda m: m.sum(dtype="f8") / m.size if m.size else np.nan), f"{PLAIN}:read", "f",
       "floating point only; " + _UNORDERED)
-touch("sum-axis", lambda a, o: dr.sum(a, axis=0), lambda m, o: m.sum(axis=0, dtype=m.dtype), "VT:read", why=f"{_NUMBERS}; axes are of tensors")
-touch("all-of-comparison", lambda a, o: dr.all(a < 4, axis=None), lambda m, o: _truth(o, np.all(m < 4)), f"{PLAIN}:read",
+touch("sum-axis", lambda a, o: dr.sum(a, axis=0), lambda m, o: m.sum(axis=0, dtype=m.dtype), "VT:read",
+      why=f"{_NUMBERS}; axes are of tensors")
+touch("all-of-comparison", lambda a, o: dr.all(a < 4, axis=None), lambda m, o: _truth(o, np.all(m < 4)),
+      f"{PLAIN}:read",
       why=f"{_UNORDERED}; {_NUMBERS}")
-touch("any", lambda a, o: dr.any(a, axis=None), lambda m, o: _truth(o, np.any(m)), f"{PLAIN}:read", "b", "of masks")
-touch("count", lambda a, o: dr.count(a, axis=None), lambda m, o: np.asarray(np.count_nonzero(m), "u4").reshape(() if o.tensor else 1),
-      f"{PLAIN}:read", "b", "of masks")
+touch("any", lambda a, o: dr.any(a, axis=None), lambda m, o: _truth(o, np.any(m)), f"{PLAIN}:read", "b", "masks only")
+touch("count", lambda a, o: dr.count(a, axis=None), lambda m,
+      o: np.asarray(np.count_nonzero(m), "u4").reshape(() if o.tensor else 1),
+      f"{PLAIN}:read", "b", "masks only")
 
 
 def _truth(o: Operands, value: Any) -> Array:
@@ -467,17 +486,22 @@ touch("np-function", lambda a, o: np.add(o.host(), np.asarray(a)), lambda m, o: 
       f"{ALL.replace('C', '')}:read", why="complex numbers: see np-array; " + _NUMBERS)
 touch("np-from-dlpack", lambda a, o: np.from_dlpack(a), _numpy, f"{ALL}:read", "biuf", "")
 touch("memview", lambda a, o: np.array(a.memview()), _numpy, "FNVT:read", "iu", "formats of memory views")
-touch("list", lambda a, o: list(a) if o.kind == "F" else tuple(a), lambda m, o: Host(m.tolist()) if o.kind == "F" else tuple(m),
+touch("list", lambda a, o: list(a) if o.kind == "F" else tuple(a), lambda m,
+      o: Host(m.tolist()) if o.kind == "F" else tuple(m),
       "F:read NDCQMVT:read", "biuf", _DIMENSION)
 touch("tolist", lambda a, o: a.tolist(), lambda m, o: Host(_numpy(m, o).value.tolist()), f"{ALL}:read", "biuf", "")
 touch("length", lambda a, o: len(a), lambda m, o: Host(len(m)), "FNDCQMVT:lanes", "biuf", _DIMENSION)
-touch("float", lambda a, o: float(a), lambda m, o: Host(float(_one(m))), "FVTS:read", ARITHMETIC, f"{_NUMBERS}; of one number")
-touch("int", lambda a, o: int(a), lambda m, o: Host(int(_one(m))), "FVTS:read", ARITHMETIC, f"{_NUMBERS}; of one number")
-touch("range", lambda a, o: list(range(a)), lambda m, o: Host(list(range(_one(m)))), "FVTS:read", "iu", "of one integer")
+touch("float", lambda a, o: float(a), lambda m, o: Host(float(_one(m))), "FVTS:read", ARITHMETIC,
+      f"{_NUMBERS}; of one number")
+touch("int", lambda a, o: int(a), lambda m, o: Host(int(_one(m))), "FVTS:read", ARITHMETIC,
+      f"{_NUMBERS}; of one number")
+touch("range", lambda a, o: list(range(a)), lambda m, o: Host(list(range(_one(m)))), "FVTS:read", "iu",
+      "of one integer")
 touch("bool", lambda a, o: bool(a), lambda m, o: Host(bool(_one(m))), "FVTS:read", "b", "of one mask")
 touch("cast-double", lambda a, o: dr.float64_array_t(o.type)(a),
       lambda m, o: Typed(dr.float64_array_t(o.type), m.astype("f8")), why=_NUMBERS)
-touch("cast-int", lambda a, o: dr.int32_array_t(o.type)(a), lambda m, o: Typed(dr.int32_array_t(o.type), m.astype("i4")),
+touch("cast-int", lambda a, o: dr.int32_array_t(o.type)(a), lambda m,
+      o: Typed(dr.int32_array_t(o.type), m.astype("i4")),
       f"{PLAIN}:lanes", why="no integer matrices; " + _NUMBERS)
 touch("construct", lambda a, o: o.type(a), lambda m, o: same(o, m), letters="biuf", why="")
 
@@ -506,7 +530,8 @@ touch("str", lambda a, o: str(a), _text, f"{ALL}:read", "biuf", "")
 touch("f-string", lambda a, o: f"{a}", _text, f"{ALL}:read", "biuf", "")
 touch("f-string-of-one", lambda a, o: f"{a:.2f}", lambda m, o: Host(f"{_one(m):.2f}"), "FVTS:read", ARITHMETIC,
       f"{_NUMBERS}; of one number")
-touch("format", lambda a, o: dr.format("<{}>", a), lambda m, o: Host(f"<{text_of(m, o.kind)}>"), f"{ALL}:read", "biuf", "")
+touch("format", lambda a, o: dr.format("<{}>", a), lambda m, o: Host(f"<{text_of(m, o.kind)}>"), f"{ALL}:read", "biuf",
+      "")
 touch("print", _printed, lambda m, o: Host(text_of(m, o.kind) + "\n"), f"{ALL}:read", "biuf", "")
 
 # --- copies ----------------------------------------------------------------------------------------------------------
@@ -528,16 +553,16 @@ def _changed_model(m: Array, o: Operands) -> Typed:
 def _changed_memory(duplicate: Any, o: Operands) -> Any:
     """Writes to the memory of a copy."""
     target = duplicate.array if o.tensor else duplicate
-    dr.scatter(target, o.leaf(_FIVE(o)) if o.tensor or o.kind == "F" else o.type(_FIVE(o)), o.index(0))
+    dr.scatter(target, o.leaf(five(o)) if o.tensor or o.kind == "F" else o.type(five(o)), o.index(0))
     return duplicate
 
 
 def _changed_memory_model(m: Array, o: Operands) -> Typed:
     result = m.copy()
     if o.tensor:
-        result.reshape(-1)[0] = _FIVE(o)
+        result.reshape(-1)[0] = five(o)
     else:
-        result[..., 0] = o.number(_FIVE(o))[..., 0] if o.kind in "CQM" else o.number(_FIVE(o))
+        result[..., 0] = o.number(five(o))[..., 0] if o.kind in "CQM" else o.number(five(o))
     return same(o, result)
 
 
@@ -550,12 +575,15 @@ touch("deepcopy", lambda a, o: _changed(copy.deepcopy(a), o), _changed_model, le
 touch("dr-copy", lambda a, o: _changed(dr.copy(a), o), _changed_model, letters="biuf", why="")
 touch("construct-change", lambda a, o: _changed(o.type(a), o), _changed_model, letters="biuf", why="")
 touch("copy-write", lambda a, o: _changed_memory(copy.copy(a), o), _changed_memory_model, f"{ALL}:read", "biuf", "")
-touch("deepcopy-write", lambda a, o: _changed_memory(copy.deepcopy(a), o), _changed_memory_model, f"{ALL}:read", "biuf", "")
-touch("deepcopy-twice", lambda a, o: tuple(copy.deepcopy([a, a])), lambda m, o: (same(o, m), same(o, m)), letters="biuf", why="")
+touch("deepcopy-write", lambda a, o: _changed_memory(copy.deepcopy(a), o), _changed_memory_model, f"{ALL}:read", "biuf",
+      "")
+touch("deepcopy-twice", lambda a, o: tuple(copy.deepcopy([a, a])), lambda m, o: (same(o, m), same(o, m)),
+      letters="biuf", why="")
 touch("pickle", lambda a, o: _pickled(a), lambda m, o: same(o, m), f"{ALL}:read", "biuf", "")
 touch("pickle-write", lambda a, o: _changed_memory(_pickled(a), o), _changed_memory_model, f"{ALL}:read", "biuf", "")
 touch("pickle-nested", lambda a, o: _pickled({"a": [a, a]})["a"][1], lambda m, o: same(o, m), f"{ALL}:read", "biuf", "")
-touch("write-after-copy", lambda a, o: _written_after_copy(a, o), lambda m, o: _written_after_copy_model(m, o), "F:item",
+touch("write-after-copy", lambda a, o: _written_after_copy(a, o), lambda m, o: _written_after_copy_model(m, o),
+      "F:item",
       "biuf", "an element that is set from the host", holds=True)
 touch("scatter-after-copy", lambda a, o: _scattered_after_copy(a, o), lambda m, o: _scattered_model(m, o),
       f"{_ACCESS}:scatter", "biuf", _TENSORS, holds=True)
@@ -564,13 +592,13 @@ touch("eval", lambda a, o: _evaluated(a), lambda m, o: same(o, m), f"{ALL}:read"
 
 def _written_after_copy(a: Any, o: Operands) -> Any:
     duplicate = copy.copy(a)
-    a[0] = _FIVE(o)
+    a[0] = five(o)
     return duplicate
 
 
 def _written_after_copy_model(m: Array, o: Operands) -> Typed:
     result = same(o, m.copy())
-    m[0] = _FIVE(o)
+    m[0] = five(o)
     return result
 
 
