@@ -68,12 +68,12 @@ $(BIN)/python:
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); echo "The module venv of $(PYTHON) does not work; Debian and" \
 	  "Ubuntu have it in the package python3-venv." >&2; exit 1; }
 
-$(VENV)/.installed-dev: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-dev: pyproject.toml setup.py | $(BIN)/python
 	@echo "Installing drjit-python with what its tests and examples need (a minute or two)"
 	@$(PIP) --editable ".[dev]"
 	@touch $@
 
-$(VENV)/.installed-docs: pyproject.toml | $(BIN)/python
+$(VENV)/.installed-docs: pyproject.toml setup.py | $(BIN)/python
 	@echo "Installing drjit-python with the tools of its documentation"
 	@$(PIP) --editable ".[docs]"
 	@touch $@

@@ -16,7 +16,7 @@ import pathlib
 import sys
 from typing import Any
 
-from drjit._later import Later
+from drjit._base.later import Later
 
 #: The first name of each section of the reference.
 SECTIONS = {

@@ -86,7 +86,7 @@ def run_block(block: Block, path: str, namespace: dict[str, Any]) -> str | None:
         return report.getvalue() if runner.failures else None
     try:
         with redirect_stdout(io.StringIO()):
-            exec(compile("\n" * (block.line - 1) + block.text, path, "exec"), namespace)
+            exec(compile("\n" * (block.line - 1) + block.text, path, "exec", dont_inherit=True), namespace)
     except BaseException:
         return traceback.format_exc()
     return None

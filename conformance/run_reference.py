@@ -5,7 +5,7 @@
 The files are not part of this repository. In a reStructuredText file, the code blocks are found by their directive and
 share a namespace within a chapter; in a plain text, by their prompts, or because they are paragraphs of Python, and
 they share one throughout. A block *passes*; *differs* from the reference, or raises; comes *later*, as it needs what
-:mod:`drjit._later` lists (a ``NotImplementedError`` says so); or is *not runnable*. What differs for reasons of
+:mod:`drjit._base.later` lists (a ``NotImplementedError`` says so); or is *not runnable*. What differs for reasons of
 typography, or because the reference leaves something out, is put right by the narrow rules below, each with its reason.
 The exit status is 1 if a block differs.
 """

@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 import drjit_core
 
-from . import _environment
+from ._base import environment as _environment
 
 #: Distributions whose versions matter: required ones, backends, neighbours.
 DISTRIBUTIONS = ("llvmlite", "numpy", "cuda-bindings", "torch", "jax", "tensorflow")

@@ -14,11 +14,12 @@ Running
 from __future__ import annotations
 
 from .control.loop import while_loop
-from .errors import CompilationError, IncompatibleSizes, UnsupportedType
+from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, live_nodes, set_label
+from .ir.symbolic import call_site, is_internal, symbolic_error
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
 from .math import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, cos, cosh, cot, erf, erfc, erfinv, exp, exp2,
@@ -38,15 +39,15 @@ from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, 
 __all__ = [
     "BAKED", "BINARY", "CompilationError", "ELEMENTWISE", "EXPANDED", "IncompatibleSizes", "JitBackend", "JitFlag",
     "KIND", "KernelRecordingMode", "KernelType", "LogLevel", "Node", "OPS", "Op", "PARAMETER", "ReduceMode",
-    "ReduceOp", "SHAPE", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType", "VarState", "VarType", "acos",
-    "acosh", "asin", "asinh", "atan", "atan2", "atanh", "backend_report", "bitcast", "broadcast_size",
-    "cache_report", "cast", "cbrt", "cos", "cosh", "cot", "counter", "erf", "erfc", "erfinv", "evaluate", "exp",
-    "exp2", "expand_threshold", "expansion", "flag", "floordiv", "flush_kernel_cache", "flush_malloc_cache",
-    "gather", "has_backend", "host_view", "hypot", "import_copy", "import_shared", "index_of", "invalid",
-    "is_float", "is_integral", "is_signed", "kernel_history", "kernel_history_clear", "known_literal", "label_of",
-    "lgamma", "literal", "live_nodes", "llvm_version", "log", "log2", "log_level", "malloc_statistics", "mod",
-    "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity", "rsqrt", "scatter", "schedule",
-    "scoped_set_flag", "set_expand_threshold", "set_flag", "set_label", "set_log_level", "set_thread_count", "sin",
-    "sincos", "sincosh", "sinh", "state", "state_of", "sync", "tan", "tanh", "thread_count", "thread_report",
-    "undefined", "while_loop", "write_element",
+    "ReduceOp", "SHAPE", "SymbolicValue", "TERNARY", "TYPES", "TypeInfo", "UNARY", "UnsupportedType", "VarState",
+    "VarType", "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "backend_report", "bitcast",
+    "broadcast_size", "cache_report", "call_site", "cast", "cbrt", "cos", "cosh", "cot", "counter", "erf", "erfc",
+    "erfinv", "evaluate", "exp", "exp2", "expand_threshold", "expansion", "flag", "floordiv", "flush_kernel_cache",
+    "flush_malloc_cache", "gather", "has_backend", "host_view", "hypot", "import_copy", "import_shared", "index_of",
+    "invalid", "is_float", "is_integral", "is_internal", "is_signed", "kernel_history", "kernel_history_clear",
+    "known_literal", "label_of", "lgamma", "literal", "live_nodes", "llvm_version", "log", "log2", "log_level",
+    "malloc_statistics", "mod", "opaque", "ops", "power", "rcp", "read_element", "reduce", "reduction_identity",
+    "rsqrt", "scatter", "schedule", "scoped_set_flag", "set_expand_threshold", "set_flag", "set_label",
+    "set_log_level", "set_thread_count", "sin", "sincos", "sincosh", "sinh", "state", "state_of", "symbolic_error",
+    "sync", "tan", "tanh", "thread_count", "thread_report", "undefined", "while_loop", "write_element",
 ]

@@ -7,7 +7,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 
-from drjit._array import ArrayBase
+from drjit._base.array import ArrayBase
 
 from .records import FITS, SCALARS, SLOTS
 

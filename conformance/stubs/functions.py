@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import drjit
-from drjit import _typing
+from drjit._base import typing as _typing
 from drjit_core import KIND, OPS
 
 from . import base

@@ -7,8 +7,8 @@ import inspect
 import re
 from collections.abc import Iterator, Sequence
 
-from drjit import _types as types
-from drjit._types import Record
+from drjit._base import types as types
+from drjit._base.types import Record
 from drjit_core import TYPES
 
 from . import base

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from drjit import _types as types
-from drjit._types import Record
+from drjit._base import types as types
+from drjit._base.types import Record
 from drjit_core import TYPES, JitBackend
 
 __all__ = ["FITS", "LISTED", "PACKAGES", "PYTHON", "SCALARS", "SLOTS", "exists", "fits", "kind", "leaf", "letter",

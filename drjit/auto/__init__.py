@@ -3,15 +3,14 @@
 The module redirects to another package, see :func:`drjit.set_backend`.
 """
 
+import importlib
 from typing import Any
 
-from .. import _auto
+from .._tools import auto as _auto
 
 
 def __getattr__(name: str) -> Any:
     if name == "ad":
-        import importlib
-
         return importlib.import_module("drjit.auto.ad")
     return _auto.get(name, False)
 

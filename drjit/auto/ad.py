@@ -5,7 +5,7 @@ The module redirects to another package, see :func:`drjit.set_backend`.
 
 from typing import Any
 
-from .. import _auto
+from .._tools import auto as _auto
 
 
 def __getattr__(name: str) -> Any:

@@ -2,6 +2,6 @@
 
 from drjit_core import JitBackend
 
-from .._types import package
+from .._base.types import package
 
 package(globals(), JitBackend.Invalid)

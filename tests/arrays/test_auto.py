@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import drjit as dr
-from drjit import _auto
+from drjit._tools import auto as _auto
 
 
 @pytest.fixture(autouse=True)

@@ -125,7 +125,7 @@ def test_dlpack_keeps_the_producer_alive_and_lets_it_go() -> None:
 
 
 def test_unused_capsules_release_their_memory() -> None:
-    from drjit import _dlpack
+    from drjit._arrays import dlpack as _dlpack
 
     before = len(_dlpack._exported)
     capsule = Float(1, 2).__dlpack__()

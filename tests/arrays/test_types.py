@@ -157,7 +157,7 @@ def test_types_of_an_unavailable_backend_can_be_named_and_raise_when_used(name: 
 
 
 def test_backends_do_not_mix() -> None:
-    from drjit._promote import wrap
+    from drjit._promotion.promote import wrap
 
     foreign = wrap(cuda.Float, llvm.Float(1)._nodes())  # what a GPU would hold
     for operation in (lambda: llvm.Float(1) + foreign, lambda: foreign + ad.Array3f(1),
@@ -168,7 +168,7 @@ def test_backends_do_not_mix() -> None:
 
 
 def test_no_lock_is_held_while_types_are_found() -> None:
-    from drjit._types import lookup
+    from drjit._base.types import lookup
 
     done = threading.Event()
     threading.Thread(target=lambda: (lookup(llvm.Array44f._record), done.set())).start()
@@ -176,7 +176,7 @@ def test_no_lock_is_held_while_types_are_found() -> None:
 
 
 def test_what_is_yet_to_come_does_not_exist() -> None:
-    from drjit._later import _AREA_OF
+    from drjit._base.later import _AREA_OF
 
     assert not set(_AREA_OF) & set(vars(dr))
     for name in _AREA_OF:

@@ -10,7 +10,7 @@ import pytest
 
 import drjit_core
 from drjit import __main__ as report_module
-from drjit import _environment
+from drjit._base import environment as _environment
 
 
 def make_distribution(folder, name):

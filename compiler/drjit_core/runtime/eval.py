@@ -19,9 +19,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
+from ..errors import SymbolicValue
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
+from ..ir.symbolic import depends_on_formals, symbolic_error
 from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
@@ -55,7 +57,8 @@ def schedule(nodes: Iterable[Node]) -> bool:
     any_ = False
     for node in nodes:
         if node.kind > UNDEFINED and node.kind != EVALUATED:
-            _require_concrete(node, "schedule")
+            if node.scope:
+                raise symbolic_error(node, "schedule")
             _scheduled.nodes.append(weakref.ref(node))
             any_ = True
     return any_
@@ -98,7 +101,11 @@ def _evaluate() -> bool:
     with _outside_of_loops():
         if _VERIFY:
             verify(roots)
-        kernels = plan(roots)
+        try:
+            kernels = plan(roots)
+        except SymbolicValue:  # the others are evaluated next time
+            _scheduled.nodes = [weakref.ref(root) for root in roots if not depends_on_formals(root)]
+            raise
         if _log.isEnabledFor(logging.INFO):
             _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
         for kernel in kernels:
@@ -279,12 +286,6 @@ def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, ela
 # --- host access -----------------------------------------------------------------------------------------------------
 
 
-def _require_concrete(node: Node, function: str) -> None:
-    if node.scope:
-        raise RuntimeError(f"{function}(): this array is symbolic (it depends on a loop that is being traced), and "
-                           "cannot be evaluated; its value exists only while the loop runs")
-
-
 def sync(ticket: int | None = None) -> None:
     """Wait until a launch, or everything that was launched, has finished."""
     if state.flags & FORBID_SYNCHRONIZATION:
@@ -298,7 +299,8 @@ def in_memory(node: Node) -> Node:
     """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
     if node.kind == EVALUATED:
         return node
-    _require_concrete(node, "eval")
+    if node.scope:
+        raise symbolic_error(node, "eval")
     if node.kind == UNDEFINED:
         with _lock:
             if node.kind == UNDEFINED:

@@ -1,0 +1,1 @@
+"""Reading and writing elements: keys, slices, gathers and scatters."""

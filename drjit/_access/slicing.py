@@ -1,0 +1,344 @@
+"""Index arithmetic of tensors: shapes, broadcasting, and slice tuples, turned into positions in the flat array.
+
+A tensor lies in C order in one flat array. A view of it is described by an *access*: a base position, the axes of the
+view with the stride that each has in the flat array, and at most one block of axes whose positions come from integer
+arrays. :func:`positions` turns an access into a node of indices, one for each element of the view; extents and strides
+are parameters of the kernel, so that other shapes are the same program.
+
+The rules are NumPy's, with one exception: integers only remove their axis. Integer arrays are broadcast against each
+other; their axes stand where the first of them stood if there is nothing but integers between them, else at the front.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import drjit_core as core
+from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
+
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, SizeError, describe
+from .._base.nodes import broadcast, elements_of, index_type
+from .._base.types import SCALAR, UINT32, Record, relative
+from .._base.values import parse_shape
+from .._promotion.promote import wrap
+from .keys import flatten, is_array_key, key_integer, positions_node
+from .lanes import TRUE, lane_mask
+
+__all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided",
+           "write_mask"]
+
+#: Literals of different meaning carry different tags, see drjit_core.literal.
+_OFFSET, _FIRST_AXIS = 16, 17
+
+
+# --- shapes ----------------------------------------------------------------------------------------------------------
+
+
+def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides of an array in C order, in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def broadcast_shapes(function: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common shape by the rules of NumPy: aligned at the last axis, axes of size 1 go with any other."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if result[axis] not in (1, size):
+                    raise SizeError(f"{function}(): operands have incompatible shapes: "
+                                    f"{' and '.join(map(str, dict.fromkeys(shapes)))}.")
+                result[axis] = size
+    return tuple(result)
+
+
+def normalise_axis(function: str, axis: Any, ndim: int, name: str = "axis") -> int:
+    """An axis counted from the front."""
+    try:
+        found = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int, found {describe(axis)} ({axis!r}).") from None
+    if not -ndim <= found < ndim:
+        raise ArgumentError(f"{function}(): out-of-bounds axis ('{name}' is {found}, but the tensor has {ndim} "
+                            "dimensions).")
+    return found % ndim
+
+
+def normalise_axes(function: str, axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """An int or a sequence of ints as axes counted from the front, all of them different."""
+    found = tuple(normalise_axis(function, axis, ndim, name)
+                  for axis in (axes if isinstance(axes, (tuple, list)) else (axes,)))
+    if len(set(found)) != len(found):
+        raise ArgumentError(f"{function}(): '{name}' names an axis twice ({axes!r}).")
+    return found
+
+
+# --- accesses --------------------------------------------------------------------------------------------------------
+
+
+class Access(NamedTuple):
+    """A view of a flat array in C order."""
+
+    base: int
+    sizes: tuple[int, ...]
+    strides: tuple[int | None, ...]  # None: of the block of integer arrays
+    block: Node | None = None  # positions relative to the base, for each element of the block
+    lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
+
+    @property
+    def shape_size(self) -> int:
+        return math.prod(self.sizes)
+
+
+def _collapse(access: Access) -> list[tuple[int, int | None]]:
+    """Sizes and strides without axes of size 1, axes merged where the stride of one continues that of the next."""
+    result: list[tuple[int, int | None]] = []
+    for size, stride in zip(access.sizes, access.strides, strict=True):
+        if size == 1 and stride is not None:
+            continue
+        if result:
+            outer_size, outer = result[-1]
+            if outer is None and stride is None or outer is not None and stride is not None and outer == stride * size:
+                result[-1] = (outer_size * size, stride)
+                continue
+        result.append((size, stride))
+    return result
+
+
+def positions(access: Access, source_size: int) -> Node:
+    """Indices into a flat array of ``source_size`` elements, for each element of the view in C order."""
+    count = access.shape_size
+    scalar = index_type(max(count, source_size))
+    if not count:
+        return core.invalid(scalar)
+    axes = _collapse(access)
+    result: Node | None = None
+    if len(axes) == 1 and axes[0][1] is None:
+        assert access.block is not None
+        result = cast(access.block, scalar)
+    elif axes:
+        rest = counter(count, scalar)
+        for number in range(len(axes) - 1, -1, -1):
+            size, stride = axes[number]
+            tag = _FIRST_AXIS + 2 * number
+            coordinate = rest
+            if number:
+                extent = literal(scalar, size, 1, SHAPE, tag=tag)
+                rest = core.floordiv(rest, extent)
+                coordinate = ops.sub(coordinate, ops.mul(rest, extent))
+            if stride is None:
+                assert access.block is not None
+                term = cast(core.gather(access.block, coordinate, TRUE), scalar)
+            elif stride == 0:
+                continue
+            elif stride == 1:
+                term = coordinate
+            else:  # negative strides wrap around
+                term = ops.mul(coordinate, _wrapped(scalar, stride, tag + 1))
+            result = term if result is None else ops.add(result, term)
+    if result is None:
+        return literal(scalar, access.base, count, SHAPE, tag=_OFFSET)
+    if access.base:
+        result = ops.add(result, _wrapped(scalar, access.base, _OFFSET))
+    return result
+
+
+def _wrapped(scalar: int, value: int, tag: int) -> Node:
+    return literal(scalar, value % (1 << (32 if scalar == UINT32 else 64)), 1, SHAPE, tag=tag)
+
+
+def is_identity(access: Access, source_size: int) -> bool:
+    """Whether a view is the whole array in its own order."""
+    if access.base or access.shape_size != source_size:
+        return False
+    axes = _collapse(access)
+    return not axes or len(axes) == 1 and axes[0][1] == 1
+
+
+def read(source: Node, access: Access) -> Node:
+    """The elements of a view in C order."""
+    count = access.shape_size
+    if not count:
+        return core.invalid(source.type)
+    if is_identity(access, source.size):
+        return source
+    return core.gather(source, positions(access, source.size), _block_mask(access))
+
+
+def _block_mask(access: Access) -> Node:
+    """The mask of the block for each element of the view."""
+    if access.lanes is None:
+        return TRUE
+    if access.lanes.size in (1, access.shape_size):
+        return access.lanes
+    return strided(access.lanes, access.sizes, [1 if stride is None else 0 for stride in access.strides])
+
+
+def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape: tuple[int, ...]) -> Node:
+    """Which elements of a view are written, given a value and its shape before broadcasting: see :mod:`.lanes`."""
+    count = access.shape_size
+    lanes = lane_mask(count)
+    if lanes is not None:
+        return lanes
+    mask = _block_mask(access)
+    lanes = lane_mask(value.size)
+    return mask if lanes is None else getattr(ops, "and")(mask, expand(lanes, value_shape, shape))
+
+
+def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:
+    """The elements of a view with given sizes and strides, in C order."""
+    return read(source, Access(base, tuple(sizes), tuple(strides)))
+
+
+# --- slice tuples ----------------------------------------------------------------------------------------------------
+
+
+def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access, tuple[int, ...]]:
+    """The access of a slice expression, and the shape of its result.
+
+    ``key`` is what stood in brackets: integers, slices, integer arrays, ``None``, at most one ellipsis, or a tuple of
+    those.
+    """
+    entries = key if key.__class__ is tuple else (key,)
+    consuming = 0
+    ellipsis = None
+    for number, entry in enumerate(entries):
+        if entry is ...:
+            if ellipsis is not None:
+                raise IndexError(f"{function}(): multiple ellipses (...) are not allowed.")
+            ellipsis = number
+        elif entry is not None:
+            consuming += 1
+    if consuming > len(shape):
+        raise IndexError(f"{function}(): too many indices (found {consuming} for an array with {len(shape)} "
+                         f"dimension{'s' if len(shape) != 1 else ''}).")
+    fill = (slice(None),) * (len(shape) - consuming)
+    if ellipsis is None:
+        entries = (*entries, *fill)
+    else:
+        entries = (*entries[:ellipsis], *fill, *entries[ellipsis + 1:])
+
+    source = contiguous_strides(shape)
+    base, axis = 0, 0
+    sizes: list[int] = []
+    strides: list[int | None] = []
+    arrays: list[tuple[Node, tuple[int, ...], int]] = []
+    where, previous = -1, -2  # position of the block in the result; position at which the last array was seen
+    for entry in entries:
+        if entry is None:
+            sizes.append(1)
+            strides.append(0)
+            continue
+        size, stride = shape[axis], source[axis]
+        position = key_integer(entry)
+        if position is not None:
+            if not -size <= position < size:
+                raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
+            base += position % size * stride
+        elif entry.__class__ is slice:
+            try:
+                start, stop, step = entry.indices(size)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"{function}(): invalid slice {entry!r} for axis {axis}: {error}.") from None
+            count = len(range(start, stop, step))
+            base += start * stride if count else 0
+            sizes.append(count)
+            strides.append(step * stride)
+        elif is_array_key(entry):
+            node, array_shape = positions_node(function, entry, size, axis)
+            if not size and 0 not in array_shape:
+                raise IndexError(f"{function}(): axis {axis} is empty.")
+            if where < 0:
+                where = len(sizes)
+            elif previous != len(sizes):
+                where = 0
+            previous = len(sizes)
+            arrays.append((node, array_shape, stride))
+        else:
+            raise TypeError(f"{function}(): unsupported type '{describe(entry)}' in slice expression (expected "
+                            "integers, slices, integer arrays, None or an ellipsis).")
+        axis += 1
+    if not arrays:
+        return Access(base, tuple(sizes), tuple(strides)), tuple(sizes)
+    block_shape = broadcast_shapes(function, [array_shape for _, array_shape, _ in arrays])
+    block, lanes = _block(arrays, block_shape, math.prod(shape))
+    sizes[where:where] = [math.prod(block_shape)]
+    strides[where:where] = [None]
+    result = (*sizes[:where], *block_shape, *sizes[where + 1:])
+    return Access(base, tuple(sizes), tuple(strides), block, lanes), tuple(result)
+
+
+def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,
+           ) -> tuple[Node, Node | None]:
+    """Positions that several integer arrays name together, and those of them whose lanes take part."""
+    scalar = index_type(source_size)
+    count = math.prod(shape)
+    if not count:
+        return core.invalid(scalar), None
+    result: Node | None = None
+    lanes: Node | None = None
+    for number, (node, array_shape, stride) in enumerate(arrays):
+        own = lane_mask(node.size)
+        if own is not None:
+            own = expand(own, array_shape, shape)
+            lanes = own if lanes is None else getattr(ops, "and")(lanes, own)
+        term = cast(expand(node, array_shape, shape), scalar)
+        if stride != 1:
+            term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))
+        result = term if result is None else ops.add(result, term)
+    assert result is not None
+    return broadcast(result, count), lanes
+
+
+def expand(node: Node, shape: tuple[int, ...], target: tuple[int, ...]) -> Node:
+    """A tensor's node broadcast to another shape; one of size 1 stays as it is, since it goes with any other."""
+    if shape == target or node.size == 1:
+        return node
+    offset = len(target) - len(shape)
+    strides = contiguous_strides(shape)
+    return strided(node, target, [0 if k < offset or shape[k - offset] == 1 else strides[k - offset]
+                                  for k in range(len(target))])
+
+
+def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
+    """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
+
+    ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
+    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing, unless
+    ``dtype`` is ``drjit.scalar.ArrayXu``.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import UInt
+    >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
+    ((5,), [0, 2, 4, 6, 8])
+    """
+    function = "drjit.slice_index"
+    flat = dtype
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and getattr(dtype, "_record", None) == \
+            Record(SCALAR, UINT32, "array", (-1,)):
+        flat = relative(dtype._leaf, JitBackend.LLVM, False)  # computed there
+    if not isinstance(flat, type) or not issubclass(flat, ArrayBase) or not hasattr(flat, "_record") or \
+            flat._depth or flat._type != UINT32 or not flat._dynamic:
+        raise TypeError(f"{function}(): 'dtype' must be a flat array type of unsigned 32-bit integers, found "
+                        f"{describe(dtype)}.")
+    parsed = parse_shape(shape, function)
+    sizes = parsed if isinstance(parsed, tuple) else (parsed,)
+    keys = tuple(indices) if isinstance(indices, list) else indices
+    if flat is not dtype and isinstance(keys, tuple):
+        keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
+    access, result = parse_slice(function, sizes, keys)
+    node = cast(positions(access, math.prod(sizes)), UINT32)
+    if flat is not dtype:
+        nodes = elements_of(broadcast(node, access.shape_size)) if access.shape_size else []
+        return result, wrap(dtype, nodes)
+    return result, wrap(dtype, [broadcast(node, access.shape_size) if access.shape_size else node])

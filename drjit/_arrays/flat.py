@@ -1,0 +1,115 @@
+"""Flat arrays: one dynamic dimension, one node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import drjit_core as core
+from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
+
+from .._access.elements import flat_get, flat_set
+from .._access.store import store
+from .._base.array import ArrayBase
+from .._base.nodes import values
+from .._base.types import base_class
+from .._promotion.promote import scalar_literal
+from . import operators as make
+from .components import absent_component, missing_attribute
+from .construction import flat_node
+
+__all__ = ["FlatArray"]
+
+_SCALARS = (float, int, bool)
+
+
+@base_class("flat")
+class FlatArray(ArrayBase):
+    """Behaviour of ``Float``, ``Int``, ``Bool`` …"""
+
+    __slots__ = ("__weakref__", "_n", "_o")
+
+    _n: Node
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._o = None
+        cls = self.__class__
+        if kwargs:
+            raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        if len(args) == 1:
+            value = args[0]
+            kind = value.__class__
+            if kind is cls:
+                self._n = value._n
+            elif kind in _SCALARS:
+                self._n = scalar_literal(cls, value, f"{cls._name}.__init__")
+            elif isinstance(value, FlatArray):
+                self._n = cast(value._n, cls._type)
+            else:
+                self._n = flat_node(cls, value)
+        elif not args:
+            self._n = invalid(cls._type)
+        else:
+            self._n = flat_node(cls, args)
+
+    def _nodes(self) -> list[Node]:
+        return [self._n]
+
+    def _static_shape(self) -> tuple[int, ...]:
+        return ()
+
+    _replace = store
+
+    def _assign(self, other: Any) -> None:
+        store(self, (other._n,))
+
+    @property
+    def index(self) -> int:
+        """Index of the variable in the computation graph; zero for an empty array."""
+        return index_of(self._n, core.flag(JitFlag.ReuseIndices)) if self._n.size else 0
+
+    def __len__(self) -> int:
+        return self._n.size
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(values(self._n))
+
+    def __getitem__(self, key: Any) -> Any:
+        return flat_get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        flat_set(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
+
+    __add__, __radd__, __iadd__ = make.flat_operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = make.flat_operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = make.flat_operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = make.flat_operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = make.flat_operators("mod", core.mod)
+    __lshift__, __rlshift__, __ilshift__ = make.flat_operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = make.flat_operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = make.flat_operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = make.flat_operators("xor", ops.xor)
+    __and__, __rand__, _ = make.flat_operators("and", getattr(ops, "and"))
+    __and__ = make.masked(__and__)
+    __iand__ = make.inplace(__and__)
+    __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
+
+    __eq__ = make.comparison("eq", ops.eq)
+    __ne__ = make.comparison("ne", ops.neq)
+    __lt__ = make.comparison("lt", ops.lt)
+    __le__ = make.comparison("le", ops.le)
+    __gt__ = make.comparison("gt", ops.gt)
+    __ge__ = make.comparison("ge", ops.ge)
+    __hash__ = object.__hash__
+
+    __neg__ = make.flat_unary("neg", ops.neg)
+    __invert__ = make.flat_unary("invert", ops.inv)
+    __abs__ = make.flat_unary("abs", make.absolute)
+
+    x, y, z, w = map(absent_component, "xyzw")
+    del _

@@ -1,0 +1,88 @@
+"""Exchange of data with Python and NumPy on the host.
+
+Flat arrays are exported without a copy, as a view of their evaluated memory; nested ones are gathered into one
+contiguous block in C order. :mod:`drjit._arrays.dlpack` speaks to everybody else.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+from drjit_core import TYPES, host_view
+
+from .._base.array import ArrayBase
+from .._base.links import links
+from .._base.nodes import C_TYPES, broadcast, pack
+
+__all__ = ["HostMemory", "host_memory", "to_memoryview", "to_numpy"]
+
+
+class HostMemory:
+    """Host memory with the values of an array, in the terms of NumPy's array interface."""
+
+    __slots__ = ("address", "info", "owner", "shape")
+
+    def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any) -> None:
+        self.address, self.shape, self.info, self.owner = address, shape, info, owner
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        kind = self.info.kind
+        return {"version": 3, "shape": self.shape, "typestr": ("|" if self.info.size == 1 else "<") + kind
+                + str(self.info.size), "data": (self.address, False)}
+
+
+def host_memory(array: ArrayBase) -> HostMemory:
+    """The values of an array in C order; evaluates it and waits."""
+    info = TYPES[array._type]
+    nodes = array._nodes()
+    if not array._dynamic:
+        data = ctypes.create_string_buffer(pack(nodes), len(nodes) * info.size)
+        return HostMemory(ctypes.addressof(data) if nodes else 0, array._static_shape(), info, data)
+    width = array._width(f"{array._name}.numpy")
+    shape = (*array._static_shape(), width) if array._depth >= 0 else array.shape
+    if not nodes or not width:
+        return HostMemory(0, shape, info, None)
+    if array._depth <= 0:
+        node, address, buffer = host_view(nodes[0])
+        if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
+            array._replace([node])
+        # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
+        return HostMemory(address, shape, info, buffer)
+    block = (ctypes.c_char * (info.size * width * len(nodes)))()
+    start, stride = ctypes.addressof(block), info.size * width
+    for position, (_, address, _keep) in enumerate([host_view(broadcast(node, width)) for node in nodes]):
+        ctypes.memmove(start + position * stride, address, stride)
+    return HostMemory(start, shape, info, block)
+
+
+def to_numpy(array: ArrayBase) -> Any:
+    """See ``ArrayBase.numpy``."""
+    import numpy
+
+    memory = host_memory(array)
+    if not memory.address:
+        return numpy.empty(memory.shape, dtype=memory.info.name)
+    return numpy.asarray(memory)
+
+
+def to_memoryview(array: ArrayBase) -> memoryview:
+    """See ``ArrayBase.memview``."""
+    memory = host_memory(array)
+    info = memory.info
+    if not memory.address:
+        return memoryview(bytearray(info.size)).cast(info.code if info.code != "e" else "H")[:0]
+    count = 1
+    for size in memory.shape:
+        count *= size
+    elements = (C_TYPES[info.code] * count).from_address(memory.address)
+    elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
+    flat: Any = memoryview(elements).cast("B")
+    code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
+    view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)
+    return view
+
+
+links.to_numpy = to_numpy
+links.to_memoryview = to_memoryview

@@ -1,0 +1,141 @@
+"""Matrices: square, row-major, with the products and quotients of linear algebra.
+
+The arithmetic is in :mod:`drjit._rules.matrix`, products of operands of different shapes are in
+:mod:`drjit._functions.linalg`, the operators in :mod:`drjit._arrays.special`; the contract with the factory stands in
+:mod:`drjit._base.types`. Functions of reals that have no meaning of their own for matrices, such as ``dr.sin``, are
+elementwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, literal, ops
+
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, translate
+from .._base.types import base_class
+from .._promotion.promote import wrap
+from .._rules import matrix as rules
+from .components import absent_component
+from .construction import nested_nodes
+from .products import matmul_operator, product
+from .special import SpecialArray
+
+__all__ = ["MatrixBase"]
+
+
+@base_class("matrix")
+class MatrixBase(SpecialArray):
+    """Behaviour of the ``matrix`` types."""
+
+    __slots__ = ()
+
+    @classmethod
+    def _unit(cls) -> Sequence[int]:
+        size, count = cls._record.shape[0], cls._count
+        inner = count // (size * size)
+        return [(k * (size + 1)) * inner + j for k in range(size) for j in range(inner)]
+
+    @classmethod
+    def _inverse(cls, nodes: list[Node]) -> list[Node]:
+        return rules.inner(rules.inverse, nodes, cls._size)
+
+    @classmethod
+    def _compute(cls, name: str, *args: list[Node]) -> list[Node]:
+        if name == "mul" or name == "fma":
+            return cls._product(*args)
+        if name == "truediv":
+            return cls._product(args[0], cls._inverse(args[1]))
+        return list(map(ops.add if name == "add" else ops.sub, *args))
+
+    @classmethod
+    def _product(cls, a: list[Node], b: list[Node], addend: list[Node] | None = None) -> list[Node]:
+        size, count = cls._size, cls._count // (cls._size * cls._size)
+        if count == 1:
+            return rules.multiply(a, b, size, addend)
+        parts = [rules.multiply(a[k::count], b[k::count], size, addend[k::count] if addend else None)
+                 for k in range(count)]
+        return [node for entry in zip(*parts, strict=True) for node in entry]
+
+    @classmethod
+    def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
+        size = cls._size
+        if len(args) == 1 and isinstance(args[0], (list, tuple)) and len(args[0]) in (size, size * size):
+            args = tuple(args[0])
+        if len(args) == size * size:
+            return nested_nodes(cls, tuple(args[row * size:(row + 1) * size] for row in range(size)))
+        return super()._construct(args)
+
+    @classmethod
+    def _convert(cls, value: Any, function: str) -> list[Node]:
+        if isinstance(value, ArrayBase) and value._special == "matrix" and value._size != cls._size \
+                and function.endswith(".__init__"):
+            return cls._resized(value, function)
+        return super()._convert(value, function)
+
+    @classmethod
+    def _resized(cls, value: Any, function: str) -> list[Node]:
+        """The upper left part of a larger matrix, or a smaller one within the identity."""
+        if len(value._record.shape) != len(cls._record.shape) or value._record.shape[2:] != cls._record.shape[2:]:
+            raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
+        source, size, other = value._nodes(), cls._size, value._size
+        nodes, inner = cls._identity(literal(cls._type, 1)), cls._count // (cls._size * cls._size)
+        for row in range(min(size, other)):
+            for column in range(min(size, other)):
+                for k in range(inner):
+                    node = source[(row * other + column) * inner + k]
+                    nodes[(row * size + column) * inner + k] = core.cast(node, cls._type)
+        return nodes
+
+    # --- operations --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
+        if not mask and len(args) == 2:
+            left, right = args
+            vector = next((a for a in args if isinstance(a, ArrayBase) and not a._special and a._depth), None)
+            if trace is ops.mul and vector is not None:
+                if vector._depth > 1 and vector._record.shape == cls._record.shape:
+                    raise TypeError(f"{function}(): the product of a matrix and a nested array of its shape is "
+                                    "ambiguous; use '@', or convert one of them.")
+                return product(function, left, right)
+            if trace is ops.div and vector is left and vector is not None:
+                return product(function, left, wrap(type(right), type(right)._inverse(right._c)))
+            if vector is not None and vector._record.shape != cls._record.shape:
+                raise ArgumentError(f"{function}(): incompatible arguments: there is no rule for {left._name} and "
+                                    f"{right._name}.")
+            if trace is ops.mul and all(isinstance(a, MatrixBase) for a in args) and left._size != right._size:
+                raise ArgumentError(f"{function}(): cannot multiply {left._name} and {right._name}.")
+        if mask or trace in (ops.add, ops.sub, ops.mul, ops.div, ops.fma, core.power):
+            return super()._promote_with(function, trace, args, mask)
+        return NotImplemented
+
+    @classmethod
+    def _no_rule(cls, function: str, args: Sequence[Any]) -> Any:
+        return NotImplemented  # elementwise
+
+    def _function(self, name: str) -> Any:
+        if name != "rcp":
+            return NotImplemented
+        try:
+            return wrap(type(self), self._inverse(self._c))
+        except CORE_ERRORS as error:
+            raise translate(error, f"drjit.rcp(<{self._name}>)") from error
+
+    @property
+    def T(self) -> Any:
+        """The transpose."""
+        return wrap(type(self), rules.transpose(self._c, self._size))
+
+    mT = T
+
+    def __matmul__(self, other: Any) -> Any:
+        return matmul_operator(self, other)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return matmul_operator(other, self)
+
+    x, y, z, w = map(absent_component, "xyzw")

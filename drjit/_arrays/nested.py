@@ -1,0 +1,158 @@
+"""Nested arrays: static (or, in ``ArrayX*``, dynamic) leading dimensions of flat arrays.
+
+The components of an array of any depth are one row-major list of nodes. ``v.x`` and ``v[0]`` are live: changing such a
+component in place changes ``v``, and it shows what is assigned to ``v`` later. For that it refers back to ``v``, which
+knows, weakly, the components that somebody holds.
+"""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, ops
+
+from .._access.elements import assign_component, nested_get, nested_set
+from .._access.store import store
+from .._base.array import ArrayBase
+from .._base.types import base_class
+from .._promotion.promote import coerce
+from . import operators as make
+from .components import component, missing_attribute, swizzle, swizzled
+from .construction import nested_nodes
+
+__all__ = ["NestedArray"]
+
+_new = object.__new__
+
+
+@base_class("nested")
+class NestedArray(ArrayBase):
+    """Behaviour of ``Array3f``, ``ArrayXi``, ``Array22f`` …"""
+
+    __slots__ = ("__weakref__", "_c", "_o", "_v")
+
+    _c: list[Node]
+    #: Components that somebody may hold, by position; not set as long as none has been asked for.
+    _v: dict[int, weakref.ref[Any]]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if kwargs:
+            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        self._o = None
+        self._c = self._construct(args)
+
+    @classmethod
+    def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
+        """The component nodes of an instance made from the arguments of the constructor."""
+        return nested_nodes(cls, args)
+
+    def _nodes(self) -> list[Node]:
+        return self._c
+
+    def _static_shape(self) -> tuple[int, ...]:
+        shape = self._record.shape
+        if self._count >= 0:
+            return shape
+        assert self._depth == 1, "dynamic sizes are supported in one leading dimension"
+        return (len(self._c),)
+
+    _replace = store
+
+    def _assign(self, other: Any) -> None:
+        store(self, other._c)
+
+    # --- components --------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._size if self._size >= 0 else len(self._c)
+
+    def _component(self, position: int) -> Any:
+        """The component at a position that exists, referring back to this array."""
+        try:
+            views = self._v
+        except AttributeError:
+            views = self._v = {}
+        else:
+            reference = views.get(position)
+            result = reference() if reference is not None else None
+            if result is not None:
+                return result
+        value: Any = self._value
+        result = _new(value)
+        if value._depth:
+            count = value._count
+            result._c = self._c[position * count:(position + 1) * count]
+            result._o = (self, position * count)
+        else:
+            result._n = self._c[position]
+            result._o = (self, position)
+        views[position] = weakref.ref(result)
+        return result
+
+    _set_component = assign_component
+
+    def _component_nodes(self, position: int, value: Any, function: str) -> list[Node]:
+        """What is to be stored for a value that is assigned to a component."""
+        kind: Any = self._value
+        return coerce(kind, value, function)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._component, range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        if key.__class__ is int and 0 <= key < len(self):
+            return self._component(key)
+        return nested_get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        nested_set(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        # Swizzles of more than four components; shorter ones are properties.
+        if len(name) > 4 and not name.strip("xyzw") and self._size > max(map("xyzw".index, name)) \
+                and self._special not in ("matrix", "complex"):
+            return swizzled(self, ["xyzw".index(letter) for letter in name])
+        raise missing_attribute(self, name)
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    __add__, __radd__, __iadd__ = make.nested_operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = make.nested_operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = make.nested_operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = make.nested_operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = make.nested_operators("mod", core.mod)
+    __lshift__, __rlshift__, __ilshift__ = make.nested_operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = make.nested_operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = make.nested_operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = make.nested_operators("xor", ops.xor)
+    __and__, __rand__, _ = make.nested_operators("and", getattr(ops, "and"))
+    __and__ = make.masked(__and__)
+    __iand__ = make.inplace(__and__)
+    __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
+    __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
+
+    __eq__ = make.nested_comparison("eq", ops.eq)
+    __ne__ = make.nested_comparison("ne", ops.neq)
+    __lt__ = make.nested_comparison("lt", ops.lt)
+    __le__ = make.nested_comparison("le", ops.le)
+    __gt__ = make.nested_comparison("gt", ops.gt)
+    __ge__ = make.nested_comparison("ge", ops.ge)
+    __hash__ = object.__hash__
+
+    __neg__ = make.nested_unary("neg", ops.neg)
+    __invert__ = make.nested_unary("invert", ops.inv)
+    __abs__ = make.nested_unary("abs", make.absolute)
+    del _
+
+
+for _length in (2, 3, 4):
+    for _letters in itertools.product("xyzw", repeat=_length):
+        setattr(NestedArray, "".join(_letters), swizzle("".join(_letters)))
+for _letter in "xyzw":
+    setattr(NestedArray, _letter, component(_letter))
+del _length, _letters, _letter

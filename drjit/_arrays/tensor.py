@@ -1,0 +1,416 @@
+"""Tensors: arrays of any shape, held as one flat array in C order and a shape.
+
+The contract with the factory stands in :mod:`drjit._base.types`. Operators and functions broadcast like NumPy: operands
+of one shape, and those with a single element, take part as they are; others are read through computed indices
+(:mod:`drjit._access.slicing`). Flat arrays count as tensors of one dimension, those with a single element as scalars.
+
+Slots
+-----
+``_n``
+    The node of the flat array.
+``_s``
+    The shape.
+``_v``
+    A weak reference to the flat array that ``.array`` returned; not set as long as nobody asked for it.
+"""
+
+from __future__ import annotations
+
+import math
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, cast, evaluate, known_literal, literal, ops, read_element
+
+from .._access.elements import tensor_get, tensor_set
+from .._access.keys import flatten, refuse_floats
+from .._access.slicing import contiguous_strides
+from .._access.store import store
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, SizeError, describe
+from .._base.nodes import broadcast, elements_of
+from .._base.types import FLOAT32, FLOAT64, base_class, retype
+from .._base.values import is_ndarray, plain_scalar
+from .._promotion.promote import (
+    convert,
+    flat_of_scalars,
+    scalar_literal,
+    wrap,
+)
+from .broadcasting import Shape, combine, concatenate, make, prepare, traced, transposed
+from .components import absent_component, missing_attribute
+from .construction import flat_node, ndarray_node
+from .dlpack import from_dlpack
+from .format import format_element, shown_positions
+from .operators import absolute, inplace, integer_power
+from .products import tensor_matmul
+
+__all__ = ["TensorBase"]
+
+_new = object.__new__
+Operator = Callable[[Any, Any], Any]
+
+
+# --- promotion and broadcasting --------------------------------------------------------------------------------------
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+
+def _foreign(self: Any, other: Any, function: str) -> bool:
+    """Whether an operand is none of ours, but may know what to do."""
+    if isinstance(other, (ArrayBase, list, tuple, range)) or plain_scalar(other) is not None or is_ndarray(other):
+        return False
+    if type(other).__module__ != "builtins":
+        return True
+    raise ArgumentError(f"{function}(): unsupported operand of type '{describe(other)}' (expected a Dr.Jit array or a "
+                        "type that can be converted into one).")
+
+
+def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, mask: bool = False) -> Operator:
+    def apply(self: Any, other: Any) -> Any:
+        cls = self.__class__
+        kind = other.__class__
+        left, right = self._n, None
+        if kind is cls:
+            if other._s == self._s:
+                right = other._n
+        elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
+            right = known_literal((cls._type, other)) or literal(cls._type, other)
+        function = f"{cls._name}.__{name}__"
+        if right is None or not left.size:
+            if _foreign(self, other, function):
+                return NotImplemented
+            return combine(function, trace, (other, self) if swap else (self, other), mask)
+        return traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+
+    return apply
+
+
+def _operators(name: str, trace: Callable[[Node, Node], Node]) -> tuple[Operator, Operator, Operator]:
+    forward = _binary(name, trace)
+    return forward, _binary("r" + name, trace, swap=True), inplace(forward)
+
+
+def _unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
+    def apply(self: Any) -> Any:
+        return traced(f"{self._name}.__{name}__", self.__class__, trace, [self._n], self._s)
+
+    return apply
+
+
+def _masked(binary: Operator, name: str) -> Operator:
+    """``&``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
+
+    def apply(self: Any, other: Any) -> Any:
+        if isinstance(other, ArrayBase) and (other._kind == "b") != (self._kind == "b"):
+            value, mask = (other, self) if self._kind == "b" else (self, other)
+            function = f"{self._name}.__{name}__"
+            cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
+                prepare(function, (retype(type(self), value._type)(value),), mask)
+            return traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
+        if other.__class__ is bool and self._kind != "b" and name == "and":
+            node = self._n if other or not self._n.size else literal(self._type, 0, self._n.size)
+            return make(type(self), node, self._s)
+        return binary(self, other)
+
+    return apply
+
+
+def _power(self: Any, other: Any, modulo: object = None) -> Any:
+    """``self ** other``: multiplications if the exponent is an integral Python number."""
+    function = f"{self._name}.__pow__"
+    exponent = plain_scalar(other)
+    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
+        if exponent < 0 and self._kind != "f":
+            raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
+        if exponent.__class__ is float and self._kind != "f":
+            self = retype(type(self), FLOAT32)(self)
+        return traced(function, self.__class__, lambda node: integer_power(node, int(exponent)), [self._n], self._s)
+    if _foreign(self, other, function):
+        return NotImplemented
+    if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
+        raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
+                            "floating-point type first.")
+    return combine(function, core.power, (self, other))
+
+
+def _reverse_power(self: Any, other: Any) -> Any:
+    function = f"{self._name}.__rpow__"
+    if _foreign(self, other, function):
+        return NotImplemented
+    if self._kind != "f" and plain_scalar(other) is not None:
+        self = retype(type(self), FLOAT64 if self._type >= 9 else FLOAT32)(self)
+    return combine(function, core.power, (other, self))
+
+
+def _matmul(self: Any, other: Any) -> Any:
+    """``self @ other``, see :mod:`drjit._arrays.tensor_product`."""
+    function = f"{self._name}.__matmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
+
+
+def _reverse_matmul(self: Any, other: Any) -> Any:
+    function = f"{self._name}.__rmatmul__"
+    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
+
+
+# --- construction ----------------------------------------------------------------------------------------------------
+
+
+def _holds_arrays(value: Any) -> bool:
+    """Whether a nested sequence has arrays among its entries."""
+    if isinstance(value, (list, tuple)):
+        return any(map(_holds_arrays, value))
+    return isinstance(value, ArrayBase) or is_ndarray(value) and value.ndim > 0
+
+
+def _from_sequence(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    function = f"{cls._name}.__init__"
+    if not _holds_arrays(value):
+        flat: list[Any] = []
+        shape = flatten(function, value, flat)
+        return flat_node(cls._leaf, flat), shape
+    parts: list[Any] = [cls(entry) for entry in value]
+    inner = parts[0]._s
+    if any(part._s != inner for part in parts):
+        raise ArgumentError(f"{function}(): the sequence is ragged: its entries have the shapes "
+                            f"{' and '.join(dict.fromkeys(str(part._s) for part in parts))}.")
+    return concatenate([part._n for part in parts]), (len(parts), *inner)
+
+
+def _from_array(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node, in C order, and the shape of any Dr.Jit array."""
+    if value._special == "tensor":
+        return cast(value._n, cls._type), value._s
+    if not value._depth:
+        return cast(value._n, cls._type), (value._n.size,)
+    shape = value.shape
+    if not value._dynamic:
+        return flat_of_scalars(cls, value), shape
+    nodes = [cast(node, cls._type) for node in value._nodes()]
+    if not nodes:
+        return core.invalid(cls._type), shape
+    return concatenate([broadcast(node, shape[-1]) if node.size else node for node in nodes]), shape
+
+
+def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node and the shape of a tensor made from a value."""
+    function = f"{cls._name}.__init__"
+    if isinstance(value, ArrayBase):
+        return _from_array(cls, value)
+    number = plain_scalar(value)
+    if number is not None:
+        return scalar_literal(cls, number, function), ()
+    if isinstance(value, (list, tuple, range)):
+        return _from_sequence(cls, value)
+    if is_ndarray(value):
+        return ndarray_node(cls, value), value.shape
+    if isinstance(value, (str, bytes, dict)) or value is None:
+        raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
+    if hasattr(value, "__dlpack__"):
+        found = from_dlpack(value, cls, whole=True)
+        return concatenate(found.nodes), found.shape
+    try:
+        view = memoryview(value)
+    except TypeError:
+        pass
+    else:
+        if view.ndim == 1:
+            return flat_node(cls._leaf, value), (len(view),)
+        import numpy
+
+        return _convert(cls, numpy.asarray(view))
+    if isinstance(value, Iterable):
+        return _from_sequence(cls, list(value))
+    raise ArgumentError(f"{function}(): could not initialize a tensor from a value of type '{describe(value)}'.")
+
+
+def _check_shape(function: str, shape: Any) -> Shape:
+    if not isinstance(shape, tuple) or not all(entry.__class__ is int and entry >= 0 for entry in shape):
+        try:
+            shape = tuple(int(entry) for entry in shape if not isinstance(entry, (bool, float)) or 1 // 0)
+        except (TypeError, ValueError, ZeroDivisionError):
+            shape = (-1,)
+        if any(entry < 0 for entry in shape):
+            raise TypeError(f"{function}(): 'shape' must be a tuple of non-negative ints.")
+    return shape  # type: ignore[no-any-return]
+
+
+@base_class("tensor")
+class TensorBase(ArrayBase):
+    """Behaviour of ``TensorXf``, ``TensorXi`` …"""
+
+    __slots__ = ("__weakref__", "_n", "_o", "_s", "_v")
+
+    _n: Node
+    _s: Shape
+    _v: weakref.ref[Any]
+
+    def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
+        cls = self.__class__
+        function = f"{cls._name}.__init__"
+        if not cls._dynamic:
+            raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "
+                                      "of drjit.llvm.")
+        self._o = None
+        node, found = _convert(cls, array)
+        if flip_axes:
+            node, found = transposed(node, found, tuple(range(len(found)))[::-1])
+        if shape is not None:
+            wanted = _check_shape(function, shape)
+            if len(found) > 1 and found != wanted and not (isinstance(array, ArrayBase) and array._special == "tensor"):
+                raise ArgumentError(f"{function}(): 'array' must be flat where 'shape' is given (it has the shape "
+                                    f"{found}, and 'shape' is {wanted}).")
+            if math.prod(wanted) != math.prod(found):
+                raise ArgumentError(f"{function}(): the input has the wrong number of entries (got {math.prod(found)}, "
+                                    f"expected {math.prod(wanted)} for the shape {wanted}).")
+            found = wanted
+        self._n, self._s = node, tuple(map(int, found))
+
+    def _nodes(self) -> list[Node]:
+        return [self._n]
+
+    def _static_shape(self) -> Shape:
+        return self._s[:-1]
+
+    def _width(self, function: str) -> int:
+        return self._n.size
+
+    _replace = store
+
+    def _assign(self, other: Any) -> None:
+        if other._s != self._s:
+            raise SizeError(f"{self._name}: a value of the shape {other._s} cannot replace the elements of a tensor of "
+                            f"the shape {self._s} in place.")
+        store(self, (other._n,))
+
+    # --- properties --------------------------------------------------------------------------------------------------
+
+    @property
+    def array(self) -> Any:
+        """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
+        if self._plain is not self._leaf:  # of the scalar backend: a copy
+            return wrap(self._plain, elements_of(self._n))
+        view = self._v() if hasattr(self, "_v") else None
+        if view is None:
+            view = wrap(self._leaf, [self._n])
+            view._o = (self, 0)
+            self._v = weakref.ref(view)
+        return view
+
+    @array.setter
+    def array(self, value: Any) -> None:
+        function = f"{self._name}.array"
+        refuse_floats(self, value, function)
+        node = value._nodes()[0] if isinstance(value, self._leaf) else _convert(type(self), value)[0]
+        count = math.prod(self._s)
+        if node.size not in (1, count):
+            raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
+        store(self, (broadcast(node, count) if count else self._n,))
+
+    @property
+    def shape(self) -> Shape:
+        """Sizes of all dimensions."""
+        return self._s
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self._s)
+
+    @property
+    def T(self) -> Any:
+        """Transpose of a tensor with two dimensions; others raise a ``TypeError``, see ``mT``."""
+        if len(self._s) != 2:
+            raise TypeError(f"{self._name}.T: only tensors with two dimensions have a transpose (this one has "
+                            f"{len(self._s)}); to transpose the last two dimensions, use '.mT'.")
+        return self.mT
+
+    @property
+    def mT(self) -> Any:
+        """A copy with the last two dimensions swapped; raises a ``TypeError`` if there are fewer than two."""
+        rank = len(self._s)
+        if rank < 2:
+            raise TypeError(f"{self._name}.mT: at least two dimensions are needed (this tensor has {rank}).")
+        return make(type(self), *transposed(self._n, self._s, (*range(rank - 2), rank - 1, rank - 2)))
+
+    # --- elements ----------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return self._s[0] if self._s else 0
+
+    def __iter__(self) -> Iterator[Any]:
+        return (self[k] for k in range(len(self)))
+
+    def __getitem__(self, key: Any) -> Any:
+        return tensor_get(self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        tensor_set(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
+
+    # --- text --------------------------------------------------------------------------------------------------------
+
+    def _format(self, limit: int) -> str:
+        if self._n.scope:
+            return f"[symbolic array of type {self._name}]"
+        if self._n.size:
+            evaluate([self._n])
+        strides = contiguous_strides(self._s)
+
+        def text(axis: int, base: int) -> str:
+            if axis == len(self._s):
+                return format_element(read_element(self._n, base if self._n.size > 1 else 0))
+            entries = [f".. {self._s[axis] - 6} skipped .." if k is None else text(axis + 1, base + k * strides[axis])
+                       for k in shown_positions(self._s[axis], limit)]
+            innermost = axis == len(self._s) - 1
+            return "[" + (", " if innermost else ",\n" + " " * (axis + 1)).join(entries) + "]"
+
+        return text(0, 0)
+
+    # --- operators ---------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def _convert(cls, value: Any, function: str) -> list[Node]:
+        return convert(cls, value, function)
+
+    @classmethod
+    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
+        return combine(function, trace, args, mask)
+
+    __add__, __radd__, __iadd__ = _operators("add", ops.add)
+    __sub__, __rsub__, __isub__ = _operators("sub", ops.sub)
+    __mul__, __rmul__, __imul__ = _operators("mul", ops.mul)
+    __truediv__, __rtruediv__, __itruediv__ = _operators("truediv", ops.div)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators("floordiv", core.floordiv)
+    __mod__, __rmod__, __imod__ = _operators("mod", core.mod)
+    __lshift__, __rlshift__, __ilshift__ = _operators("lshift", ops.shl)
+    __rshift__, __rrshift__, __irshift__ = _operators("rshift", ops.shr)
+    __or__, __ror__, __ior__ = _operators("or", getattr(ops, "or"))
+    __xor__, __rxor__, __ixor__ = _operators("xor", ops.xor)
+    __and__, __rand__, _ = _operators("and", getattr(ops, "and"))
+    __and__, __rand__ = _masked(__and__, "and"), _masked(__rand__, "rand")
+    __iand__ = inplace(__and__)
+    __pow__, __rpow__, __ipow__ = _power, _reverse_power, inplace(_power)
+
+    __matmul__, __rmatmul__, __imatmul__ = _matmul, _reverse_matmul, inplace(_matmul)
+
+    __eq__ = _binary("eq", ops.eq, mask=True)
+    __ne__ = _binary("ne", ops.neq, mask=True)
+    __lt__ = _binary("lt", ops.lt, mask=True)
+    __le__ = _binary("le", ops.le, mask=True)
+    __gt__ = _binary("gt", ops.gt, mask=True)
+    __ge__ = _binary("ge", ops.ge, mask=True)
+    __hash__ = object.__hash__
+    x, y, z, w = map(absent_component, "xyzw")
+
+    __neg__ = _unary("neg", ops.neg)
+    __invert__ = _unary("invert", ops.inv)
+    __abs__ = _unary("abs", absolute)
+    del _
+

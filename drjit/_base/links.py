@@ -1,0 +1,35 @@
+"""What the base class of arrays asks of the floors above: a table that those fill when they are imported.
+
+``ArrayBase`` has the methods of the public interface, such as ``.numpy()``; what they do is known further up. The
+functions are looked up here when a method is called, so that imports go downwards only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from .array import ArrayBase
+    from .types import Record
+
+__all__ = ["Links", "links"]
+
+
+class Links:
+    """Functions of higher floors, by what they do."""
+
+    #: ``drjit._arrays.host``: a NumPy array, and a view of the values as memory.
+    to_numpy: Callable[[ArrayBase], Any]
+    to_memoryview: Callable[[ArrayBase], memoryview]
+    #: ``drjit._arrays.dlpack``: a capsule, given stream, version, device and whether to copy.
+    to_capsule: Callable[[ArrayBase, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
+    #: ``drjit._arrays.format``: the text of ``repr``, dimensions of more entries than a limit abbreviated.
+    format_array: Callable[[ArrayBase, int], str]
+    #: ``drjit._tools.listing``: gives arrays a label.
+    set_label: Callable[[ArrayBase, str], None]
+    #: ``drjit._random.generators``: the class of a random number generator: its name, its module, the package's record.
+    generator: Callable[[str, str, Record], type]
+
+
+links = Links()

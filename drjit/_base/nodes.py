@@ -1,0 +1,78 @@
+"""Functions of single nodes: their elements as Python numbers, and other widths and types."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from drjit_core import KIND, TYPES, Node, cast, gather, host_view, literal, read_element
+
+from .types import BOOL, UINT32, UINT64
+
+__all__ = ["C_TYPES", "as_literal", "broadcast", "elements_of", "index_node", "index_type", "number_of", "pack",
+           "values"]
+
+_LITERAL = KIND["literal"]
+
+#: The types of :mod:`ctypes` by the code of an element's type.
+C_TYPES: dict[str, Any] = {
+    "?": ctypes.c_bool, "b": ctypes.c_int8, "B": ctypes.c_uint8, "h": ctypes.c_int16, "H": ctypes.c_uint16,
+    "i": ctypes.c_int32, "I": ctypes.c_uint32, "q": ctypes.c_int64, "Q": ctypes.c_uint64, "f": ctypes.c_float,
+    "d": ctypes.c_double, "e": ctypes.c_uint16,
+}
+
+
+def broadcast(node: Node, size: int) -> Node:
+    """A node of size 1 repeated to a given size."""
+    if node.size == size:
+        return node
+    if node.kind == _LITERAL:
+        return literal(node.type, node.payload, size, node.attr)
+    return gather(node, literal(UINT32, 0, size), literal(BOOL, True))
+
+
+def number_of(node: Node) -> Any:
+    """The only element of a node as a Python number."""
+    return node.payload if node.kind == _LITERAL else read_element(node, 0)
+
+
+def values(node: Node) -> list[Any]:
+    """All elements as Python numbers; evaluates the node and waits for it."""
+    size = node.size
+    if not size:
+        return []
+    if node.kind == _LITERAL:
+        return [node.payload] * size
+    info = TYPES[node.type]
+    _, address, _keep = host_view(node)
+    if info.code == "e":
+        return list(struct.unpack(f"={size}e", ctypes.string_at(address, 2 * size)))
+    return list((C_TYPES[info.code] * size).from_address(address))
+
+
+def elements_of(node: Node) -> list[Node]:
+    """Literals with the elements of a node; evaluates it."""
+    return [literal(node.type, value) for value in values(node)]
+
+
+def pack(nodes: Sequence[Node]) -> bytes:
+    """The numbers that nodes hold in the memory layout of their type."""
+    return struct.pack(f"={len(nodes)}{TYPES[nodes[0].type].code}", *map(number_of, nodes)) if nodes else b""
+
+
+def as_literal(node: Node) -> Node:
+    """A node of one element as a literal."""
+    return node if node.kind == KIND["literal"] else literal(node.type, read_element(node, 0))
+
+
+def index_type(size: int) -> int:
+    """The scalar type of positions in an array of a size: 32-bit unsigned integers, or 64-bit ones beyond their range.
+    """
+    return UINT32 if size <= 1 << 32 else UINT64
+
+
+def index_node(node: Node, size: int) -> Node:
+    """Indices as positions in an array of a size, see :func:`index_type`."""
+    return cast(node, index_type(size))

@@ -1,0 +1,349 @@
+"""The factory of array types: a record says what a type is, the base class says how it behaves.
+
+A concrete type such as ``drjit.llvm.Array3f`` is a bare class without behaviour: a record (backend, scalar type, kind,
+static shape, differentiable), what follows from it as class attributes that the operators read, and one base class.
+Types are made when they are first needed: by the attribute access of a package (:func:`package`), or by an operation
+that goes from a record to its class (:func:`lookup`) or to a relative of a class (:func:`retype`, :func:`reshape`).
+Importing a package creates nothing.
+
+Kinds and their base classes
+----------------------------
+==============  ==============================  ======================  ============================================
+kind            base class                      component nodes         ``Record.shape``
+==============  ==============================  ======================  ============================================
+``array``       ``FlatArray``, ``NestedArray``  ``_n``, ``_c``          static sizes, outermost first
+``matrix``      ``MatrixBase``                  ``_c``, row-major       (n, n), or (n, n, k) over ``Array<k>*``
+``complex``     ``ComplexBase``                 ``_c``: real, imag      (2,)
+``quaternion``  ``QuaternionBase``              ``_c``: i, j, k, real   (4,)
+``tensor``      ``TensorBase``                  its own                 ()
+==============  ==============================  ======================  ============================================
+
+What the factory gives a class
+------------------------------
+``_record``, ``_type`` (scalar type, an int), ``_kind`` (letter of the scalar type's kind, not of the record's),
+``_name`` (as in messages), ``_depth``, ``_size``, ``_count`` (of static dimensions, of the outermost one, of
+components; -1 if dynamic; a tensor has depth -1), ``_mask`` (result of comparisons; always an array or tensor),
+``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the ``array_t``: the array type of the same layout),
+``_special`` (the kind of matrices, complex numbers, quaternions and tensors, else the empty string), ``_dynamic``
+(whether a node may hold
+many elements: everywhere but in the static types of ``drjit.scalar``).
+
+What a base class of a special kind may override
+------------------------------------------------
+``_construct(cls, args)``
+    A class method: the component nodes of an instance made from the arguments of the constructor (``__init__`` of
+    :class:`drjit._arrays.nested.NestedArray` calls it; a tensor has an ``__init__`` of its own).
+``_convert(cls, value, function)``
+    A class method: the component nodes of an argument of an operation that is promoted to this type. Here a scalar
+    becomes a multiple of the identity.
+``_promote_with(function, trace, args, mask)``
+    A class method: takes over an elementwise operation with an argument of this kind whose types differ. ``trace`` maps
+    nodes to a node; returns the result, or ``NotImplemented`` to go on with the common rules.
+``_format(limit)``
+    The text of ``repr``.
+operators and methods
+    By plain overriding. ``a * b`` asks the type of ``a`` first, then ``b.__rmul__``.
+
+Common rules of promotion: the special kind wins over ``array``; two different special kinds raise. Types of another
+scalar type are found by :func:`retype`, which turns special types over integers into plain arrays.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import math
+import re
+import threading
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from drjit_core import TYPES, JitBackend, VarType, has_backend
+
+from . import later
+from .links import links
+
+if TYPE_CHECKING:
+    from .array import ArrayBase
+
+__all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record",
+           "base_class", "lookup", "package", "relative", "require_backend", "reshape", "retype"]
+
+BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
+FLOAT16, FLOAT32, FLOAT64 = (VarType[name].value for name in ("Float16", "Float32", "Float64"))
+
+#: The backend of ``drjit.scalar``: arrays of Python numbers, computed while tracing.
+SCALAR = JitBackend.Invalid
+
+_MODULES: dict[tuple[JitBackend, bool], str] = {
+    (SCALAR, False): "drjit.scalar", (JitBackend.LLVM, False): "drjit.llvm", (JitBackend.LLVM, True): "drjit.llvm.ad",
+    (JitBackend.CUDA, False): "drjit.cuda", (JitBackend.CUDA, True): "drjit.cuda.ad",
+}
+
+#: Scalar type, names of the flat arrays (the first is canonical) and suffix of the other ones.
+_SCALARS: list[tuple[VarType, tuple[str, ...], str]] = [
+    (VarType.Bool, ("Bool",), "b"),
+    (VarType.Int8, ("Int8",), "i8"), (VarType.UInt8, ("UInt8",), "u8"),
+    (VarType.Int16, ("Int16",), "i16"), (VarType.UInt16, ("UInt16",), "u16"),
+    (VarType.Int32, ("Int", "Int32"), "i"), (VarType.UInt32, ("UInt", "UInt32"), "u"),
+    (VarType.Int64, ("Int64",), "i64"), (VarType.UInt64, ("UInt64",), "u64"),
+    (VarType.Float16, ("Float16",), "f16"), (VarType.Float32, ("Float", "Float32"), "f"),
+    (VarType.Float64, ("Float64",), "f64"),
+]
+_FLAT = {alias: scalar.value for scalar, aliases, _ in _SCALARS for alias in aliases}
+_FLAT_NAME = {scalar.value: aliases[0] for scalar, aliases, _ in _SCALARS}
+_BY_SUFFIX = {suffix: scalar.value for scalar, _, suffix in _SCALARS}
+_SUFFIX = {scalar: suffix for suffix, scalar in _BY_SUFFIX.items()}
+
+#: Prefix, kind, and static shapes by the digits in the name (-1 is a dynamic size), with the suffixes that a package
+#: lists. Types over other scalars exist as well, since intermediate results have them, but are not listed.
+_VECTOR, _NESTED, _FLOATS = "b i8 u8 i u i64 u64 f16 f f64", "b f16 f f64", "f16 f f64"
+_FAMILIES: list[tuple[str, str, dict[str, tuple[int, ...]], str]] = [
+    ("Array", "array", {"0": (0,), "1": (1,), "2": (2,), "3": (3,), "4": (4,), "X": (-1,)}, _VECTOR),
+    ("Array", "array", {"22": (2, 2), "33": (3, 3), "44": (4, 4), "34": (3, 4), "41": (4, 1), "43": (4, 3),
+                        "334": (3, 3, 4), "441": (4, 4, 1), "443": (4, 4, 3), "444": (4, 4, 4)}, _NESTED),
+    ("Matrix", "matrix", {"2": (2, 2), "3": (3, 3), "4": (4, 4), "34": (3, 3, 4), "41": (4, 4, 1), "43": (4, 4, 3),
+                          "44": (4, 4, 4)}, _FLOATS),
+    ("Complex", "complex", {"2": (2,)}, "f f64"),
+    ("Quaternion", "quaternion", {"4": (4,)}, _FLOATS),
+    ("Tensor", "tensor", {"X": ()}, _VECTOR),
+]
+_SHAPES = {(prefix, digits): (kind, shape) for prefix, kind, shapes, _ in _FAMILIES for digits, shape in shapes.items()}
+_STEMS = {found: prefix + digits for (prefix, digits), found in _SHAPES.items()}
+_PATTERN = re.compile(r"(Array|Matrix|Complex|Quaternion|Tensor)([0-9X]+)([biuf][0-9]*)")
+_NOT_LISTED = {"Int16", "UInt16"}
+#: Classes of a package that are no arrays, see drjit._random.generators.
+_GENERATORS = ("PCG32", "Philox4x32")
+
+
+class Record(NamedTuple):
+    """What an array type is."""
+
+    backend: JitBackend
+    type: int  # scalar type of the elements
+    kind: str  # "array", "matrix", "complex", "quaternion" or "tensor"
+    shape: tuple[int, ...]  # static sizes, outermost first, without the dynamic trailing dimension; () for flat arrays
+    diff: bool = False
+
+    def __str__(self) -> str:
+        lines = [f"type={TYPES[self.type].name}"]
+        if self.backend is not SCALAR:
+            lines += [f"backend={self.backend.name.lower()}", "is_jit=1"]
+        if self.kind != "array":
+            lines.append(f"is_{self.kind}=1")
+        elif self.shape:
+            lines.append("is_vector=1")
+        if self.diff:
+            lines.append("is_diff=1")
+        sizes = self.shape if self.backend is SCALAR else (*self.shape, -1)
+        if self.kind == "tensor" or 0 in self.shape:
+            sizes = ()
+        lines.append(f"shape=({', '.join('*' if size < 0 else str(size) for size in sizes)})")
+        return "ArrayMeta[\n  " + ",\n  ".join(lines) + "\n]"
+
+    @property
+    def name(self) -> str:
+        """The name of the type within its package."""
+        if self.kind == "array" and not self.shape:
+            return _FLAT_NAME[self.type]
+        return _STEMS[self.kind, self.shape] + _SUFFIX[self.type]
+
+
+def parse(name: str, backend: JitBackend, diff: bool) -> Record | None:
+    """The record of the type that has a name in a package, or ``None``."""
+    if name in _FLAT:
+        return Record(backend, _FLAT[name], "array", (), diff)
+    match = _PATTERN.fullmatch(name)
+    if match is None:
+        return None
+    prefix, digits, suffix = match.groups()
+    found, scalar = _SHAPES.get((prefix, digits)), _BY_SUFFIX.get(suffix)
+    return None if found is None or scalar is None else _existing(Record(backend, scalar, *found, diff))
+
+
+def _existing(record: Record) -> Record | None:
+    """The record itself, if there is such a type."""
+    if record.kind == "array" and not record.shape:
+        return record
+    if (record.kind, record.shape) not in _STEMS:
+        return None
+    return record if record.kind in ("array", "tensor") or TYPES[record.type].kind == "f" else None
+
+
+_classes: dict[Record, type[ArrayBase]] = {}
+#: Classes that this thread is making, which are published together once each of them is complete.
+_unfinished: dict[Record, type[ArrayBase]] = {}
+_lock = threading.RLock()
+
+
+def lookup(record: Record) -> type[ArrayBase] | None:
+    """The class of a record, or ``None`` if there is no such type."""
+    found = _classes.get(record)
+    if found is not None or _existing(record) is None:
+        return found
+    with _lock:
+        found = _classes.get(record) or _unfinished.get(record)
+        if found is None:
+            outermost = not _unfinished
+            try:
+                found = _make(record)
+                if outermost:
+                    _classes.update(_unfinished)
+            finally:
+                if outermost:
+                    _unfinished.clear()
+    return found
+
+
+def _require(record: Record) -> type[ArrayBase]:
+    found = lookup(record)
+    if found is None:
+        sizes = "".join("X" if size < 0 else str(size) for size in record.shape)
+        raise TypeError(f"The operation needs a type {_MODULES[record.backend, record.diff]}.{record.kind.capitalize()}"
+                        f"{sizes}{_SUFFIX[record.type]}, which does not exist.")
+    return found
+
+
+def _retype(cls: type[ArrayBase], scalar: int) -> type[ArrayBase]:
+    record = cls._record._replace(type=scalar)
+    return lookup(record) or _require(record._replace(kind="array"))
+
+
+def _reshape(cls: type[ArrayBase], shape: tuple[int, ...]) -> type[ArrayBase]:
+    record = cls._record._replace(kind="array", shape=shape)
+    return lookup(record) or _require(record._replace(shape=(-1,) * len(shape)))
+
+
+def _relative(cls: type[ArrayBase], backend: JitBackend, diff: bool) -> type[ArrayBase]:
+    return _require(cls._record._replace(backend=backend, diff=diff))
+
+
+#: The type of the same kind and shape over another scalar type.
+retype: Callable[[type[ArrayBase], int], type[ArrayBase]] = functools.cache(_retype)  # type: ignore[assignment]
+#: The array type over the same scalar type with another static shape; a dynamically sized one where none exists.
+reshape: Callable[[type[ArrayBase], tuple[int, ...]], type[ArrayBase]] = functools.cache(_reshape)  # type: ignore[assignment]
+#: The type of the same name in another package.
+relative: Callable[[type[ArrayBase], JitBackend, bool], type[ArrayBase]] = functools.cache(_relative)  # type: ignore[assignment]
+
+
+# --- making classes --------------------------------------------------------------------------------------------------
+
+_PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
+_LARGEST = math.ldexp(1 - 2.0**-53, 1024)  # of a Python float: an int beyond cannot become one
+
+
+def require_backend(cls: type[ArrayBase], function: str) -> None:
+    """Raise if the backend of a type is not available on this machine."""
+    backend = cls._record.backend
+    if backend is not SCALAR and not has_backend(backend):
+        raise RuntimeError(f"{function}(): the {backend.name} backend is not available on this machine; use the types "
+                           "of another package, or those of drjit.auto, which stands for one that is available.")
+
+
+def _unavailable(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of types whose backend is not available."""
+    require_backend(type(self), f"{self._name}.__init__")
+
+
+def _no_instances(self: ArrayBase, *args: Any, **kwargs: Any) -> None:
+    """``__init__`` of the classes that stand for Python types."""
+    raise TypeError("flat arrays of the scalar backend are Python numbers")
+
+
+#: The base classes by kind of the record, ``"flat"`` and ``"nested"`` for that of arrays, and ``"scalar"`` for what
+#: comes before them in the scalar backend: filled by the modules of :mod:`drjit._arrays`, see :func:`base_class`.
+_base_classes: dict[str, type] = {}
+_Class = TypeVar("_Class", bound=type)
+
+
+def base_class(kind: str) -> Callable[[_Class], _Class]:
+    """Decorator: a class becomes the base of the array types of a kind."""
+    def register(cls: _Class) -> _Class:
+        _base_classes[kind] = cls
+        return cls
+
+    return register
+
+
+def _bases(record: Record) -> tuple[type, ...]:
+    kind = record.kind if record.kind != "array" else "nested" if record.shape else "flat"
+    base = _base_classes[kind]
+    if record.backend is SCALAR and kind not in ("flat", "tensor"):
+        return (_base_classes["scalar"], base)
+    return (base,)
+
+
+def _make(record: Record) -> type[ArrayBase]:
+    """Make the class of a record that may exist, and those that it refers to."""
+    module, name, info = _MODULES[record.backend, record.diff], record.name, TYPES[record.type]
+    python = _PYTHON[info.kind]
+    if record.backend is SCALAR and record.kind == "array" and not record.shape:
+        # Stands for a Python type where operations need a class; there are no instances.
+        module, name = "builtins", python.__name__
+    floating, tensor = info.kind == "f", record.kind == "tensor"
+    available = record.backend is not JitBackend.CUDA or has_backend(record.backend)
+    methods = {} if available else {"__init__": _unavailable}
+    if module == "builtins":
+        methods["__init__"] = _no_instances
+    cls: Any = type(name, _bases(record), {
+        "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
+        "_record": record, "_type": record.type, "_kind": info.kind,
+        "_name": name if module == "builtins" else f"{module}.{name}",
+        # Python scalars that the operators may turn into a literal of this type without further ado.
+        "_floating": floating,
+        "_low": -_LARGEST if floating else info.minimum if info.kind != "b" else 1,
+        "_high": _LARGEST if floating else info.maximum if info.kind != "b" else 0,
+        "_depth": len(record.shape) if not tensor else -1,
+        "_size": record.shape[0] if record.shape else -1,  # of the outermost static dimension
+        "_count": math.prod(record.shape) if -1 not in record.shape and not tensor else -1,  # of components
+        "_special": "" if record.kind == "array" else record.kind,
+        "_dynamic": record.backend is not SCALAR or tensor, **methods,
+    })
+    _unfinished[record] = cls
+    plain = record._replace(kind="array")
+    cls._mask = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
+    cls._leaf = cls if record.kind == "array" and not record.shape else _require(plain._replace(shape=()))
+    if record.shape and (cls._dynamic or len(record.shape) > 1):
+        cls._value = _require(plain._replace(shape=record.shape[1:]))
+    else:
+        cls._value = python
+    if tensor:
+        cls._plain = cls._leaf if record.backend is not SCALAR else _require(plain._replace(shape=(-1,)))
+    else:
+        cls._plain = cls if record.kind == "array" else _require(plain)
+    return cls  # type: ignore[no-any-return]
+
+
+# --- packages --------------------------------------------------------------------------------------------------------
+
+
+def _listed(backend: JitBackend) -> list[str]:
+    names = [name for name in _FLAT if backend is SCALAR or name not in _NOT_LISTED]
+    names += [f"{prefix}{digits}{suffix}" for prefix, _, shapes, suffixes in _FAMILIES for digits in shapes
+              for suffix in suffixes.split()]
+    return sorted([*names, *_GENERATORS])
+
+
+def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) -> None:
+    """Give a module the types of a package, each made when it is first asked for, and list them in ``__all__``."""
+    module = namespace["__name__"]
+
+    def get(name: str) -> Any:
+        if name == "ad" and not diff and backend is not SCALAR:
+            return importlib.import_module(f"{module}.ad")
+        record = parse(name, backend, diff)
+        if name in _GENERATORS:
+            namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
+            return namespace[name]
+        if record is None:
+            found = later.package_name(module, name)
+            if found is None:
+                raise AttributeError(f"module {module!r} has no attribute {name!r}")
+            return found
+        cls: Any = _PYTHON[TYPES[record.type].kind] if backend is SCALAR and name in _FLAT else lookup(record)
+        namespace[name] = cls
+        return cls
+
+    namespace["__getattr__"] = get
+    namespace["__all__"] = _listed(backend)
+    namespace["__dir__"] = lambda: sorted({*namespace, *namespace["__all__"]})

@@ -1,0 +1,262 @@
+"""Loops over arrays: ``dr.while_loop``.
+
+In *symbolic* mode the compiler traces the body once, and the loop becomes part of a kernel; in *evaluated* mode each
+iteration is a kernel of its own, with ``select`` holding back the elements that have finished; *scalar* mode is a plain
+Python loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import drjit_core as core
+from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
+
+from .._access.lanes import masked_access, written_from
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
+from .._base.typing import Ts
+from .._trees.pytree import TreeSpec, flatten, flatten_nodes
+
+__all__ = ["while_loop"]
+
+_FUNCTION = "drjit.while_loop"
+_BOOL = VarType.Bool.value
+#: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
+_REFUSALS = (ArgumentError, SizeError, SymbolicValue)
+
+
+def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
+               labels: Sequence[str] = (), label: str | None = None,
+               mode: Literal["scalar", "symbolic", "evaluated"] | None = None, strict: bool = True,
+               compress: bool | None = None, max_iterations: int | None = None) -> tuple[*Ts]:
+    """Repeat ``state = body(*state)`` for every element for which ``cond(*state)`` holds; returns the final state.
+
+    ``state`` is a tuple of arrays, PyTrees of arrays, and other objects (which are passed on, but not tracked in
+    symbolic mode). ``cond`` returns a mask, or a ``bool`` for a plain Python loop; it must be free of side effects.
+    ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
+    ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
+    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
+    ``max_iterations`` are hints that do not change the result. Symbolic loops evaluate nothing.
+    """
+    if state.__class__ is not tuple:
+        raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
+    for name, value in (("cond", cond), ("body", body)):
+        if not callable(value):
+            raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
+    if mode not in (None, "scalar", "symbolic", "evaluated"):
+        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
+    if labels and len(labels) != len(state):
+        raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
+    names = tuple(map(str, labels)) or tuple([f"state[{k}]" for k in range(len(state))])
+    try:
+        return _run(state, cond, body, names, label, mode, strict)  # type: ignore[no-any-return]
+    except Exception as error:
+        traceback = user_part(error)
+        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
+            raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
+        if isinstance(error, CORE_ERRORS):
+            raise translate(error, _FUNCTION) from None
+        if isinstance(error, _REFUSALS):
+            raise error.with_traceback(None)  # noqa: B904
+        raise
+
+
+def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
+         mode: str | None, strict: bool) -> Any:
+    nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
+    if mode is None:
+        try:
+            test = cond(*_arguments(spec, nodes, leaves))
+        except RuntimeError:
+            _require_initialized(spec, leaves, names)
+            raise
+        mode = "scalar" if test.__class__ is bool else \
+            "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
+    if mode == "scalar":
+        return _scalar(spec.rebuild(_copies(spec, nodes, leaves)), cond, body)
+    _require_initialized(spec, leaves, names)
+    if mode == "evaluated":
+        return _evaluated(nodes, leaves, spec, cond, body, names)
+    return _symbolic(nodes, leaves, spec, cond, body, names, label, strict)
+
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+def _copies(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> list[Any]:
+    """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
+    found = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[0]
+    return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
+
+
+def _arguments(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> Any:
+    """The state as the functions get it: containers and arrays of their own."""
+    if any(isinstance(leaf, ArrayBase) and not leaf._dynamic for leaf in leaves):
+        return spec.rebuild(_copies(spec, nodes, leaves))
+    return spec.rebuild_nodes(nodes, leaves)
+
+
+def _require_initialized(spec: TreeSpec, leaves: list[Any], names: Sequence[str]) -> None:
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, ArrayBase) and leaf._dynamic and not min([node.size for node in leaf._nodes()], default=0):
+            raise ArgumentError(f"{_FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
+                                f"{leaf._name} is empty; it must be initialized before the loop.") from None
+
+
+def _tuple(result: Any, count: int) -> tuple[Any, ...]:
+    """What the body returned: as many state variables as there are."""
+    if result.__class__ is not tuple:
+        if count == 1:
+            return (result,)
+        raise TypeError(f"{_FUNCTION}(): 'body' must return a tuple of {count} state variables, found "
+                        f"{describe(result)}.")
+    if len(result) != count:
+        raise ArgumentError(f"{_FUNCTION}(): 'body' must return {count} state variables, found {len(result)}.")
+    return result
+
+
+def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list[Node], list[Any]]:
+    """Nodes and leaves of what the body returned, if that is a state like the one before."""
+    result = _tuple(result, len(names))
+    nodes, leaves, spec = flatten_nodes(result, _FUNCTION)
+    if spec == before:
+        return nodes, leaves
+    difference = before.difference(spec, names)
+    if difference is not None:
+        place, what, first, second = difference
+        raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the {what} of the state variable '{place}' "
+                            f"from {first} to {second}.")
+    # the same up to the order of the keys of dictionaries
+    nodes, leaves, _ = flatten_nodes(before.rebuild(before.aligned(spec, leaves)), _FUNCTION)
+    return nodes, leaves
+
+
+def _condition(value: Any) -> Node:
+    if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
+        return value._nodes()[0]
+    if value.__class__ is bool:
+        return core.literal(_BOOL, value)
+    raise TypeError(f"{_FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
+                    f"{describe(value)}.")
+
+
+def _require_sizes(before: Sequence[Node], after: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
+    for position, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+            raise _changed_size(old, new, spec.node_paths(names)[position])
+
+
+def _changed_size(old: Node, new: Node, name: str) -> SizeError:
+    return SizeError(f"{_FUNCTION}(): the body of this loop changed the size of the state variable '{name}' from "
+                     f"{old.size} to {new.size}.")
+
+
+def _require_common_size(nodes: Sequence[Node], state: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse state variables, some of the state, whose sizes do not go together."""
+    wide: Node | None = None
+    for node in nodes:
+        if node.size != 1:
+            if wide is None:
+                wide = node
+            elif node.size != wide.size:
+                paths = spec.node_paths(names)
+                first, second = (paths[list(state).index(entry)] for entry in (wide, node))
+                raise SizeError(f"{_FUNCTION}(): the state variables '{first}' and '{second}' have incompatible "
+                                f"sizes! (sizes: {wide.size}, {node.size})")
+
+
+# --- the three modes -------------------------------------------------------------------------------------------------
+
+
+def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> Any:
+    while cond(*state):
+        state = _tuple(body(*state), len(state))
+    return state
+
+
+def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
+              body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
+    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
+    final = leaves
+
+    def run_condition(variables: list[Node]) -> Node:
+        return _condition(cond(*_arguments(spec, variables, leaves)))
+
+    def run_body(variables: list[Node]) -> list[Node]:
+        nonlocal final
+        before = _arguments(spec, variables, leaves)
+        # a tensor of one element has as many as the loop is wide
+        inside = flatten(before, _FUNCTION)[1] if tensors else spec
+        results, final = _flattened(body(*before), inside, names)
+        _require_sizes(variables, results, spec, names)
+        changed = [new for old, new in zip(variables, results, strict=True) if new is not old]
+        _require_common_size(changed, results, spec, names)
+        if strict:
+            _require_unchanged(leaves, final, spec, names)
+        return results
+
+    try:
+        results = core.while_loop(nodes, run_condition, run_body, label, lambda k: spec.node_paths(names)[k])
+    except IncompatibleSizes as error:
+        if user_part(error) is None:
+            _require_common_size(nodes, nodes, spec, names)
+        raise
+    return spec.rebuild_nodes(results, final)
+
+
+def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse changes of what symbolic loops do not track."""
+    for position, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old is new or isinstance(old, ArrayBase) and old._dynamic or _equal(old, new):
+            continue
+        raise ArgumentError(
+            f"{_FUNCTION}(): the body of this loop changed the state variable '{spec.paths(names)[position]}' of type "
+            f"{describe(old)} from {old!r} to {new!r}. Symbolic loops do not track Python objects: use a Dr.Jit array "
+            "instead, or pass strict=False.")
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Whether two objects other than traced arrays are known to be equal."""
+    if isinstance(old, ArrayBase):
+        return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
+    try:
+        return bool(old == new)
+    except Exception:  # of objects that hold symbolic arrays, or several elements
+        return False
+
+
+def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
+               body: Callable[..., Any], names: Sequence[str]) -> Any:
+    active: Node | None = None
+    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
+    while True:
+        core.evaluate(nodes)
+        test = _condition(cond(*_arguments(spec, nodes, leaves)))
+        active = test if active is None else getattr(ops, "and")(active, test)
+        if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
+            return spec.rebuild_nodes(nodes, leaves)
+        core.evaluate((active,))
+        before = _arguments(spec, nodes, leaves)
+        with masked_access(active):
+            results, leaves = _flattened(body(*before), spec, names)
+            nodes = [_blended(active, position, old, new, spec, names)
+                     for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
+        del before, results  # they hold what scatters of the next iteration could otherwise write to in place
+        if tensors:  # those of one element may have become wider
+            spec = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[1]
+
+
+def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, names: Sequence[str]) -> Node:
+    """The new value of a state variable where its elements are active, the old one elsewhere."""
+    if new is old or written_from(new, old):
+        return new
+    if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+        raise _changed_size(old, new, spec.node_paths(names)[position])
+    try:
+        return ops.select(active, new, old)  # type: ignore[no-any-return]
+    except IncompatibleSizes as error:
+        raise SizeError(f"{_FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that does "
+                        f"not go with that of the condition! (sizes: {error.sizes[-1]}, {active.size})") from None

@@ -1,0 +1,1 @@
+"""The functions of the public interface that compute."""

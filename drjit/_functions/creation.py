@@ -1,0 +1,327 @@
+"""Creation of arrays: constants, sequences, and whole PyTrees of them.
+
+All of these return literals or lazy computation and evaluate nothing, except :func:`opaque`. Values that follow from
+sizes and bounds are parameters of the kernels that use them, so that other sizes do not compile anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
+
+import drjit_core as core
+from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
+
+from .._access.indirect import gather
+from .._arrays.broadcasting import make as make_tensor
+from .._base.arguments import require_integer
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, describe
+from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
+from .._base.typing import ArrayT, T
+from .._base.values import parse_shape, plain_scalar
+from .._promotion.promote import scalar_literal, wrap, wrap_like
+from .._trees.pytree import construct, field_types, is_pytree, transform
+from .evaluation import make_opaque
+
+__all__ = ["arange", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque", "zeros",
+           "zeros_like"]
+
+Fill = Callable[[type[ArrayBase], int], Node]
+
+
+def _require_type(dtype: Any, function: str) -> None:
+    if not isinstance(dtype, type):
+        raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
+    if issubclass(dtype, ArrayBase) and hasattr(dtype, "_record"):
+        require_backend(dtype, function)
+
+
+def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
+    """Number of components, and size of each, of an array of a type and requested shape."""
+    if not cls._dynamic:
+        return _scalar_size(cls, shape, function), 1
+    if isinstance(shape, int):
+        return (1 if cls._count < 0 else cls._count), shape
+    declared = (*cls._record.shape, -1)
+    if len(shape) != len(declared) or any(d not in (-1, s) for d, s in zip(declared, shape, strict=True)):
+        expected = ", ".join("*" if d < 0 else str(d) for d in declared)
+        raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
+                            f"'dtype' are incompatible (expected ({expected})).")
+    count = 1
+    for size in shape[:-1]:
+        count *= size
+    return count, shape[-1]
+
+
+def _scalar_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> int:
+    """Number of components of a scalar array: the requested size matters to dynamic ones only."""
+    if isinstance(shape, int):
+        return shape if cls._count < 0 else cls._count
+    if len(shape) != cls._depth or any(d not in (-1, s) for d, s in zip(cls._record.shape, shape, strict=True)):
+        expected = ", ".join("*" if d < 0 else str(d) for d in cls._record.shape)
+        raise ArgumentError(f"{function}(<{cls._name}>): could not construct output: the provided 'shape' {shape} and "
+                            f"'dtype' are incompatible (expected ({expected})).")
+    return math.prod(shape)
+
+
+def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callable[[type], Any], function: str) -> Any:
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
+        if not hasattr(dtype, "_record"):
+            raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        if dtype._depth < 0:
+            sizes = shape if isinstance(shape, tuple) else (shape,)
+            if not dtype._dynamic:
+                dtype()  # says that it is not available
+            size = math.prod(sizes)
+            return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
+        count, size = _array_size(dtype, shape, function)
+        nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
+        if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
+            zero = literal(dtype._type, 0, size)
+            nodes = [node if k in dtype._unit() else zero for k, node in enumerate(nodes)]  # type: ignore[attr-defined]
+        return wrap(dtype, nodes)
+    if dtype in (bool, int, float):
+        return scalar(dtype)
+    fields = field_types(dtype) if isinstance(dtype, type) else None
+    if fields is None:
+        return dtype() if isinstance(dtype, type) else None
+    if isinstance(shape, tuple) and len(shape) == 1:
+        shape = shape[0]  # of the trailing dimension, whatever the fields are
+    # Fields of other types, such as a name, are none of our business.
+    return construct(dtype, {name: _create(kind, shape, fill, scalar, function) for name, kind in fields.items()
+                             if isinstance(kind, type) and (issubclass(kind, ArrayBase) or kind in (bool, int, float)
+                                                            or is_pytree(kind))})
+
+
+def _constant(value: Any) -> Fill:
+    return lambda cls, size: literal(cls._type, value, size)
+
+
+def _undefined(cls: type[ArrayBase], size: int) -> Node:
+    return core.undefined(cls._type, size) if cls._dynamic else literal(cls._type, 0)
+
+
+def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = "shape") -> T:
+    """An array or PyTree filled with 0 or 1, for the public function that is named."""
+    _require_type(dtype, function)
+    return _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
+
+
+def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
+    """An array of zeros (``False`` for masks): a literal that consumes no memory.
+
+    ``dtype`` is an array type, a scalar type of Python, or a PyTree class, whose fields are then created likewise.
+    ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
+    """
+    return constant(dtype, shape, 0, "drjit.zeros")
+
+
+def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
+    """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
+    return constant(dtype, shape, 1, "drjit.ones")
+
+
+def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
+    """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
+    _require_type(dtype, "drjit.empty")
+    return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
+                   lambda kind: kind(0), "drjit.empty")
+
+
+def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
+    """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments.
+
+    For nested types, ``value`` may be a sequence with a value per component.
+    """
+    return _full(dtype, value, shape, "drjit.full")
+
+
+def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
+    _require_type(dtype, function)
+    parsed = parse_shape(shape, function)
+    if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
+        count, size = _array_size(dtype, parsed, function)
+        prototype = dtype(value)
+        nodes = prototype._nodes()
+        if len(nodes) != count and dtype._count >= 0 or any(node.size != 1 for node in nodes):
+            raise ArgumentError(f"{function}(<{describe(dtype)}>): 'value' must hold one number per component.")
+        return wrap(dtype, [literal(node.type, node.payload, size) for node in nodes])
+    number = plain_scalar(value)
+    if number is None:
+        raise ArgumentError(f"{function}(<{describe(dtype)}>): could not construct output: 'value' must be a number, "
+                            f"found {describe(value)}.")
+
+    def fill(cls: type[ArrayBase], size: int) -> Node:
+        node = scalar_literal(cls, number, function)
+        return literal(node.type, node.payload, size)
+
+    return _create(dtype, parsed, fill, lambda kind: kind(number), function)
+
+
+def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
+    """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
+    result = _full(dtype, value, shape, "drjit.opaque")
+    make_opaque(result)
+    return result
+
+
+def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) -> Any:
+    def visit(leaf: Any) -> Any:
+        if isinstance(leaf, ArrayBase):
+            cls = type(leaf)
+            if function == "drjit.ones_like" and cls._special in ("complex", "quaternion"):
+                nodes = [fill(cls, node.size) if k in cls._unit() else _constant(0)(cls, node.size)  # type: ignore[attr-defined]
+                         for k, node in enumerate(leaf._nodes())]
+                return wrap(cls, nodes)
+            return wrap_like(leaf, cls, [fill(cls, node.size) if node.size else node for node in leaf._nodes()])
+        return scalar(type(leaf)) if leaf.__class__ in (bool, int, float) else leaf
+
+    return transform(function, visit, arg)
+
+
+def zeros_like(arg: T, /) -> T:
+    """Zeros of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
+
+
+def ones_like(arg: T, /) -> T:
+    """Ones of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
+
+
+def empty_like(arg: T, /) -> T:
+    """Undefined contents of the type and shape of an array or PyTree."""
+    return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
+
+
+# --- sequences -------------------------------------------------------------------------------------------------------
+
+
+def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
+    _require_type(dtype, function)
+    if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth >= 0 and (
+            dtype._special or dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0):
+        raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
+    if dtype._kind not in kinds:
+        raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
+    return dtype  # type: ignore[no-any-return]
+
+
+def _counter(size: int) -> Node:
+    return counter(size, UINT32 if size <= 1 << 32 else UINT64)
+
+
+def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *,
+           start: int | None = None, size: int | None = None) -> T:
+    """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1).
+
+    Called as ``arange(dtype, size)`` or as ``arange(dtype, start, stop, step=1)``.
+
+    ``dtype`` is a flat array type of numbers. Evaluates nothing.
+    """
+    function = "drjit.arange"
+    cls = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
+    if start_or_size is not None:
+        if start is not None or size is not None:
+            raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
+        start, size = (start_or_size, None) if stop is not None else (None, start_or_size)
+    if size is not None and (start is not None or stop is not None):
+        raise TypeError(f"{function}(): 'size' cannot be combined with 'start' and 'stop'.")
+    if size is None and stop is None:
+        raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
+    first = require_integer(function, "start", 0 if start is None else start)
+    increment = require_integer(function, "step", 1 if step is None else step)
+    end = require_integer(function, "stop" if size is None else "size", stop if size is None else size)
+    if increment == 0:
+        raise ValueError(f"{function}(): 'step' must not be zero.")
+    count = -((first - end) // increment)
+    if count < 0:
+        raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
+    if not count:
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
+    last = first + (count - 1) * increment
+    for name, value in (("start", first), ("last element", last)):
+        if cls._kind != "f" and not cls._low <= value <= cls._high:
+            raise TypeError(f"{function}(): the {name} {value} is out of range for {cls._name}.")
+    # Floating-point sequences are computed as integers, which is exact, and converted at the end.
+    low, high = min(first, last, increment), max(first, last, increment)
+    wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
+    if not cls._dynamic:
+        return wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
+    node = _counter(count)
+    if (first, increment) != (0, 1):
+        node = cast(node, wide)
+        if increment != 1:
+            node = ops.mul(node, literal(wide, increment, 1, SHAPE, tag=1))
+        if first:
+            node = ops.add(node, literal(wide, first, 1, SHAPE, tag=2))
+    return wrap(cls, [cast(node, cls._type)])
+
+
+def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
+    """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set.
+
+    ``dtype`` is a flat array type of floating-point numbers; half precision is computed in single precision. Evaluates
+    nothing.
+    """
+    function = "drjit.linspace"
+    cls = _flat_dtype(dtype, function, "f", "a floating-point type")
+    count = require_integer(function, "num", num)
+    if count < 0:
+        raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
+    bounds = [plain_scalar(value) for value in (start, stop)]
+    for name, bound, value in zip(("start", "stop"), bounds, (start, stop), strict=True):
+        if bound is None:
+            raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
+    if not count:
+        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
+    first, last = (float(bound) for bound in bounds)
+    intervals = count - 1 if endpoint else count
+    scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
+    positions = [_counter(count)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
+    increment = (last - first) / intervals if intervals else 0.0
+    step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)
+    return wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
+
+
+def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[ArrayT, ...]:
+    """Coordinates of all points of a grid, flattened, given those along each of its axes.
+
+    ``args`` are flat arrays of one type. The last axis is the fastest with ``indexing='ij'``; ``'xy'``, the default,
+    exchanges the roles of the first two. Returns a tuple of one array per axis, whose size is the product of the sizes.
+    """
+    function = "drjit.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"{function}(): 'indexing' must be 'xy' or 'ij', found {indexing!r}.")
+    if not args:
+        return ()
+    cls: Any = type(args[0])
+    if not issubclass(cls, ArrayBase) or cls._plain._record.shape != (() if cls._dynamic else (-1,)) or cls._special \
+            or any(type(arg) is not cls for arg in args):
+        raise ArgumentError(f"{function}(): the arguments must be flat dynamic arrays of one type, found "
+                            f"{', '.join(describe(arg) for arg in args)}.")
+    order = list(range(len(args)))
+    if indexing == "xy" and len(args) > 1:
+        order[:2] = [1, 0]
+    total = 1
+    for arg in args:
+        total *= len(arg)
+    if not total:
+        return tuple(cls() for _ in args)
+    result: list[Any] = [None] * len(args)
+    if not cls._dynamic:
+        inner = 1
+        for position in reversed(order):
+            nodes = args[position]._nodes()
+            result[position] = wrap(cls, [nodes[k // inner % len(nodes)] for k in range(total)])
+            inner *= len(nodes)
+        return tuple(result)
+    index = arange(retype(cls, UINT32), total)
+    for position in reversed(order):
+        size = len(args[position])
+        outer = index // size
+        result[position] = gather(cls, args[position], index - outer * size)
+        index = outer
+    return tuple(result)

@@ -1,0 +1,97 @@
+"""Evaluation of PyTrees, and their widths and shapes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drjit_core as core
+
+from .._base.array import ArrayBase
+from .._base.errors import SizeError, describe
+from .._base.typing import T
+from .._base.values import is_ndarray, plain_scalar
+from .._trees.pytree import children, collect_nodes, leaves, transform
+
+__all__ = ["copy", "eval", "make_opaque", "schedule", "shape", "width"]
+
+
+def schedule(*args: Any) -> bool:
+    """Include arrays in the next evaluation.
+
+    Traverses PyTrees; literals, evaluated arrays and other objects are ignored. Returns whether any array was
+    scheduled.
+    """
+    return core.schedule(collect_nodes(args, "drjit.schedule"))
+
+
+def eval(*args: Any) -> bool:
+    """Evaluate arrays and everything that was scheduled, in as few kernels as possible.
+
+    Traverses PyTrees; literals and evaluated arrays are left alone. Does not wait for the kernels to finish. Returns
+    whether anything was evaluated.
+    """
+    return core.evaluate(collect_nodes(args, "drjit.eval"))
+
+
+def make_opaque(*args: Any) -> None:
+    """Evaluate arrays, literals included: their values no longer take part in compilation.
+
+    Traverses PyTrees.
+    """
+    found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
+             if isinstance(leaf, ArrayBase) and leaf._dynamic]
+    core.evaluate([node for array in found for node in array._nodes()])
+    opaque = [[core.opaque(node) for node in array._nodes()] for array in found]
+    for array, nodes in zip(found, opaque, strict=True):  # nothing has changed if one of them failed
+        array._replace(nodes)
+
+
+def width(*args: Any) -> int:
+    """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees.
+
+    Arrays of size 1 go with any other; raises a ``RuntimeError`` if the sizes are inconsistent. 1 if there is no array.
+    """
+    arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
+    sizes = {size for array in arrays
+             for size in ((node.size for node in array._nodes()) if array._dynamic else array.shape[-1:])}
+    if not sizes:
+        return 0 if arrays else 1
+    wide = sizes - {1} if sizes != {1} else sizes
+    if len(wide) > 1 or 0 in sizes and len(sizes) > 1:
+        raise SizeError("drjit.width(): the input is ragged (i.e., it does not have a consistent size): found the "
+                        f"sizes {', '.join(map(str, sorted(sizes)))}.")
+    return wide.pop()
+
+
+def shape(arg: Any) -> tuple[int, ...]:
+    """Sizes of the dimensions of an array or of a nested sequence, outermost first.
+
+    Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.
+    """
+    if isinstance(arg, ArrayBase):
+        if arg._depth < 0 or not arg._dynamic:
+            return arg.shape
+        return (*arg._static_shape(), arg._width("drjit.shape"))
+    if is_ndarray(arg) or hasattr(arg, "shape"):
+        return tuple(arg.shape)
+    if plain_scalar(arg) is not None:
+        return ()
+    if arg.__class__ in (list, tuple, range):
+        if arg.__class__ is range:
+            return (len(arg),)
+        inner = [shape(item) for _, item in children(arg) or ()]
+        if not inner:
+            return (0,)
+        depth = max(map(len, inner))
+        columns = [{s[axis] for s in inner if len(s) > axis} for axis in range(depth)]
+        if any(len(column - {1}) > 1 or 0 in column and len(column) > 1 for column in columns) or \
+                any(len(s) not in (0, depth) for s in inner):
+            raise SizeError("drjit.shape(): the input is ragged (i.e., it does not have a consistent size).")
+        return (len(inner), *(max(column) for column in columns))
+    raise TypeError(f"drjit.shape(): argument 'arg' must be an array, a sequence or a number, found {describe(arg)}.")
+
+
+def copy(arg: T, /) -> T:
+    """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
+    result: T = transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
+    return result

@@ -1,0 +1,116 @@
+"""Reductions of tensors along any of their axes.
+
+All elements to one is the reduction of the flat array. Along some axes, runs of adjacent ones are reduced one after the
+other: each element of the result is a short, unrolled chain of reads, or a loop over them in the kernel. Where the
+result has too few elements to keep the machine busy, each is first computed in several interleaved parts. The order of
+operations follows from the shape alone, so that results are the same in every run.
+
+``mode="symbolic"`` combines the elements with those of the result by atomic updates instead, as the reference says.
+Nothing is evaluated here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+import drjit_core as core
+from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
+
+from .._access.slicing import TRUE, Access, contiguous_strides, positions, strided
+from .._base.types import UINT32, UINT64
+
+__all__ = ["reduce_axes", "result_shape"]
+
+#: Up to this number of elements, a reduction is a chain of reads; beyond, it is a loop.
+_UNROLLED = 16
+
+#: Number of elements that a kernel of a loop should compute, if there are parts enough.
+_PARALLEL = 16384
+
+_AUTO = core.ReduceMode.Auto.value
+Combine = Callable[[Node, Node], Node]
+
+
+def result_shape(shape: Sequence[int], axes: Sequence[int], keepdims: bool) -> tuple[int, ...]:
+    """The shape that is left of a reduction."""
+    return tuple(1 if axis in axes else size for axis, size in enumerate(shape) if keepdims or axis not in axes)
+
+
+def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ...], axes: Sequence[int],
+                symbolic: bool = False) -> Node:
+    """The reduction of a tensor's node along some axes, in C order of those that are kept."""
+    kept = [axis for axis in range(len(shape)) if axis not in axes]
+    count, extent = math.prod(shape[axis] for axis in kept), math.prod(shape[axis] for axis in axes)
+    if not count:
+        return core.invalid(node.type)
+    if not extent:
+        return literal(node.type, core.reduction_identity(op.value, node.type), count)
+    if extent == 1:
+        return node
+    if count == 1 and not symbolic:
+        return core.reduce(node, op.value)
+    if node.kind == core.KIND["literal"]:
+        single = core.reduce(literal(node.type, node.payload, extent, node.attr), op.value)
+        return literal(node.type, single.payload, count, single.attr)
+    if symbolic:
+        return _scattered(op, node, shape, kept, count)
+    sizes = list(shape)
+    for axis in reversed(axes):
+        if sizes[axis] > 1:
+            first = axis
+            while first - 1 in axes:  # a run of adjacent axes is one long one
+                first -= 1
+            extent = math.prod(sizes[first:axis + 1])
+            node = _reduce_run(op, combine, node, math.prod(sizes[:first]), extent, math.prod(sizes[axis + 1:]))
+            sizes[first:axis + 1] = [1] * (axis + 1 - first)
+    return node
+
+
+def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int) -> Node:
+    """The reduction of the middle axis of three."""
+    if extent == 1:
+        return node
+    if outer * inner == 1:
+        return core.reduce(node, op.value)
+    if extent <= _UNROLLED:
+        parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
+        while len(parts) > 1:  # pairwise, for the sake of accuracy
+            parts = [combine(*parts[k:k + 2]) if k + 1 < len(parts) else parts[k] for k in range(0, len(parts), 2)]
+        return parts[0]
+    parts_wanted = max(1, min(extent // _UNROLLED, _PARALLEL // (outer * inner)))
+    node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
+    return _reduce_run(op, combine, node, outer, parts_wanted, inner)
+
+
+def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int, parts: int) -> Node:
+    """The reduction of a tensor (outer, extent, inner) to (outer, parts, inner).
+
+    Part ``p`` takes the entries ``p``, ``p + parts``, …, so that neighbours read what lies side by side.
+    """
+    def parameter(value: int, tag: int) -> Node:
+        return literal(scalar, value, 1, SHAPE, tag=tag)
+
+    sizes = (outer, parts, inner)
+    scalar = UINT32 if node.size + parts * inner <= 1 << 32 else UINT64
+    position = cast(positions(Access(0, sizes, (extent * inner, inner, 1)), node.size), scalar)
+    entry = cast(positions(Access(0, sizes, (0, 1, 0)), node.size), scalar)
+    limit, step, stride = parameter(extent, 40), parameter(parts, 41), parameter(parts * inner, 42)
+    start = literal(node.type, core.reduction_identity(op.value, node.type), outer * parts * inner)
+    return core.while_loop(
+        [entry, position, start], lambda state: ops.lt(state[0], limit),
+        lambda state: [ops.add(state[0], step), ops.add(state[1], stride),
+                       combine(state[2], core.gather(node, state[1], TRUE))])[2]
+
+
+def _scattered(op: ReduceOp, node: Node, shape: tuple[int, ...], kept: Sequence[int], count: int) -> Node:
+    strides = dict(zip(kept, contiguous_strides([shape[axis] for axis in kept]), strict=True))
+    index = positions(Access(0, shape, tuple(strides.get(axis, 0) for axis in range(len(shape)))), node.size)
+    boolean = core.TYPES[node.type].kind == "b"
+    if boolean:  # atomic updates are defined for words
+        node = ops.select(node, literal(UINT32, 1), literal(UINT32, 0))
+    identity = core.reduction_identity(op.value, node.type) if not boolean else int(op is ReduceOp.And)
+    target = core.opaque(literal(node.type, identity, count))
+    result = core.scatter(target, node, index, TRUE, op.value, _AUTO)
+    core.schedule([result])
+    return ops.neq(result, literal(UINT32, 0)) if boolean else result

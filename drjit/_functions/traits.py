@@ -1,0 +1,359 @@
+"""Type traits: questions about a type, or the type of a value, and its relatives.
+
+Names that end in ``_v`` return a value, those in ``_t`` a type. All of them take an array, an array type, a Python
+number or ``bool``, ``int``, ``float``; for any other object, the answer is that of something that is no array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from drjit_core import TYPES, JitBackend, VarType
+
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, describe
+from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT32, INT64, SCALAR, UINT32, UINT64, Record, lookup
+
+__all__ = ["Dynamic", "array_t", "backend_v", "depth_v", "detached_t", "diff_array_t", "expr_t", "float16_array_t",
+           "float32_array_t", "float64_array_t", "float_array_t", "int32_array_t", "int64_array_t", "int8_array_t",
+           "int_array_t", "is_arithmetic_v", "is_array_v", "is_complex_v", "is_diff_v", "is_dynamic_v", "is_float_v",
+           "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v", "is_matrix_v", "is_quaternion_v", "is_signed_v",
+           "is_special_v", "is_struct_v", "is_tensor_v", "is_unsigned_v", "is_vector_v", "itemsize_v", "leaf_t",
+           "mask_t", "matrix_t", "newaxis", "reinterpret_array_t", "replace_shape_t", "replace_type_t", "scalar_t",
+           "size_v", "tensor_t", "type_v", "uint32_array_t", "uint64_array_t", "uint8_array_t", "uint_array_t",
+           "value_t"]
+
+#: The size of dynamic dimensions, see :func:`size_v`.
+Dynamic = -1
+#: In a key, a new dimension of size 1: another name of ``None``.
+newaxis = None
+
+INT8, UINT8 = VarType.Int8.value, VarType.UInt8.value
+_PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
+_KIND_OF: dict[type, str] = {bool: "b", int: "i", float: "f"}
+
+
+def _array_type(arg: Any) -> Any:
+    """The concrete array type that an argument is, or is an instance of, else ``None``."""
+    cls = arg if isinstance(arg, type) else type(arg)
+    return cls if issubclass(cls, ArrayBase) and hasattr(cls, "_record") else None
+
+
+def _type_of(arg: Any) -> Any:
+    return arg if isinstance(arg, type) else type(arg)
+
+
+def _kind(arg: Any) -> str:
+    """Letter of the kind of elements: b, i, u, f, or an empty string."""
+    cls = _array_type(arg)
+    return cls._kind if cls is not None else _KIND_OF.get(_type_of(arg), "")
+
+
+def _kind_test(name: str, kinds: str, doc: str) -> Callable[[Any], bool]:
+    def test(arg: Any, /) -> bool:
+        kind = _kind(arg)
+        return kind != "" and kind in kinds
+
+    return _named(test, name, doc)
+
+
+def _array_test(name: str, condition: Callable[[Any], bool], doc: str) -> Callable[[Any], bool]:
+    def test(arg: Any, /) -> bool:
+        cls = _array_type(arg)
+        return cls is not None and condition(cls)
+
+    return _named(test, name, doc)
+
+
+def _named(function: Any, name: str, doc: str) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__module__, function.__doc__ = "drjit", doc
+    return function
+
+
+# --- questions -------------------------------------------------------------------------------------------------------
+
+
+def is_array_v(arg: Any) -> bool:
+    """Whether the argument is an array or array type."""
+    return issubclass(_type_of(arg), ArrayBase)
+
+
+is_mask_v = _kind_test("is_mask_v", "b", "Whether the argument is a mask array, a ``bool``, or a type of such.")
+is_float_v = _kind_test("is_float_v", "f", "Whether the elements are floating-point numbers.")
+is_integral_v = _kind_test("is_integral_v", "iu", "Whether the elements are integers (masks are not).")
+is_arithmetic_v = _kind_test("is_arithmetic_v", "iuf", "Whether the elements are numbers (those of masks are not).")
+is_signed_v = _kind_test("is_signed_v", "if", "Whether the elements are numbers that may be negative.")
+is_unsigned_v = _kind_test("is_unsigned_v", "bu", "Whether the elements are unsigned integers or booleans.")
+
+
+def is_half_v(arg: Any, /) -> bool:
+    """Whether the elements are floating-point numbers of half precision; true of Python's ``float``, too."""
+    cls = _array_type(arg)
+    return bool(cls._type == FLOAT16) if cls is not None else _type_of(arg) is float
+
+
+is_dynamic_v = _array_test("is_dynamic_v", lambda cls: cls._dynamic or cls._special == "tensor" or -1 in
+                           cls._record.shape, "Whether a dimension of the array type has a dynamic size.")
+is_jit_v = _array_test("is_jit_v", lambda cls: cls._record.backend is not SCALAR,
+                       "Whether computation with the array type is traced and compiled.")
+is_diff_v = _array_test("is_diff_v", lambda cls: cls._record.diff,
+                        "Whether the array type belongs to a package whose types track derivatives (``drjit.*.ad``).")
+is_vector_v = _array_test("is_vector_v", lambda cls: not cls._special and cls._record.shape != (),
+                          "Whether the argument is a nested array with ordinary array semantics.")
+is_complex_v = _array_test("is_complex_v", lambda cls: cls._special == "complex", "Whether it is a complex number.")
+is_matrix_v = _array_test("is_matrix_v", lambda cls: cls._special == "matrix", "Whether the argument is a matrix.")
+is_quaternion_v = _array_test("is_quaternion_v", lambda cls: cls._special == "quaternion", "Whether a quaternion.")
+is_tensor_v = _array_test("is_tensor_v", lambda cls: cls._special == "tensor", "Whether the argument is a tensor.")
+is_special_v = _array_test("is_special_v", lambda cls: cls._special not in ("", "tensor"),
+                           "Whether multiplication is not elementwise: matrices, complex numbers, quaternions.")
+
+
+def is_struct_v(arg: Any, /) -> bool:
+    """Whether the class of the argument has a ``DRJIT_STRUCT`` annotation, which makes its instances PyTrees."""
+    return getattr(_type_of(arg), "DRJIT_STRUCT", None).__class__ is dict
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def type_v(arg: Any, /) -> VarType:
+    """Scalar type of an array or array type; ``VarType.Void`` for anything else."""
+    cls = _array_type(arg)
+    return VarType(cls._type) if cls is not None else VarType.Void
+
+
+def backend_v(arg: Any, /) -> JitBackend:
+    """Backend of an array or array type; ``JitBackend.Invalid`` for scalar arrays and anything else."""
+    cls = _array_type(arg)
+    return cls._record.backend if cls is not None else JitBackend.Invalid  # type: ignore[no-any-return]
+
+
+def size_v(arg: Any, /) -> int:
+    """Static size of the outermost dimension of an array type, or ``Dynamic``; 0 for tensors, 1 for anything else."""
+    cls = _array_type(arg)
+    if cls is None:
+        return 1
+    return 0 if cls._special == "tensor" else int(cls._size)
+
+
+def depth_v(arg: Any, /) -> int:
+    """Number of dimensions of an array type; 0 for tensors, whose number varies, and anything else."""
+    cls = _array_type(arg)
+    return 0 if cls is None or cls._special == "tensor" else len(cls._record.shape) + cls._dynamic
+
+
+def itemsize_v(arg: Any, /) -> int:
+    """Bytes that an element of an array or array type takes in memory."""
+    cls = _array_type(arg)
+    if cls is None:
+        raise TypeError(f"drjit.itemsize_v(): expected an array or array type, found {describe(arg)}.")
+    return TYPES[cls._type].size
+
+
+# --- relatives -------------------------------------------------------------------------------------------------------
+
+
+def _attribute(name: str, attribute: str, doc: str) -> Callable[[Any], Any]:
+    def relative(arg: Any) -> Any:
+        cls = _array_type(arg)
+        return getattr(cls, attribute) if cls is not None else _type_of(arg)
+
+    return _named(relative, name, doc)
+
+
+array_t = _attribute("array_t", "_plain", "The array type of the same layout with ordinary array semantics; the type "
+                     "of the storage of a tensor.")
+value_t = _attribute("value_t", "_value", "The type of an entry of the outermost dimension.")
+
+
+def mask_t(arg: Any, /) -> Any:
+    """The type of comparisons: masks of the same shape; ``bool`` for anything but arrays."""
+    cls = _array_type(arg)
+    return cls._mask if cls is not None else bool
+
+
+def scalar_t(arg: Any, /) -> Any:
+    """The Python type of the innermost elements."""
+    cls = _array_type(arg)
+    return _PYTHON[cls._kind] if cls is not None else _type_of(arg)
+
+
+def leaf_t(arg: Any, /) -> Any:
+    """The innermost array type; the type itself for anything but arrays."""
+    cls = _array_type(arg)
+    if cls is None:
+        return _type_of(arg)
+    if cls._record.backend is not SCALAR:
+        return cls._leaf
+    return _found(cls._plain._record._replace(shape=cls._plain._record.shape[-1:]), "drjit.leaf_t")
+
+
+def _found(record: Record, function: str) -> Any:
+    found = lookup(record)
+    if found is None:
+        sizes = "".join("X" if size < 0 else str(size) for size in record.shape)
+        raise ArgumentError(f"{function}(): there is no {record.kind} type of the shape '{sizes}' over elements of "
+                            f"type {TYPES[record.type].name}.")
+    return found
+
+
+def _retyped(cls: Any, scalar: int, function: str) -> Any:
+    return _found(cls._record._replace(type=scalar), function)
+
+
+def _fixed(name: str, scalar: int) -> Callable[[Any], Any]:
+    function = f"drjit.{name}"
+
+    def relative(arg: Any, /) -> Any:
+        cls = _array_type(arg)
+        return _retyped(cls, scalar, function) if cls is not None else _PYTHON[TYPES[scalar].kind]
+
+    return _named(relative, name, f"The analogous type over elements of type {TYPES[scalar].name}; "
+                  f"``{_PYTHON[TYPES[scalar].kind].__name__}`` for anything but arrays.")
+
+
+int8_array_t, uint8_array_t = _fixed("int8_array_t", INT8), _fixed("uint8_array_t", UINT8)
+int32_array_t, uint32_array_t = _fixed("int32_array_t", INT32), _fixed("uint32_array_t", UINT32)
+int64_array_t, uint64_array_t = _fixed("int64_array_t", INT64), _fixed("uint64_array_t", UINT64)
+float16_array_t, float32_array_t = _fixed("float16_array_t", FLOAT16), _fixed("float32_array_t", FLOAT32)
+float64_array_t = _fixed("float64_array_t", FLOAT64)
+
+
+def _same_size(name: str, kind: str, expected: str, doc: str) -> Callable[[Any], Any]:
+    function = f"drjit.{name}"
+    by_size = {info.size: info.type for info in TYPES if info is not None and info.kind == kind
+               and info.name != "pointer"}
+
+    def relative(arg: Any, /) -> Any:
+        cls = _array_type(arg)
+        scalar = by_size.get(TYPES[cls._type].size) if cls is not None else None
+        if scalar is None:
+            raise TypeError(f"{function}(): expected {expected}, found {describe(arg)}.")
+        return _retyped(cls, scalar, function)
+
+    return _named(relative, name, doc)
+
+
+int_array_t = _same_size("int_array_t", "i", "an array type", "The analogous type of signed integers of one size.")
+uint_array_t = _same_size("uint_array_t", "u", "an array type", "The analogous type of unsigned integers of one size.")
+float_array_t = _same_size("float_array_t", "f", "an array type with elements of two or more bytes",
+                           "The analogous type of floating-point numbers whose elements have the same size.")
+
+
+def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
+    """The analogous type over elements of another scalar type; the type itself for anything but arrays."""
+    if not isinstance(arg1, VarType) or TYPES[arg1.value] is None or arg1 is VarType.Pointer:
+        raise TypeError(f"drjit.replace_type_t(): 'arg1' must be the drjit.VarType of array elements, found {arg1!r}.")
+    cls = _array_type(arg0)
+    return _retyped(cls, arg1.value, "drjit.replace_type_t") if cls is not None else _type_of(arg0)
+
+
+def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
+    """The analogous type over another scalar type whose elements have the same size, see ``reinterpret_array``."""
+    if not isinstance(arg1, VarType) or TYPES[arg1.value] is None or arg1 is VarType.Pointer:
+        raise TypeError("drjit.reinterpret_array_t(): 'arg1' must be the drjit.VarType of array elements, found "
+                        f"{arg1!r}.")
+    cls, info = _array_type(arg0), TYPES[arg1.value]
+    if cls is None:
+        return _PYTHON[info.kind]
+    if info.size != TYPES[cls._type].size:
+        raise ArgumentError(f"drjit.reinterpret_array_t(): elements of type {TYPES[cls._type].name} and {info.name} "
+                            "differ in size.")
+    return _retyped(cls, arg1.value, "drjit.reinterpret_array_t")
+
+
+def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> Any:
+    """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package.
+
+    ``arg2`` is the kind: ``"array"`` (the default, unless the argument has the shape already), ``"matrix"``,
+    ``"complex"``, ``"quaternion"`` or ``"tensor"``. Returns the type itself for anything but arrays.
+    """
+    function = "drjit.replace_shape_t"
+    cls = _array_type(arg0)
+    if cls is None:
+        return _type_of(arg0)
+    shape = tuple(arg1)
+    if not all(size.__class__ is int and size >= -1 for size in shape):
+        raise TypeError(f"{function}(): 'arg1' must be a sequence of sizes, -1 where dynamic, found {arg1!r}.")
+    vectorised = cls._record.backend is not SCALAR
+    static = shape[:-1] if vectorised else shape
+    kind = arg2 if arg2 is not None else cls._special if static == cls._record.shape and cls._special else "array"
+    if not vectorised and not static and kind != "tensor":
+        return scalar_t(cls)
+    return _found(cls._record._replace(kind=kind, shape=() if kind == "tensor" else static), function)
+
+
+def matrix_t(arg: Any, /) -> Any:
+    """The matrix type of the same size: of a matrix, a square array, or an array of rows; ``None`` if there is none."""
+    cls = _array_type(arg)
+    if cls is None or cls._special == "matrix":
+        return cls
+    shape = cls._record.shape
+    if cls._special or not shape:
+        return None
+    return lookup(cls._record._replace(kind="matrix", shape=shape * 2 if len(shape) == 1 else shape))
+
+
+def tensor_t(arg: Any, /) -> Any:
+    """The tensor type over the same elements; ``None`` for anything but arrays."""
+    cls = _array_type(arg)
+    return lookup(cls._record._replace(kind="tensor", shape=())) if cls is not None else None
+
+
+def _with_diff(name: str, diff: bool, doc: str) -> Callable[[Any], Any]:
+    def relative(arg: Any, /) -> Any:
+        cls = _array_type(arg)
+        if cls is None:
+            return _type_of(arg)
+        return cls if cls._record.backend is SCALAR else lookup(cls._record._replace(diff=diff))
+
+    return _named(relative, name, doc)
+
+
+diff_array_t = _with_diff("diff_array_t", True, "The type of the same name that tracks derivatives.")
+detached_t = _with_diff("detached_t", False, "The type of the same name that does not track derivatives.")
+
+
+def expr_t(*args: Any) -> Any:
+    """The type of an arithmetic expression that involves the arguments: arrays, numbers, or types of such."""
+    arrays = [cls for cls in map(_array_type, args) if cls is not None]
+    python = [_type_of(arg) for arg in args if _array_type(arg) is None]
+    names = " and ".join(f"{describe(arg)}" for arg in args)
+    if not arrays and len(set(python)) <= 1:
+        return python[0] if python and args[0] is not None else None
+    if not all(cls in _KIND_OF for cls in python):
+        raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
+    if not arrays:
+        return max(python, key=(bool, int, float).index)
+    scalar = max(cls._type for cls in arrays)
+    if float in python and scalar < FLOAT16:
+        scalar = FLOAT32
+    elif int in python and scalar == BOOL:
+        scalar = INT32
+    backends = {cls._record.backend for cls in arrays} - {SCALAR}
+    kinds = {cls._record[2:4] for cls in arrays if cls._special} or {("array", _common_shape(arrays, names))}
+    if len(backends) > 1 or len(kinds) > 1:
+        raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
+    kind, shape = kinds.pop()
+    if kind != "array" and any(not cls._special and cls._record.shape not in ((), shape) for cls in arrays):
+        raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
+    return _found(Record(backends.pop() if backends else SCALAR, scalar, kind, shape,
+                         any(cls._record.diff for cls in arrays)), "drjit.expr_t")
+
+
+def _common_shape(arrays: list[Any], names: str) -> tuple[int, ...]:
+    shape: tuple[int, ...] = ()
+    for cls in arrays:
+        other = cls._record.shape
+        count = max(len(shape), len(other))
+        pairs = zip((1,) * (count - len(shape)) + shape, (1,) * (count - len(other)) + other, strict=True)
+        merged = []
+        for axis, (a, b) in enumerate(pairs):
+            padded = axis < count - len(shape) or axis < count - len(other)
+            if a != b and -1 not in (a, b) and not padded:
+                raise TypeError(f"drjit.expr_t(): incompatible types {names}.")
+            merged.append(-1 if -1 in (a, b) else b if axis < count - len(shape) else a)
+        shape = tuple(merged)
+    return shape

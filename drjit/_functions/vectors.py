@@ -1,0 +1,113 @@
+"""Inner products and lengths of vectors: nested arrays, flat ones, and Python sequences."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drjit_core as core
+from drjit_core import ReduceOp, literal, ops
+
+from .._arrays.scalar import rounding
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.types import reshape
+from .._base.typing import ArrayT
+from .._promotion.promote import alike, operands, wrap
+from .constants import pi
+from .elementwise import abs, rsqrt, select, sqrt
+from .mathematics import mulsign, safe_asin
+from .reductions import sum
+
+__all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
+
+
+def _check(value: Any, function: str, argument: str) -> None:
+    if not isinstance(value, (ArrayBase, list, tuple)):
+        raise ArgumentError(f"{function}(): '{argument}' must be a Dr.Jit array or a sequence, found "
+                            f"{describe(value)}.")
+
+
+def _plain(value: Any) -> Any:
+    """The components of a matrix, complex number or quaternion as an ordinary array."""
+    return wrap(value._plain, value._nodes()) if isinstance(value, ArrayBase) and value._special and \
+        value._special != "tensor" else value
+
+
+def _dot(arg0: Any, arg1: Any, function: str) -> Any:
+    args = tuple(_plain(arg) for arg in (arg0, arg1))
+    array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
+    if array is None:
+        if len(arg0) != len(arg1):
+            raise ArgumentError(f"{function}(): the arguments have {len(arg0)} and {len(arg1)} entries.")
+        return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
+    if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
+        return sum(arg0 * arg1)
+    cls, (first, second) = alike(args) or operands(f"{function}(<{array._name}>)", args)
+    try:
+        if not cls._depth:
+            return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])
+        shape = cls._record.shape if cls._count >= 0 else wrap(cls, list(first))._static_shape()
+        inner = len(first) // shape[0] if shape[0] else 0
+        nodes = [ops.mul(a, b) for a, b in zip(first[:inner], second[:inner], strict=True)]
+        for start in range(inner, len(first), inner or 1):
+            nodes = [ops.fma(first[start + k], second[start + k], node) for k, node in enumerate(nodes)]
+    except CORE_ERRORS as error:
+        raise translate(error, f"{function}(<{cls._name}>)") from error
+    return wrap(reshape(cls, cls._record.shape[1:]), nodes or [literal(cls._type, 0)])
+
+
+def dot(arg0: Any, arg1: Any, /) -> Any:
+    """Inner product of two arrays or Python sequences.
+
+    Of nested arrays along their outermost dimension, as fused multiply-additions; of flat arrays a reduction (an array
+    of size 1) that becomes part of the kernel that computes its input. Nothing is evaluated.
+    """
+    _check(arg0, "drjit.dot", "arg0")
+    _check(arg1, "drjit.dot", "arg1")
+    return _dot(arg0, arg1, "drjit.dot")
+
+
+def abs_dot(arg0: Any, arg1: Any, /) -> Any:
+    """Absolute value of :func:`dot`."""
+    _check(arg0, "drjit.abs_dot", "arg0")
+    _check(arg1, "drjit.abs_dot", "arg1")
+    return abs(_dot(arg0, arg1, "drjit.abs_dot"))
+
+
+def _squared_norm(value: Any, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
+    _check(value, function, "value")
+    if axis is ... and mode is None and not keepdims:
+        return _dot(value, value, function)
+    squares = value * value if isinstance(value, ArrayBase) else [entry * entry for entry in value]
+    return sum(squares, axis, mode, keepdims)
+
+
+def squared_norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """Square of the Euclidean length, ``sum(value * value)``; see :func:`reduce` for the other arguments."""
+    return _squared_norm(value, axis, mode, keepdims, "drjit.squared_norm")
+
+
+def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """Euclidean length, ``sqrt(sum(value * value))``; see :func:`reduce` for the other arguments."""
+    return sqrt(_squared_norm(value, axis, mode, keepdims, "drjit.norm"))
+
+
+@rounding
+def normalize(arg: ArrayT, /) -> ArrayT:
+    """A vector of the same direction and of length 1; NaN for a vector of zeros."""
+    if not isinstance(arg, ArrayBase):
+        raise ArgumentError(f"drjit.normalize(): 'arg' must be a Dr.Jit array, found {describe(arg)}.")
+    return arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
+
+
+@rounding
+def unit_angle(a: Any, b: Any) -> Any:
+    """Angle between two vectors of length 1, accurate for vectors that are nearly parallel as well.
+
+    Twice the arcsine of half the length of the difference (D. Hatch, *The Right Way to Calculate Stuff*).
+    """
+    _check(a, "drjit.unit_angle", "a")
+    _check(b, "drjit.unit_angle", "b")
+    product = _dot(a, b, "drjit.unit_angle")
+    angle = safe_asin(norm(b - mulsign(a, product)) * 0.5) * 2
+    return select(product >= 0, angle, pi - angle)

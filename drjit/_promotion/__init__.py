@@ -1,0 +1,1 @@
+"""Promotion: from the arguments of an operation to nodes of one type and shape."""

@@ -1,0 +1,1 @@
+"""Formulas on component nodes: reals, complex numbers, quaternions, matrices."""

@@ -1,0 +1,1 @@
+"""Evaluation, listings, printing and other means of looking at programs."""

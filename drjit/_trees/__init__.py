@@ -1,0 +1,1 @@
+"""PyTrees: how functions reach the arrays within structures."""
