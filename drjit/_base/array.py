@@ -26,7 +26,7 @@ from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of
 
 from .errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .links import links
-from .types import Record
+from .types import Record, members
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -173,15 +173,6 @@ class ArrayBase:
         links.set_label(self, value)
 
     @property
-    def grad(self) -> NoReturn:
-        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @grad.setter
-    def grad(self, value: Any) -> NoReturn:
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @property
     def T(self) -> NoReturn:
         """Transpose of matrices and tensors; other types raise a ``TypeError``."""
         raise TypeError(f"{self._name}.T: this is not a matrix or tensor type.")
@@ -291,6 +282,9 @@ class ArrayBase:
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
 
+    def __dir__(self) -> list[str]:
+        return members(type(self))
+
     # --- exchange with others, see drjit._arrays.host -----------------------------------------------------------------
 
     def numpy(self) -> Any:
@@ -312,18 +306,6 @@ class ArrayBase:
                                  f"{TYPES[self._type].name} to {dtype} without a copy, which copy=False rules out.")
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
-
-    def torch(self) -> NoReturn:
-        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
-
-    def jax(self) -> NoReturn:
-        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
-
-    def tf(self) -> NoReturn:
-        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
