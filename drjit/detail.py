@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import drjit_core as core
+from drjit_core import ProfileEvent
 
-__all__ = ["cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
+__all__ = ["ProfileEvent", "cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
 
 _leak_warnings = False
 

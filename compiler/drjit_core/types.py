@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ReduceMode", "ReduceOp", "TYPES", "TypeInfo",
-           "VarState", "VarType", "is_float", "is_integral", "is_signed"]
+__all__ = ["JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp",
+           "TYPES", "TypeInfo", "VarState", "VarType", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
 POINTER, FLOAT16, FLOAT32, FLOAT64 = 11, 13, 14, 15
@@ -156,6 +156,13 @@ class KernelType(_Enum):
     Poke = 9
     Aggregate = 10
     LLVMHostFunc = 11
+
+
+class ProfileEvent(_Enum):
+    """Kinds of entries in the kernel history that are no kernels."""
+
+    Mark = 0
+    Range = 1
 
 
 class KernelRecordingMode(_Enum):

@@ -19,10 +19,10 @@ from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_node, refuse_floats
+from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_of_array, refuse_floats
 from .lanes import TRUE, with_lanes
 from .scalars import scatter_scalars
-from .slicing import expand, is_identity, parse_slice, positions, read, write_mask
+from .slicing import Access, expand, is_identity, parse_slice, positions, read, write_mask
 from .store import store, store_element, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
@@ -120,41 +120,34 @@ def _only_entry(key: Any) -> Any:
 def flat_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a flat array."""
     node = array._n
+    if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
+        index = positions_of_array(array, key._nodes()[0], node.size)
+        if node.size and index.size:
+            return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
     position = key if key.__class__ is int else key_integer(key)
     if position is not None:
         size = node.size
         if 0 <= position < size:
             return read_element(node, position)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
-    function = f"{array._name}.__getitem__"
-    if key.__class__ is slice:
-        if key == _ALL:
+    if key.__class__ is slice and key.step != 0:
+        positions_ = range(*key.indices(node.size))
+        count, start, step = len(positions_), positions_.start, positions_.step
+        if count == node.size and step > 0:
             return type(array)(array)
-    elif isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
-        index = positions_node(function, key, node.size)[0]
-        if not index.size or not node.size:
-            return _read_empty(function, array, index)
-        try:
-            return wrap(type(array), [gather(node, index, with_lanes(TRUE, index.size))])
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
-    elif key.__class__ is tuple and len(key) == 1:
+        return wrap(type(array), [read(node, Access(start if count else 0, (count,), (step,)))])
+    function = f"{array._name}.__getitem__"
+    if key.__class__ is tuple and len(key) == 1:
         return flat_get(array, key[0])
-    elif is_mask(key):
+    if is_mask(key):
         _flat_mask(function, array, key)
         return type(array)(array)
-    elif not (is_array_key(key) or key.__class__ is tuple or key is None or key is ...):
+    if not (key.__class__ in (slice, tuple) or is_array_key(key) or key is None or key is ...):
         raise _invalid_key(array, key, "__getitem__")
     found, shape = _read_selection(function, node, (node.size,), key)
     if len(shape) == 1:
         return wrap(type(array), [found])
     return read_element(found, 0) if not shape else _tensor(array, found, shape)
-
-
-def _read_empty(function: str, array: Any, index: Node) -> Any:
-    if index.size:
-        raise IndexError(f"{function}(): attempted to read from an empty array.")
-    return type(array)()
 
 
 def _tensor(array: Any, node: Node, shape: Shape) -> Any:
@@ -169,7 +162,7 @@ def _flat_mask(function: str, array: Any, key: Any) -> Node:
     """The node of a mask key."""
     if isinstance(key, ArrayBase) and (key._depth > 0 and key._dynamic or key._depth < 0 and len(key.shape) > 1):
         raise TypeError(f"{function}(): the mask of type '{describe(key)}' has more than one dimension.")
-    mask = coerce(array._mask, key, function)[0]
+    mask = coerce(array._mask_type, key, function)[0]
     _require_length(function, mask.size, array._n.size)
     return mask
 
@@ -264,7 +257,7 @@ def tensor_set(array: Any, key: Any, value: Any) -> None:
 
 def _tensor_mask(function: str, array: Any, key: Any) -> tuple[Node, Shape]:
     """The node and the shape of a mask that can be broadcast to a tensor."""
-    mask, found = _value(function, array._mask, key)
+    mask, found = _value(function, array._mask_type, key)
     kept = _fitting(found, array._s)
     if kept is None:
         raise SizeError(f"{function}(): operands have incompatible shapes: a mask of the shape {found} cannot be "
@@ -396,8 +389,8 @@ def _nested_mask(function: str, array: Any, key: Any) -> list[Node]:
     """The nodes of a mask key, one for each component."""
     if not isinstance(key, ArrayBase) and array._dynamic and not (isinstance(key, list) and isinstance(key[0], list)) \
             and getattr(key, "ndim", 1) == 1:
-        key = array._leaf._mask(key)  # of the lanes, as a flat Dr.Jit array is
-    masks = coerce(array._mask, key, function)
+        key = array._leaf._mask_type(key)  # of the lanes, as a flat Dr.Jit array is
+    masks = coerce(array._mask_type, key, function)
     count = len(array._c)
     if len(masks) != count:
         if len(masks) != 1:

@@ -7,7 +7,7 @@ Other arrays that shared the old version keep it.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
@@ -22,7 +22,7 @@ from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .keys import check_literal, refuse_floats
-from .lanes import masked_access, widest_mask, with_lanes
+from .lanes import TRUE, masked_access, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import store, store_written
 
@@ -46,12 +46,13 @@ def _width_of(value: Any, function: str) -> int:
 
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
-    cls = retype(leaf, scalar)
     if isinstance(value, ArrayBase) and (not value._depth or value._depth < 0 and value.ndim < 2):
-        allowed = "b" if scalar == BOOL else "iuf"
-        if value._kind in allowed:
+        if value._kind in ("b" if scalar == BOOL else "iuf"):
             return value._nodes()[0]
-    elif not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
+    elif value is True and scalar == BOOL:
+        return TRUE
+    cls = retype(leaf, scalar)
+    if not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
@@ -61,10 +62,16 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
                     f"{cls._name}.")
 
 
-def _prepare(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
     """The index and the mask of an access to arrays of a size."""
     return (_flat_argument(index, leaf, index_type(size), "index", function),
             _flat_argument(active, leaf, BOOL, "active", function))
+
+
+def _prepare(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+    """The index and the mask of a read from arrays of a size, in the lanes that take part."""
+    index_, mask = _arguments(leaf, index, active, size, function)
+    return index_, with_lanes(mask, max(index_.size, mask.size))
 
 
 def _check_mode(mode: Any, function: str) -> None:
@@ -114,35 +121,55 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
     _check_mode(mode, function)
-    leaf = _leaf_of(function, source) if not isinstance(source, ArrayBase) else source._leaf
-    if leaf is None and issubclass(dtype, ArrayBase) and (isinstance(source, (list, tuple, range))
-                                                          or is_ndarray(source)):
-        source = _source_array(dtype, source, function)
-        leaf = source._leaf
+    if not isinstance(source, ArrayBase):
+        source = _source(dtype, source, function)
+    sizes = None if shape is None else _parse_sizes(shape, function)
+    if not isinstance(source, ArrayBase):
+        return _gather_tree(source, index, active, sizes, function)  # type: ignore[no-any-return]
+    result: Any
+    if not source._dynamic:
+        result = gather_scalars(dtype, source, index, active, function)
+    else:
+        width = source._width(function)
+        index_, mask = _prepare(source._leaf, index, active, width, function)
+        try:
+            result = _gather_array(dtype, source, index_, mask, width, sizes, function)
+        except CORE_ERRORS as error:
+            raise translate(error, function) from error
+    return result if sizes is None else _of_shape(result, sizes, function)  # type: ignore[no-any-return]
+
+
+def _source(dtype: type, source: Any, function: str) -> Any:
+    """What is to be read, given something other than an array: a PyTree of type ``dtype``, or an array made of it."""
+    leaf = _leaf_of(function, source)
     if leaf is None:
+        if issubclass(dtype, ArrayBase) and (isinstance(source, (list, tuple, range)) or is_ndarray(source)):
+            return _source_array(dtype, source, function)
         raise TypeError(f"{function}(): 'source' must be a Dr.Jit array or a PyTree of such, found {describe(source)}.")
-    if not isinstance(source, ArrayBase) and (type(source) is not dtype or not is_pytree(dtype)):
+    if type(source) is not dtype or not is_pytree(dtype):
         raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), "
                         f"found {describe(source)}.")
-    sizes = None if shape is None else _parse_sizes(shape, function)
-    read: Callable[[Any, Any], Any]
-    if leaf._dynamic:
-        width = _width_of(source, function)
-        index_, mask = _prepare(leaf, index, active, width, function)
-        mask = with_lanes(mask, max(index_.size, mask.size))
+    return source
 
-        def read(kind: Any, value: Any) -> Any:
-            return _gather_array(kind, value, index_, mask, width, sizes, function)
-    else:
-        def read(kind: Any, value: Any) -> Any:
-            return gather_scalars(kind, value, index, active, function)
+
+def _gather_tree(source: Any, index: Any, active: Any, sizes: tuple[int, ...] | None, function: str) -> Any:
+    """Read from each array of a PyTree."""
+    leaf = _leaf_of(function, source)
+    assert leaf is not None
+    width = _width_of(source, function)
+    nodes = _prepare(leaf, index, active, width, function) if leaf._dynamic else None
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, ArrayBase):
+            return value
+        if nodes is None:
+            found = gather_scalars(type(value), value, index, active, function)
+        else:
+            found = _gather_array(type(value), value, *nodes, width, sizes, function)
+        return found if sizes is None else _of_shape(found, sizes, function)
 
     try:
-        if isinstance(source, ArrayBase):
-            return _of_shape(read(dtype, source), sizes, function)  # type: ignore[no-any-return]
-        return transform(  # type: ignore[no-any-return]
-            function, lambda value: _of_shape(read(type(value), value), sizes, function)
-            if isinstance(value, ArrayBase) else value, source)
+        return transform(function, read, source)
     except CORE_ERRORS as error:
         raise translate(error, function) from error
 
@@ -172,16 +199,15 @@ def _parse_sizes(shape: Any, function: str) -> tuple[int, ...]:
     return sizes
 
 
-def _of_shape(result: Any, sizes: tuple[int, ...] | None, function: str) -> Any:
+def _of_shape(result: Any, sizes: tuple[int, ...], function: str) -> Any:
     """A result, if it has the requested shape."""
-    if sizes is not None:
-        found = result.shape if isinstance(result, ArrayBase) else ()
-        if len(found) != len(sizes):
-            raise ArgumentError(f"{function}(): 'shape' must have {len(found)} entries for {describe(result)}, found "
-                                f"{sizes}.")
-        if any(size not in (-1, actual) for size, actual in zip(sizes, found, strict=True)):
-            raise ArgumentError(f"{function}(): the result, of type {describe(result)}, has the shape {found}, which "
-                                f"contradicts 'shape' ({sizes}).")
+    found = result.shape if isinstance(result, ArrayBase) else ()
+    if len(found) != len(sizes):
+        raise ArgumentError(f"{function}(): 'shape' must have {len(found)} entries for {describe(result)}, found "
+                            f"{sizes}.")
+    if any(size not in (-1, actual) for size, actual in zip(sizes, found, strict=True)):
+        raise ArgumentError(f"{function}(): the result, of type {describe(result)}, has the shape {found}, which "
+                            f"contradicts 'shape' ({sizes}).")
     return result
 
 
@@ -258,7 +284,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         for array, nodes in pending:
             store(array, nodes)
         return
-    index_, mask = _prepare(leaf, index, active, _width_of(target, function), function)
+    index_, mask = _arguments(leaf, index, active, _width_of(target, function), function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):

@@ -17,12 +17,12 @@ from drjit_core import KIND, SHAPE, Node, cast, import_copy, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.nodes import index_type, values
+from .._base.nodes import index_node, index_type, values
 from .._base.types import INT32, INT64, UINT64
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 
 __all__ = ["bounded", "check_literal", "flatten", "host_positions", "is_array_key", "is_mask", "key_integer",
-           "positions_node", "refuse_floats"]
+           "positions_node", "positions_of_array", "refuse_floats"]
 
 _LITERAL = KIND["literal"]
 #: Tag of the literal with the size that is added to negative positions, see drjit_core.literal.
@@ -118,11 +118,7 @@ def positions_node(function: str, key: Any, size: int, axis: int = 0) -> tuple[N
         if key._kind not in "iu" or key._depth > 0:
             raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
                             "an integer array).")
-        node = _counted_from_the_front(key._nodes()[0], size, scalar)
-        if node.kind == _LITERAL and node.size and not node.payload < size:
-            raise IndexError(f"{function}(): index {int(key._nodes()[0].payload)} is out of bounds for "
-                             f"{_axis(axis, size)}.")
-        return node, key.shape
+        return positions_of_array(function, key._nodes()[0], size, axis), key.shape
     if isinstance(key, ArrayBase) and (key._kind not in "iu" or key._depth > 1 or key._special):
         raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected an "
                         "integer array).")
@@ -151,14 +147,20 @@ def _of_ndarray(function: str, key: Any, size: int, axis: int, scalar: int) -> N
     return import_copy(scalar, numpy.ascontiguousarray(flat, dtype=core.TYPES[scalar].name))
 
 
-def _counted_from_the_front(node: Node, size: int, scalar: int) -> Node:
-    """Signed indices, negative ones counted from the end, as unsigned ones."""
-    if core.TYPES[node.type].kind == "i" and node.size:
-        wide: int = INT64 if size >= 1 << 31 or node.type == INT64 else INT32
+def positions_of_array(where: Any, key: Node, size: int, axis: int = 0) -> Node:
+    """The elements of a Dr.Jit array of integers as positions; ``where`` is an array, or a function for messages."""
+    info = core.TYPES[key.type]
+    node = key
+    if info.kind == "i" and key.size:
+        wide: int = INT64 if size >= 1 << 31 or key.type == INT64 else INT32
         node = cast(node, wide)
-        negative = ops.lt(node, literal(wide, 0))
-        node = ops.select(negative, ops.add(node, literal(wide, size, 1, SHAPE, tag=_SIZE)), node)
-    return cast(node, scalar)
+        node = ops.select(ops.lt(node, literal(wide, 0)),
+                          ops.add(node, literal(wide, size, 1, SHAPE, tag=_SIZE)), node)
+    node = index_node(node, size)
+    if node.kind == _LITERAL and node.size and node.payload >= size:
+        function = f"{where._name}.__getitem__" if isinstance(where, ArrayBase) else where
+        raise IndexError(f"{function}(): index {int(key.payload)} is out of bounds for {_axis(axis, size)}.")
+    return node
 
 
 # --- values that are assigned ----------------------------------------------------------------------------------------

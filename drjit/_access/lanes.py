@@ -97,6 +97,8 @@ def lane_mask(width: int) -> Node | None:
 
 def with_lanes(mask: Node, width: int) -> Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
+    if not _stack.masks:
+        return mask
     lanes = lane_mask(width)
     return mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
 

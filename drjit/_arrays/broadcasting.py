@@ -83,7 +83,7 @@ def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[
     cls = retype(cls, scalar_type(max((a._type for a in inner), default=BOOL), scalar, rank))
     found = [operand(function, cls, value) for value in args]
     if mask is not None:
-        found.insert(0, operand(function, cls._mask, mask))
+        found.insert(0, operand(function, cls._mask_type, mask))
     return cls, found
 
 
@@ -105,7 +105,7 @@ def _scalar_of(function: str, value: Any) -> int:
 def combine(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
     """An elementwise operation with arguments of different types or shapes, one of them a tensor."""
     cls, nodes, shape = prepare(function, args)
-    return traced(function, cls._mask if mask else cls, trace, nodes, shape)
+    return traced(function, cls._mask_type if mask else cls, trace, nodes, shape)
 
 
 def traced(function: str, cls: type[ArrayBase], trace: Callable[..., Node], nodes: list[Node], shape: Shape) -> Any:

@@ -104,8 +104,4 @@ class ComplexBase(SpecialArray):
         result.real, result.imag = real, imaginary
         return result
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        result = self.numpy()
-        return result if dtype is None else result.astype(dtype)
-
     x, y, z, w = map(absent_component, "xyzw")

@@ -48,7 +48,7 @@ def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = Fa
         # two scalar types: the larger one
         cls = retype(type(self), max(self._type, other._type))
         left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
-        return wrap(cls._mask if mask else cls, [trace(left, right)])
+        return wrap(cls._mask_type if mask else cls, [trace(left, right)])
     args = (other, self) if swap else (self, other)
     return elementwise(f"{self._name}.__{name}__", trace, args, mask)
 
@@ -122,7 +122,7 @@ def comparison(name: str, trace: Trace2) -> Operator:
                 return _slow(self, other, name, trace, mask=True)
         except CORE_ERRORS as error:
             raise translate(error, f"{cls._name}.__{name}__") from error
-        result = _new(cls._mask)
+        result = _new(cls._mask_type)
         result._n = node
         result._o = None
         return result
@@ -212,7 +212,7 @@ def nested_comparison(name: str, trace: Trace2) -> Operator:
                 return _slow(self, other, name, trace, mask=True)
         except CORE_ERRORS as error:
             raise translate(error, f"{cls._name}.__{name}__") from error
-        result = _new(cls._mask)
+        result = _new(cls._mask_type)
         result._c = nodes
         result._o = None
         return result

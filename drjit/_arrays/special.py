@@ -79,7 +79,7 @@ def _comparison(name: str, trace: Callable[..., Node]) -> Operator:
 
     def compare(self: Any, other: Any) -> Any:
         if other.__class__ is self.__class__:
-            return wrap(self._mask, list(map(trace, self._c, other._c)))
+            return wrap(self._mask_type, list(map(trace, self._c, other._c)))
         return _mixed(self, other, name, trace, False, mask=True)
 
     return compare
@@ -140,7 +140,7 @@ class SpecialArray(NestedArray):
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if not args:
-            return [invalid(cls._type)] * cls._count
+            return [invalid(cls._type) if cls._dynamic else literal(cls._type, 0)] * cls._count
         if len(args) == 1 and (isinstance(args[0], ArrayBase) or plain_scalar(args[0]) is not None):
             return cls._convert(args[0], f"{cls._name}.__init__")
         return nested_nodes(cls, args)

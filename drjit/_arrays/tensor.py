@@ -84,7 +84,8 @@ def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, 
             if _foreign(self, other, function):
                 return NotImplemented
             return combine(function, trace, (other, self) if swap else (self, other), mask)
-        return traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+        nodes = [right, left] if swap else [left, right]
+        return traced(function, cls._mask_type if mask else cls, trace, nodes, self._s)
 
     return apply
 

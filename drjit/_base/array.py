@@ -17,15 +17,16 @@ Slots
 
 from __future__ import annotations
 
+import copyreg
 from collections.abc import Callable, Iterator, Sequence
 from types import GenericAlias
-from typing import Any, ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn, SupportsIndex
 
-from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_element, state_of, symbolic_error
+from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of, read_element, state_of, symbolic_error
 
-from .errors import CORE_ERRORS, SizeError, describe
+from .errors import CORE_ERRORS, ArgumentError, SizeError, describe
 from .links import links
-from .types import Record
+from .types import Record, members
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -51,7 +52,7 @@ class ArrayBase:
     _depth: ClassVar[int]
     _size: ClassVar[int]
     _count: ClassVar[int]
-    _mask: ClassVar[type[ArrayBase]]
+    _mask_type: ClassVar[type[ArrayBase]]
     _leaf: ClassVar[type[ArrayBase]]
     _plain: ClassVar[type[ArrayBase]]
     _value: ClassVar[type]
@@ -62,7 +63,7 @@ class ArrayBase:
     _o: Any
 
     # For type checkers: what the parameters stand for says the stub, ``drjit/__init__.pyi``.
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "
@@ -172,15 +173,6 @@ class ArrayBase:
         links.set_label(self, value)
 
     @property
-    def grad(self) -> NoReturn:
-        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @grad.setter
-    def grad(self, value: Any) -> NoReturn:
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @property
     def T(self) -> NoReturn:
         """Transpose of matrices and tensors; other types raise a ``TypeError``."""
         raise TypeError(f"{self._name}.T: this is not a matrix or tensor type.")
@@ -221,6 +213,52 @@ class ArrayBase:
                             f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()?")
         return bool(self.item())
 
+    def _number(self, function: str) -> Any:
+        """The only element, for a conversion that names what it is."""
+        nodes = self._nodes()
+        if len(nodes) != 1 or nodes[0].size != 1:
+            self._require_values(function)
+            raise ArgumentError(f"{self._name}.{function}(): a conversion to a Python number requires an array with "
+                                f"exactly 1 element (this one has the shape {self.shape}).")
+        return read_element(nodes[0], 0)
+
+    def __float__(self) -> float:
+        return float(self._number("__float__"))
+
+    def __int__(self) -> int:
+        return int(self._number("__int__"))
+
+    def __complex__(self) -> complex:
+        nodes = self._nodes()
+        if self._special == "complex" and all(node.size == 1 for node in nodes):
+            evaluate(nodes)
+            return complex(read_element(nodes[0], 0), read_element(nodes[1], 0))
+        return complex(self._number("__complex__"))
+
+    def __index__(self) -> int:
+        if self._kind not in "iu":
+            raise ArgumentError(f"{self._name}.__index__(): only integer arrays with exactly 1 element can be used "
+                                "where Python expects an integer.")
+        return int(self._number("__index__"))
+
+    def __format__(self, format_spec: str) -> str:
+        if not format_spec:
+            return str(self)
+        if self._special == "complex":
+            return format(complex(self), format_spec)
+        return format(self._number("__format__"), format_spec)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy.
+
+        A tensor without dimensions gives a number, complex arrays give complex numbers. Evaluates the array (all
+        components in one kernel) and waits for it.
+
+        >>> drjit.llvm.Array2f([1, 2, 3], 4).tolist()
+        [[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]
+        """
+        return links.to_list(self)
+
     __hash__ = object.__hash__  # arrays are compared elementwise; as keys they stand for themselves
 
     def __pos__(self) -> Any:
@@ -230,7 +268,13 @@ class ArrayBase:
         return type(self)(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return type(self)(self)
+        return links.independent(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self),), links.array_state(self, int(protocol))  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Any) -> None:
+        links.restore_array(self, state)
 
     def __repr__(self) -> str:
         return self._format(LIMIT)
@@ -238,35 +282,30 @@ class ArrayBase:
     def __iter__(self) -> Iterator[Any]:
         raise NotImplementedError
 
+    def __dir__(self) -> list[str]:
+        return members(type(self))
+
     # --- exchange with others, see drjit._arrays.host -----------------------------------------------------------------
 
     def numpy(self) -> Any:
         """A NumPy array with these values: a view of evaluated memory for flat arrays, a copy for nested ones.
 
-        Evaluates the array and waits for the result. The view shows later in-place changes of the array's memory.
+        Evaluates the array (all components in one kernel) and waits for the result. The view shows later in-place
+        changes of the array's memory.
         """
         return links.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        result = links.to_numpy(self)
+        if copy is False and (self._depth > 0 or not self._dynamic):
+            raise ValueError(f"{self._name}.__array__(): the components of a nested array do not lie side by side in "
+                             "memory: it cannot become a NumPy array without a copy, which copy=False rules out.")
+        result = self.numpy()
         if dtype is not None and result.dtype != dtype:
             if copy is False:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
-                                 f"{TYPES[self._type].name} to {dtype} without a copy.")
+                                 f"{TYPES[self._type].name} to {dtype} without a copy, which copy=False rules out.")
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
-
-    def torch(self) -> NoReturn:
-        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
-
-    def jax(self) -> NoReturn:
-        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
-
-    def tf(self) -> NoReturn:
-        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
 
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""

@@ -10,8 +10,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from . import elementwise as _ops
-from .elementwise import abs, fma, power, select
-from .mathematics import cbrt, copysign
+from .elementwise import abs, cbrt, copysign, fma, power, select
 from .rearrangement import stack
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]

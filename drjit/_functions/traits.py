@@ -171,7 +171,7 @@ value_t = _attribute("value_t", "_value", "The type of an entry of the outermost
 def mask_t(arg: Any, /) -> Any:
     """The type of comparisons: masks of the same shape; ``bool`` for anything but arrays."""
     cls = _array_type(arg)
-    return cls._mask if cls is not None else bool
+    return cls._mask_type if cls is not None else bool
 
 
 def scalar_t(arg: Any, /) -> Any:

@@ -24,9 +24,8 @@ from .._base.typing import ArrayT, T
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .creation import constant
-from .elementwise import fma, select, sin, sincos, sqrt
+from .elementwise import atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
-from .mathematics import atan2
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
            "quat_to_matrix", "real", "rotate", "sh_eval", "slerp", "sphdir", "transform_compose", "transform_decompose"]

@@ -14,8 +14,7 @@ from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._promotion.promote import alike, operands, wrap
 from .constants import pi
-from .elementwise import abs, rsqrt, select, sqrt
-from .mathematics import mulsign, safe_asin
+from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import sum
 
 __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]

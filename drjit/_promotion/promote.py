@@ -166,7 +166,7 @@ def operands(function: str, args: Sequence[Any], mask: ArrayBase | None = None,
         raise ArgumentError(f"{function}(): incompatible arguments: there is no rule for {found} together.")
     lists = [coerce(cls, value, function) for value in values]
     if mask is not None:
-        lists.insert(0, coerce(cls._mask, mask, function))
+        lists.insert(0, coerce(cls._mask_type, mask, function))
     count = max(map(len, lists))
     return cls, [nodes if len(nodes) == count else _tile(nodes, count, function) for nodes in lists]
 
@@ -294,4 +294,4 @@ def elementwise(function: str, trace: Callable[..., Node], args: Sequence[Any], 
         nodes = list(map(trace, *lists))
     except CORE_ERRORS as error:
         raise translate(error, function) from error
-    return wrap(cls._mask if mask else cls, nodes)
+    return wrap(cls._mask_type if mask else cls, nodes)

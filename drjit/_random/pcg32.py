@@ -56,6 +56,7 @@ class PCG32Base(Generator):
     """
 
     __slots__ = ("__weakref__", "_inc", "_state")
+    _fields = ("state", "inc")
 
     _steps: ClassVar[Any]
     #: Flat array types of the package by scalar type.
@@ -250,7 +251,7 @@ _DRAWS: list[tuple[str, int, int, str, str]] = [
     ("float32_normal", 1, FLOAT32, "normal32", "standard normal variates in single precision, by inversion"),
     ("float64_normal", 1, FLOAT64, "normal64", "standard normal variates in double precision, by inversion"),
 ]
-for _name, *_row in _DRAWS:
+for _row in _DRAWS:
     for _prefix in ("next", "prev"):
-        setattr(PCG32Base, f"{_prefix}_{_name}", _draw(_name, *_row, _prefix == "next"))  # type: ignore[call-arg]
-del _name, _row, _prefix
+        setattr(PCG32Base, f"{_prefix}_{_row[0]}", _draw(*_row, _prefix == "next"))
+del _row, _prefix

@@ -5,16 +5,15 @@ from __future__ import annotations
 import operator
 from typing import Any, ClassVar
 
-from drjit_core import Node, cast, literal, ops
+from drjit_core import Node, cast, literal
 
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
-from .arithmetic import MASK32, Generator, OnNodes, box_muller, u32, u64
+from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u32, u64
 
 __all__ = ["PhiloxBase"]
 
-_ops: Any = ops
 # J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), section
 # 3.3: multipliers of a round, and the increments of the key between rounds (golden ratio and sqrt(3) - 1).
 _PHILOX_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -59,10 +58,15 @@ class PhiloxBase(Generator):
     """
 
     __slots__ = ("__weakref__", "_counter", "_iterations", "_seed")
+    _fields = ("seed", "counter", "iterations")
 
     #: Array types of the package by scalar type and size.
     _arrays: ClassVar[dict[tuple[int, int], Any]]
     _vectorised: ClassVar[bool]
+
+    _seed: Any
+    _counter: Any
+    _iterations: int
 
     def __init__(self, seed: Any, counter_0: Any = None, counter_1: Any = 0, counter_2: Any = 0,
                  iterations: int = 7) -> None:
@@ -82,7 +86,7 @@ class PhiloxBase(Generator):
 
     def _node(self, scalar: int, value: Any, name: str) -> Node:
         found = self._argument(scalar, value, "__init__", name)
-        return found._n if self._vectorised else literal(scalar, found)  # type: ignore[no-any-return]
+        return found._n if self._vectorised else literal(scalar, found)
 
     @property
     def seed(self) -> Any:
@@ -105,7 +109,7 @@ class PhiloxBase(Generator):
     @property
     def iterations(self) -> int:
         """The number of rounds."""
-        return self._iterations  # type: ignore[no-any-return]
+        return self._iterations
 
     @iterations.setter
     def iterations(self, value: int) -> None:
@@ -145,7 +149,7 @@ class PhiloxBase(Generator):
                 bits = [literal(UINT32, number) for number in numbers]
             last = ops.add(counters[3], literal(UINT32, 1))
             if mask is not True:
-                last = _ops.select(mask, last, counters[3]) if mask is not False else counters[3]
+                last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
             raise translate(error, self._function(name)) from error
         self._counter = wrap(self._arrays[UINT32, 4], [*counters[:3], last])

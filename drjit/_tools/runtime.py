@@ -8,8 +8,6 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitBackend, KernelType, LogLevel
 
-from .._base.errors import describe
-
 __all__ = ["expand_threshold", "flush_kernel_cache", "flush_malloc_cache", "has_backend", "kernel_history",
            "kernel_history_clear", "log_level", "set_expand_threshold", "set_log_level", "set_thread_count",
            "sync_thread", "thread_count"]
@@ -48,7 +46,11 @@ def set_thread_count(arg: int, /) -> None:
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given."""
+    """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given.
+
+    Waits for the kernels. Each is a dictionary; ``ranges`` names the ranges in which it was launched, see
+    :class:`profile_range`. Without ``types``, the list holds marks and ranges as well.
+    """
     if not isinstance(types, (list, tuple)) or not all(isinstance(entry, KernelType) for entry in types):
         raise TypeError(f"drjit.kernel_history(): 'types' must be a sequence of drjit.KernelType, found {types!r}.")
     return core.kernel_history(types)
@@ -75,7 +77,13 @@ def log_level() -> LogLevel:
 
 
 def set_log_level(arg: LogLevel | int, /) -> None:
-    """Set how much the compiler tells about its work on standard error."""
-    if not isinstance(arg, (LogLevel, int)):
-        raise TypeError(f"drjit.set_log_level(): the level must be a drjit.LogLevel or an int, found {describe(arg)}.")
-    core.set_log_level(LogLevel(arg))
+    """Set how much the compiler tells about its work on standard error, for all threads.
+
+    A ``LogLevel``, or its number: ``Info`` reports kernels, ``Debug`` and ``Trace`` each traced variable. Raises a
+    ``ValueError`` for other numbers and a ``TypeError`` for anything else.
+
+    >>> drjit.set_log_level(2)
+    >>> drjit.log_level()
+    LogLevel.Warn
+    """
+    core.set_log_level(arg)

@@ -243,6 +243,7 @@ def test_scalar_arrays_take_all_keys() -> None:
     (lambda: Float(1, 2, 3), np.bool_(True), TypeError, "bool"),
     (lambda: Float(1, 2, 3), (0, 0), IndexError, "too many"),
     (lambda: Float(1, 2, 3), (..., ...), IndexError, "multiple ellipses"),
+    (lambda: Float(1, 2, 3), slice(None, None, 0), ValueError, "step cannot be zero"),
     (lambda: Float(), UInt(0), IndexError, "out of bounds"),
     (lambda: Float(1, 2, 3), np.array([True, False]), RuntimeError, "mask has 2 elements, but the array has 3"),
     (lambda: Float(1, 2, 3), [True] * 4, RuntimeError, "mask has 4 elements, but the array has 3"),
