@@ -17,21 +17,8 @@ import pathlib
 import sys
 from typing import Any
 
-#: The first name of each section of the reference.
-SECTIONS = {
-    "drjit.zeros": "Array creation", "drjit.syntax": "Control flow", "drjit.gather": "Scatter and gather",
-    "drjit.ReduceOp": "Reductions", "drjit.prefix_reduce": "Prefix and block reductions",
-    "drjit.concat": "Rearranging arrays", "drjit.resample": "Tensor operations", "drjit.rng": "Random numbers",
-    "drjit.select": "Masks, comparisons, shapes", "drjit.linear_to_srgb": "Colour",
-    "drjit.reorder_threads": "The compiler", "drjit.freeze": "Frozen functions",
-    "drjit.is_array_v": "Type traits", "drjit.reinterpret_array": "Bits", "drjit.fma": "Standard mathematics",
-    "drjit.cross": "Vectors, matrices, quaternions", "drjit.sin": "Transcendental functions",
-    "drjit.safe_sqrt": "Safe functions", "drjit.ADMode": "Derivatives", "drjit.wrap": "Other frameworks",
-    "drjit.e": "Constants", "drjit.ArrayBase": "ArrayBase", "drjit.graphviz": "Debugging",
-    "drjit.set_backend": "The runtime", "drjit.profile_enable": "Profiling", "drjit.WrapMode": "Textures",
-    "drjit.alloc_local": "Local memory", "drjit.dda.dda": "Ray marching", "drjit.opt.Optimizer": "Optimizers",
-    "drjit.nn.CoopVec": "Neural networks", "drjit.cuda.green_context": "CUDA",
-}
+from conformance.reference.sections import SECTIONS
+
 STATES = ("exists", "to come")
 
 

@@ -2620,7 +2620,7 @@ def abs(arg: _NumPyArray, /) -> Any:
 def abs(arg: SupportsAbs[T], /) -> T: ...
 @overload
 def abs_dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
-    """Absolute value of :func:`dot`."""
+    """Absolute value of the inner product, see :func:`dot`."""
 @overload
 def abs_dot(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> RedT: ...
 @overload
@@ -2641,7 +2641,7 @@ def acosh(arg: float, /) -> float: ...
 def acosh(arg: _NumPyArray, /) -> Any: ...
 @overload
 def all(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether all elements of a mask are set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether all elements of a mask are set along one or several axes; true if there are none."""
 @overload
 def all(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -2654,7 +2654,7 @@ def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = Non
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``."""
 @overload
 def any(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether any element of a mask is set along one or several axes; false if empty. See :func:`reduce`."""
+    """Whether any element of a mask is set along one or several axes; false if there are none."""
 @overload
 def any(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -2670,7 +2670,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
 def arange(dtype: type[T], start_or_size: int | None = None, *, stop: int, step: int = ..., start: int, size: int | None = None) -> T: ...
 @overload
 def arg(z: _WithFloat[_R, Any], /) -> _R:
-    """Argument of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
+    """Argument (angle) of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
 @overload
 def arg(z: float, /) -> float: ...
 @overload
@@ -2792,7 +2792,7 @@ def clip(value: AnyArray | float | _NumPyArray, min: AnyArray | float | _NumPyAr
 def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis; those with one dimension become columns."""
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
-    """Arrays of one type joined along an existing axis; their other sizes agree. ``axis=None`` joins them raveled."""
+    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
 def copy(arg: T, /) -> T:
@@ -2845,7 +2845,7 @@ def cot(arg: float, /) -> float: ...
 def cot(arg: _NumPyArray, /) -> Any: ...
 @overload
 def count(value: _Counts[_R], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> _R:
-    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers. See :func:`reduce`."""
+    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers."""
 @overload
 def count(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> int: ...
 @overload
@@ -2869,14 +2869,14 @@ def depth_v(arg: Any, /) -> int:
 def det(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Determinant of a matrix, by Laplace expansion."""
 def detached_t(arg: Any, /) -> Any:
-    """The type of the same name that does not track derivatives."""
+    """The type of the same name that does not track derivatives; the type itself for anything but arrays."""
 @overload
 def diag(arg: _Matrices[Any, Any, _R, Any, Any], /) -> _R:
-    """The diagonal of a matrix as an array, or the matrix with the entries of an array on its diagonal."""
+    """The diagonal of a matrix as an array, or the matrix with the components of an array on its diagonal."""
 @overload
 def diag(arg: AnyArray, /) -> Any: ...
 def diff_array_t(arg: Any, /) -> Any:
-    """The type of the same name that tracks derivatives."""
+    """The type of the same name that tracks derivatives; the type itself for anything but traced arrays."""
 @overload
 def dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
     """Inner product of two arrays or Python sequences."""
@@ -2887,11 +2887,11 @@ def dot(arg0: AnyArray | Sequence[Any], arg1: AnyArray | Sequence[Any], /) -> An
 def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
 def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
+    """An array of undefined contents, meant to be written to afterwards."""
 def empty_like(arg: T, /) -> T:
-    """Undefined contents of the type and shape of an array or PyTree."""
+    """Undefined contents of the type and shape of an array, tensor or PyTree, see :func:`empty` and :func:`zeros_like`."""
 def epsilon(arg: Any, /) -> float:
-    """Machine epsilon: the largest relative error of rounding to nearest. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """Machine epsilon: the largest relative error of rounding to nearest."""
 @overload
 def erf(arg: ArrayT, /) -> ArrayT:
     """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to the argument."""
@@ -2915,7 +2915,7 @@ def erfinv(arg: float, /) -> float: ...
 def erfinv(arg: _NumPyArray, /) -> Any: ...
 @overload
 def euler_to_quat(arg: scalar.Array3f16, /) -> scalar.Quaternion4f16:
-    """The rotation quaternion of Euler angles: about x, then y, then z."""
+    """The rotation quaternion of Euler angles in radians: about x, then y, then z."""
 @overload
 def euler_to_quat(arg: scalar.Array3f, /) -> scalar.Quaternion4f: ...
 @overload
@@ -2961,7 +2961,7 @@ def exp2(arg: float, /) -> float: ...
 @overload
 def exp2(arg: _NumPyArray, /) -> Any: ...
 def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
-    """The same elements with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
+    """A tensor with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
 def expand_threshold() -> int:
     """Number of elements up to which scatter-reductions use a table per thread instead of atomic updates."""
 def expr_t(*args: Any) -> Any:
@@ -3063,7 +3063,7 @@ def format(fmt: Any, *args: Any, limit: int = 20, **kwargs: Any) -> str:
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments."""
+    """An array filled with a value, a literal that takes no memory."""
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""
 def graphviz(as_string: bool = False) -> Any:
@@ -3096,7 +3096,7 @@ def hypot(a: _NumPyArray, b: AnyArray | float | _NumPyArray) -> Any: ...
 @overload
 def hypot(a: AnyArray | float, b: _NumPyArray) -> Any: ...
 def identity(dtype: type[T], size: int = 1) -> T:
-    """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
+    """The identity element of a type: the identity matrix, or 1."""
 def imag(arg: _HasImag[_R], /) -> _R:
     """Imaginary part of complex numbers, ``(i, j, k)`` part of quaternions as a 3D array; else zero."""
 def int32_array_t(arg: Any, /) -> Any:
@@ -3106,15 +3106,15 @@ def int64_array_t(arg: Any, /) -> Any:
 def int8_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type int8; ``int`` for anything but arrays."""
 def int_array_t(arg: Any, /) -> Any:
-    """The analogous type of signed integers of one size."""
+    """The analogous type of signed integers whose elements have the same size."""
 def inverse(arg: T, /) -> T:
-    """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
+    """Inverse of a matrix, or what :func:`rcp` returns for complex numbers, quaternions and numbers."""
 def is_arithmetic_v(arg: Any, /) -> bool:
     """Whether the elements are numbers (those of masks are not)."""
 def is_array_v(arg: Any) -> bool:
     """Whether the argument is an array or array type."""
 def is_complex_v(arg: Any, /) -> bool:
-    """Whether it is a complex number."""
+    """Whether the argument is an array of complex numbers, or a type of such."""
 def is_diff_v(arg: Any, /) -> bool:
     """Whether the array type belongs to a package whose types track derivatives (``drjit.*.ad``)."""
 def is_dynamic_v(arg: Any, /) -> bool:
@@ -3130,9 +3130,9 @@ def is_jit_v(arg: Any, /) -> bool:
 def is_mask_v(arg: Any, /) -> bool:
     """Whether the argument is a mask array, a ``bool``, or a type of such."""
 def is_matrix_v(arg: Any, /) -> bool:
-    """Whether the argument is a matrix."""
+    """Whether the argument is an array of matrices, or a type of such."""
 def is_quaternion_v(arg: Any, /) -> bool:
-    """Whether a quaternion."""
+    """Whether the argument is an array of quaternions, or a type of such."""
 def is_signed_v(arg: Any, /) -> bool:
     """Whether the elements are numbers that may be negative."""
 def is_special_v(arg: Any, /) -> bool:
@@ -3140,7 +3140,7 @@ def is_special_v(arg: Any, /) -> bool:
 def is_struct_v(arg: Any, /) -> bool:
     """Whether the class of the argument has a ``DRJIT_STRUCT`` annotation, which makes its instances PyTrees."""
 def is_tensor_v(arg: Any, /) -> bool:
-    """Whether the argument is a tensor."""
+    """Whether the argument is a tensor, or a type of such."""
 def is_unsigned_v(arg: Any, /) -> bool:
     """Whether the elements are unsigned integers or booleans."""
 def is_vector_v(arg: Any, /) -> bool:
@@ -3167,13 +3167,13 @@ def isnan(arg: float, /) -> bool: ...
 @overload
 def isnan(arg: _NumPyArray, /) -> Any: ...
 def itemsize_v(arg: Any, /) -> int:
-    """Bytes that an element of an array or array type takes in memory."""
+    """Bytes that an element of an array or array type takes in memory. Raises a ``TypeError`` for anything else."""
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given."""
 def kernel_history_clear() -> None:
     """Clear the history of launches."""
 def largest(arg: Any, /) -> float:
-    """The largest finite number. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The largest finite number. See :func:`epsilon` for the argument."""
 def leaf_t(arg: Any, /) -> Any:
     """The innermost array type; the type itself for anything but arrays."""
 @overload
@@ -3254,7 +3254,7 @@ def mask_t(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT] | type[ArrayBase[
 def mask_t(arg: object, /) -> Any: ...
 @overload
 def matmul(A: _Matrices[SelfT, SelfCpT, Any, Any, Any], B: SelfCpT, At: bool = False, Bt: bool = False) -> SelfT:
-    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar."""
+    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar: ``A @ B``."""
 @overload
 def matmul(A: _Matrices[Any, Any, ValT, ValCpT, Any], B: ValCpT, At: bool = False, Bt: bool = False) -> ValT: ...
 @overload
@@ -3294,7 +3294,7 @@ def matrix_to_quat(arg: cuda.ad.Matrix3f | cuda.ad.Matrix4f, /) -> cuda.ad.Quate
 def matrix_to_quat(arg: cuda.ad.Matrix3f64 | cuda.ad.Matrix4f64, /) -> cuda.ad.Quaternion4f64: ...
 @overload
 def max(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Maximum along one or several axes, NaN ignored; the smallest value of the type if empty. See :func:`reduce`."""
+    """Maximum along one or several axes, NaN ignored; the smallest value of the type (or -infinity) if there is nothing."""
 @overload
 def max(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3332,7 +3332,7 @@ def maximum(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: 
 def maximum(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
 @overload
 def mean(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Mean along one or several axes of floating-point arrays or sequences; 0 if empty."""
+    """Mean along one or several axes; 0 if there is nothing."""
 @overload
 def mean(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3345,7 +3345,7 @@ def meshgrid(*args: ArrayT, indexing: Literal['xy', 'ij'] = 'xy') -> tuple[Array
     """Coordinates of all points of a grid, flattened, given those along each of its axes."""
 @overload
 def min(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Minimum along one or several axes, NaN ignored; the largest value of the type if empty. See :func:`reduce`."""
+    """Minimum along one or several axes, NaN ignored; the largest value of the type (or infinity) if there is nothing."""
 @overload
 def min(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3432,7 +3432,7 @@ def mulsign(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: 
 def mulsign(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
 @overload
 def none(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether no element of a mask is set along one or several axes; true if there are none."""
 @overload
 def none(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -3443,7 +3443,7 @@ def none(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., k
 def none(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
 def norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Euclidean length, ``sqrt(sum(value * value))``; see :func:`reduce` for the other arguments."""
+    """Euclidean length, ``sqrt(sum(value * value))``."""
 @overload
 def norm(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3453,13 +3453,13 @@ def normalize(arg: ArrayT, /) -> ArrayT:
 def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
     """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
 def one_minus_epsilon(arg: Any, /) -> float:
-    """One minus the machine epsilon: the largest number below 1. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """One minus the machine epsilon: the largest number below 1. See :func:`epsilon` for the argument."""
 def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
+    """An array of ones (``True`` for masks), a literal that takes no memory."""
 def ones_like(arg: T, /) -> T:
-    """Ones of the type and shape of an array or PyTree."""
+    """Ones of the type and shape of an array, tensor or PyTree, see :func:`ones` and :func:`zeros_like`."""
 def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
+    """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`."""
 def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P."""
 @overload
@@ -3494,7 +3494,7 @@ def print(fmt: Any, *args: Any, active: AnyArray | Sequence[bool] | bool = True,
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output)."""
 @overload
 def prod(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Product along one or several axes; 1 if there is nothing to multiply. See :func:`reduce`."""
+    """Product along one or several axes; 1 if there is nothing to multiply."""
 @overload
 def prod(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3509,7 +3509,7 @@ def profile_mark(arg: str, /) -> None:
     """Note an event by name: an entry between those of kernels in the history, if one is kept."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4f16, arg1: scalar.Array3f16, /) -> scalar.Array3f16:
-    """The 3D vector ``arg1`` rotated by the quaternion ``arg0``."""
+    """The 3D vector ``arg1`` rotated by the unit quaternion ``arg0``."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4f, arg1: scalar.Array3f, /) -> scalar.Array3f: ...
 @overload
@@ -3595,10 +3595,10 @@ def rcp(arg: _NumPyArray, /) -> Any: ...
 def real(arg: _HasReal[_R], /) -> _R:
     """Real part of complex numbers and quaternions; other values are returned as they are."""
 def recip_overflow(arg: Any, /) -> float:
-    """The largest number whose reciprocal overflows. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The largest number whose reciprocal overflows. See :func:`epsilon` for the argument."""
 @overload
 def reduce(op: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], value: Any, axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Combine the elements of an array or sequence along one or several axes."""
+    """Combine the elements of an array, tensor or sequence along one or several axes by an operation."""
 @overload
 def reduce(op: _Tensor[T], value: Any, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3612,7 +3612,7 @@ def reduce(op: AnyArray | Sequence[Any], value: Any, axis: int | tuple[int, ...]
 def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The analogous type over another scalar type whose elements have the same size, see ``reinterpret_array``."""
+    """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> Any:
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
@@ -3660,11 +3660,11 @@ def safe_sqrt(arg: float, /) -> float: ...
 @overload
 def safe_sqrt(arg: _NumPyArray, /) -> Any: ...
 def scalar_t(arg: Any, /) -> Any:
-    """The Python type of the innermost elements."""
+    """The Python type of the innermost elements; the type itself for anything but arrays."""
 def scatter(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Write ``target[index] = value`` where ``active`` is set, in place."""
 def scatter_add(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
-    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place. See :func:`scatter`."""
+    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place."""
 def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place."""
 def schedule(*args: Any) -> bool:
@@ -3756,10 +3756,10 @@ def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
 def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape."""
 def smallest(arg: Any, /) -> float:
-    """The smallest positive normal number. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The smallest positive normal number. See :func:`epsilon` for the argument."""
 @overload
 def sphdir(theta: llvm.Float16, phi: llvm.Float16 | float) -> llvm.Array3f16:
-    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``."""
+    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``, both in radians."""
 @overload
 def sphdir(theta: llvm.Float, phi: llvm.Float | float) -> llvm.Array3f: ...
 @overload
@@ -3809,7 +3809,7 @@ def sphdir(theta: float, phi: cuda.ad.Float64) -> cuda.ad.Array3f64: ...
 @overload
 def sphdir(theta: Any, phi: Any) -> Any: ...
 def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
-    """A list of parts of a tensor: a number of equal ones, or those between the given positions along an axis."""
+    """A list of parts of a tensor along an axis: a number of equal ones, or those between the given positions."""
 @overload
 def sqrt(arg: ArrayT, /) -> ArrayT:
     """Square root, correctly rounded."""
@@ -3819,13 +3819,13 @@ def sqrt(arg: float, /) -> float: ...
 def sqrt(arg: _NumPyArray, /) -> Any: ...
 @overload
 def squared_norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Square of the Euclidean length, ``sum(value * value)``; see :func:`reduce` for the other arguments."""
+    """Square of the Euclidean length, ``sum(value * value)``."""
 @overload
 def squared_norm(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
 def squared_norm(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
 def squeeze(value: ArrayT, /, axis: int | tuple[int, ...] | None = None) -> ArrayT:
-    """The same elements without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
+    """A tensor without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
 @overload
 def srgb_to_linear(x: ArrayT, clip: bool = True) -> ArrayT:
     """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
@@ -3835,7 +3835,7 @@ def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
     """Tensors of one type and shape joined along a new axis, at a position of the result."""
 @overload
 def std(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ..., ddof: int = 0) -> RedT:
-    """Standard deviation: the square root of the variance, see :func:`var`."""
+    """Standard deviation along one or several axes: the square root of the variance, see :func:`var`."""
 @overload
 def std(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False, ddof: int = 0) -> T: ...
 @overload
@@ -3855,7 +3855,7 @@ def step(arg0: AnyArray, arg1: AnyArray, /) -> Any: ...
 def step(arg0: float, arg1: float, /) -> int: ...
 @overload
 def sum(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Sum along one or several axes; 0 if there is nothing to add. See :func:`reduce`."""
+    """Sum along one or several axes; 0 if there is nothing to add."""
 @overload
 def sum(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3979,10 +3979,10 @@ def uint64_array_t(arg: Any, /) -> Any:
 def uint8_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type uint8; ``int`` for anything but arrays."""
 def uint_array_t(arg: Any, /) -> Any:
-    """The analogous type of unsigned integers of one size."""
+    """The analogous type of unsigned integers whose elements have the same size."""
 @overload
 def unit_angle(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT) -> RedT:
-    """Angle between two vectors of length 1, accurate for vectors that are nearly parallel as well."""
+    """Angle in radians between two vectors of length 1, accurate for vectors that are nearly parallel as well."""
 @overload
 def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]) -> RedT: ...
 @overload
@@ -3991,14 +3991,14 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
 @overload
 def value_t(arg: _Tensor[Any] | type[_Tensor[Any]]) -> Any:
-    """The type of an entry of the outermost dimension."""
+    """The type of an entry of the outermost dimension; the type itself for anything but arrays."""
 @overload
 def value_t(arg: ArrayBase[Any, Any, ValT, Any, Any, Any, Any] | type[ArrayBase[Any, Any, ValT, Any, Any, Any, Any]]) -> type[ValT]: ...
 @overload
 def value_t(arg: object) -> Any: ...
 @overload
 def var(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ..., ddof: int = 0) -> RedT:
-    """Variance along one or several axes of floating-point arrays, sequences or numbers."""
+    """Variance along one or several axes: the mean of the squares of the deviations from the mean."""
 @overload
 def var(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False, ddof: int = 0) -> T: ...
 @overload
@@ -4016,6 +4016,6 @@ def whos(as_string: bool = False) -> str | None:
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of zeros (``False`` for masks): a literal that consumes no memory."""
+    """An array of zeros (``False`` for masks), a literal that takes no memory."""
 def zeros_like(arg: T, /) -> T:
-    """Zeros of the type and shape of an array or PyTree."""
+    """Zeros of the type and shape of an array, tensor or PyTree."""

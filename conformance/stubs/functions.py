@@ -149,6 +149,10 @@ def _overloads(name: str) -> list[str]:
     return _PATTERNS.get(name) or (_of_row(FUNCTIONS[name]) if name in FUNCTIONS else [])
 
 
+#: Functions whose ways to be called share no parameters: they sort out their arguments, and the pattern names them all.
+_SORTED_OUT = {"arange", "reshape"}
+
+
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
@@ -200,8 +204,7 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
     pattern = dict(part.split(": ", 1) for part in types if re.match(r"\w+: ", part))
     positional = [part for part in types if not re.match(r"\w+: ", part)]
     parameters = inspect.signature(function).parameters
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values()) and types:
-        # The function sorts out its arguments itself: the pattern names them all.
+    if types and function.__name__ in _SORTED_OUT:
         named = [("dtype", text) for text in positional] + list(pattern.items())
         return ", ".join(f"{name}: {text}" for name, text in named)
     result: list[str] = []
