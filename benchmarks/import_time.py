@@ -6,23 +6,23 @@
 
 The time is that of a fresh interpreter running ``import drjit`` minus one that imports nothing, and must stay under
 0.25 s.  The list is from ``python -X importtime``, by the time that a module itself takes.  Types are made when they
-are first asked for; asking for all of the five packages must stay under 30 ms.  With ``--check`` the exit status says
-whether the budgets were kept.
+are first asked for; asking for all of the five packages must stay under 30 ms.  A peer takes its turn in each run.
+With ``--check`` the exit status says whether the budgets were kept.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from runner import Side, sides
+from runner import Result, Side, rotated, shown, sides
 
-BUDGET, TYPES_BUDGET = 0.25, 0.03  #: Seconds.
+IMPORT, TYPES = "import drjit", "all array types"
+BUDGETS = {IMPORT: 0.25, TYPES: 0.03}  #: Seconds.
 #: Asks for all types, in the interpreter that runs it, and writes the seconds that this took to its error stream.
 ALL_TYPES = """
 import importlib, sys, time, drjit
@@ -50,10 +50,21 @@ def command(side: Side, *arguments: str) -> tuple[float, str]:
     return elapsed, process.stderr
 
 
-def seconds(side: Side, runs: int) -> list[float]:
-    """Times of ``import drjit``, the interpreter's own start subtracted; the first run fills the caches of the disk."""
-    command(side, "-c", "import drjit")
-    return [command(side, "-c", "import drjit")[0] - command(side, "-c", "pass")[0] for _ in range(runs)]
+def seconds(side: Side) -> dict[str, float]:
+    """Time of ``import drjit``, the interpreter's own start subtracted, and of all types after that."""
+    return {IMPORT: command(side, "-c", "import drjit")[0] - command(side, "-c", "pass")[0],
+            TYPES: float(command(side, "-c", ALL_TYPES)[1])}
+
+
+def measure(compared: list[Side], runs: int) -> dict[str, Result]:
+    """Import and types on all sides, alternating; a first run, which does not count, fills the caches of the disk."""
+    results = {name: Result(name) for name in BUDGETS}
+    for run in range(runs + 1):
+        for side in rotated(compared, run):
+            for name, value in seconds(side).items():
+                if run:
+                    results[name].values.setdefault(side.name, []).append(value)
+    return results
 
 
 def modules(side: Side) -> list[tuple[int, int, str]]:
@@ -79,20 +90,17 @@ def main() -> int:
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs must be at least 1")
-    medians = {}
-    for side in sides(options.peer):
-        times = seconds(side, options.runs)
-        medians[side.name] = statistics.median(times)
-        print(f"import drjit, {side.name}: {medians[side.name] * 1e3:6.1f} ms "
-              f"({min(times) * 1e3:.1f}-{max(times) * 1e3:.1f})")
-    kept = medians["ours"] < BUDGET
-    print(f"budget: {BUDGET * 1e3:.0f} ms, {'kept' if kept else 'EXCEEDED'}")
-    times = [float(command(sides(None)[0], "-c", ALL_TYPES)[1]) for _ in range(options.runs)]
-    typed = statistics.median(times)
-    print(f"all array types, ours: {typed * 1e3:.1f} ms ({min(times) * 1e3:.1f}-{max(times) * 1e3:.1f})")
-    print(f"budget: {TYPES_BUDGET * 1e3:.0f} ms, {'kept' if typed < TYPES_BUDGET else 'EXCEEDED'}\n")
-    kept = kept and typed < TYPES_BUDGET
-    found = modules(sides(None)[0])
+    compared = sides(options.peer)
+    kept = True
+    for name, result in measure(compared, options.runs).items():
+        for side in compared:
+            times = result.values[side.name]
+            print(f"{name}, {side.name}: {shown(result.median(side.name), 's')} "
+                  f"({min(times) * 1e3:.1f}-{max(times) * 1e3:.1f})")
+        within = (result.median("ours") or 0.0) < BUDGETS[name]
+        print(f"budget: {BUDGETS[name] * 1e3:.0f} ms, {'kept' if within else 'EXCEEDED'}\n")
+        kept = kept and within
+    found = modules(compared[0])
     print(f"{len(found)} modules; own and cumulative ms of the dearest:")
     for own, total, name in found[:options.modules]:
         print(f"  {own * 1e-3:7.2f} {total * 1e-3:8.2f}  {name}")

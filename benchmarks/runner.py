@@ -35,6 +35,13 @@ PROGRAMS = ROOT / "benchmarks" / "programs"
 OUTPUT = ROOT / "benchmarks" / "out"
 EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
+#: Files of ``programs/`` that are not run here: what programs share, and the table of ``tracing.py``.
+NOT_RUN = ("measure", "tracing_table")
+PARTS = 20  #: Turns that the rows of ``programs/tracing_table.py`` are divided into.
+
+
+#: How a failure is reported, by the name of the side.
+FAILURES = {"ours": "we fail", "before": "the other checkout fails", "peer": "the peer fails"}
 
 
 @dataclass(frozen=True)
@@ -96,20 +103,25 @@ class Result:
     @property
     def ratios(self) -> list[float]:
         """The peer's value over ours, by run: above 1 we are faster."""
-        return [theirs / ours for ours, theirs in zip(self.values.get("ours", ()), self.values.get("peer", ()),
-                                                      strict=False)]
+        return self.relative("peer", "ours")
+
+    def relative(self, side: str, other: str) -> list[float]:
+        """The values of one side over those of another, by run."""
+        return [value / base for value, base in zip(self.values.get(side, ()), self.values.get(other, ()),
+                                                    strict=False)]
 
     @property
     def agreement(self) -> str:
-        """Do both sides compute the same?"""
-        for side, title in (("ours", "we fail"), ("peer", "the peer fails")):
-            if side in self.errors:
-                return f"{title}: {self.errors[side]}"
-        if len(self.checksums) < 2:
+        """Do all sides compute the same?"""
+        if self.errors:
+            return "; ".join(f"{FAILURES[side]}: {error}" for side, error in self.errors.items())
+        if len(self.checksums) < 2 or "ours" not in self.checksums:
             return ""
-        ours, theirs = self.checksums["ours"], self.checksums["peer"]
-        same = math.isclose(ours, theirs, rel_tol=self.tolerance, abs_tol=self.tolerance * 1e-3)
-        return "same" if same else f"DIFFERENT: {ours:.8g}, peer {theirs:.8g}"
+        ours = self.checksums["ours"]
+        for side, theirs in self.checksums.items():
+            if not math.isclose(ours, theirs, rel_tol=self.tolerance, abs_tol=self.tolerance * 1e-3):
+                return f"DIFFERENT: {ours:.8g}, {side} {theirs:.8g}"
+        return "same"
 
     def throughput(self, value: float) -> tuple[float, str] | None:
         """GFLOP/s or GB/s, where the case says what work it does."""
@@ -125,7 +137,7 @@ class Result:
 
 def programs(words: list[str]) -> list[Path]:
     """The programs whose names contain one of the words, or all."""
-    found = [path for path in sorted(PROGRAMS.glob("*.py")) if path.stem != "measure"]
+    found = [path for path in sorted(PROGRAMS.glob("*.py")) if path.stem not in NOT_RUN]
     chosen = [path for path in found if not words or any(word in path.stem for word in words)]
     if not chosen:
         raise SystemExit(f"runner.py: argument --only: no program has a name with {' or '.join(map(repr, words))}; "
@@ -133,24 +145,33 @@ def programs(words: list[str]) -> list[Path]:
     return chosen
 
 
-def phases(program: Path) -> Iterator[tuple[str, ...]]:
-    """The command lines of a program that share a home: kernels of the first are on disk for the second."""
-    yield ()
+def turns(program: Path) -> Iterator[list[tuple[str, ...]]]:
+    """What a side runs of a program before it is the next one's turn: arguments of processes that share a home."""
     if program.stem == "cold_compilation":
-        yield ("disk",)
+        yield [(), ("disk",)]  # kernels of the first are on disk for the second
+    elif program.stem == "tracing_table":
+        yield from ([(str(part), str(PARTS))] for part in range(PARTS))
+    else:
+        yield [()]
+
+
+def rotated(sides: list[Side], turn: int) -> list[Side]:
+    """The sides in another order at each turn: each comes first as often as the others."""
+    first = turn % len(sides)
+    return sides[first:] + sides[:first]
 
 
 def measure(sides: list[Side], chosen: list[Path], runs: int, scale: int) -> dict[str, Result]:
     """Run all programs on all sides, alternating."""
     results: dict[str, Result] = {}
+    planned = [(program, turn) for program in chosen for turn in turns(program)]
     for run in range(runs):
-        for number, program in enumerate(chosen):
-            order = sides if (run + number) % 2 == 0 else sides[::-1]
-            for side in order:
+        for number, (program, turn) in enumerate(planned):
+            for side in rotated(sides, run + number):
                 print(f"\r  run {run + 1}/{runs}: {program.stem} ({side.name})".ljust(60), end="", file=sys.stderr,
                       flush=True)
                 with tempfile.TemporaryDirectory(prefix="drjit-bench-") as home:
-                    for arguments in phases(program):
+                    for arguments in turn:
                         for report in side.run(program, arguments, home, scale):
                             results.setdefault(report["name"], Result(report["name"])).add(side.name, report)
     print("\r" + " " * 60 + "\r", end="", file=sys.stderr)
@@ -204,6 +225,26 @@ def ceiling_for(result: Result, limits: list[dict[str, Any]]) -> float | None:
     return max(values) if values and result.unit == "s" and (result.bytes or result.flops) else None
 
 
+def aligned(lines: list[tuple[str, ...]], left: tuple[int, ...]) -> str:
+    """Lines of cells as a table, the first one its header; the columns ``left`` are aligned to the left."""
+    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
+    text = ["  ".join(cell.ljust(width) if k in left else cell.rjust(width)
+                      for k, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines]
+    text.insert(1, "-" * max(map(len, text)))
+    return "\n".join(text)
+
+
+def record(results: dict[str, Result]) -> list[dict[str, Any]]:
+    """All that was measured, as JSON has it."""
+    return [{"name": r.name, "unit": r.unit, "values": r.values, "ratios": r.ratios, "checksums": r.checksums,
+             "errors": r.errors, "agreement": r.agreement} for r in results.values()]
+
+
+def geometric_mean(ratios: list[float]) -> float:
+    """The mean of ratios: as many times faster on one side as slower on the other gives 1."""
+    return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
 def table(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
     """The table as text."""
     lines = [("", "ours", "peer", "ratio", "spread", "", "throughput", "of ceiling", "checksums")]
@@ -218,11 +259,7 @@ def table(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
             "" if ratio is None else "ok" if ratio >= EQUAL else "SLOWER",
             f"{work[0]:.1f} {work[1]}" if work else "", f"{work[0] / limit:.0%}" if work and limit else "",
             result.agreement))
-    widths = [max(len(line[k]) for line in lines) for k in range(len(lines[0]))]
-    text = ["  ".join(cell.ljust(width) if k in (0, 5, 8) else cell.rjust(width)
-                      for k, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines]
-    text.insert(1, "-" * max(map(len, text)))
-    return "\n".join(text)
+    return aligned(lines, left=(0, 5, 8))
 
 
 def summary(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
@@ -231,10 +268,9 @@ def summary(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
     medians = [statistics.median(result.ratios) for result in results.values() if result.ratios]
     if medians:
         fast = sum(1 for ratio in medians if ratio >= EQUAL)
-        mean = math.exp(statistics.fmean(map(math.log, medians)))
         text += (f"\nratio: the peer's time over ours, median of the runs; spread: the lowest and the highest.\n"
                  f"{fast} of {len(medians)} cases are at least as fast as the peer (ratio >= {EQUAL}); "
-                 f"geometric mean {mean:.2f}.\n")
+                 f"geometric mean {geometric_mean(medians):.2f}.\n")
     return text
 
 
@@ -260,15 +296,20 @@ def plot(results: dict[str, Result], limits: list[dict[str, Any]], file: Path) -
             draw_ratios(axis, compared)
         else:
             draw_throughputs(axis, working, limits)
-        axis.spines[["top", "right", "left"]].set_visible(False)
-        axis.tick_params(axis="y", length=0, labelsize=9)
-        axis.grid(axis="x", color="#dddddd", linewidth=0.7)
-        axis.set_axisbelow(True)
-        axis.invert_yaxis()
+        unframe(axis)
     figure.tight_layout()
     figure.savefig(file, dpi=120)
     plt.close(figure)
     return True
+
+
+def unframe(axis: Any) -> None:
+    """The looks of all bar charts: rows from the top, a light grid, no frame."""
+    axis.invert_yaxis()
+    axis.spines[["top", "right", "left"]].set_visible(False)
+    axis.tick_params(axis="y", length=0, labelsize=9)
+    axis.grid(axis="x", color="#dddddd", linewidth=0.7)
+    axis.set_axisbelow(True)
 
 
 def draw_ratios(axis: Any, compared: list[Result]) -> None:
@@ -312,9 +353,16 @@ def draw_throughputs(axis: Any, working: list[tuple[Result, tuple[float, str]]],
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def sides(peer: str | None) -> list[Side]:
-    """This project, run from its checkout, and the peer if there is one."""
-    found = [Side("ours", sys.executable, os.pathsep.join((str(ROOT), str(ROOT / "compiler"))))]
+def checkout(name: str, root: Path) -> Side:
+    """This project, run from one of its checkouts."""
+    return Side(name, sys.executable, os.pathsep.join((str(root), str(root / "compiler"))))
+
+
+def sides(peer: str | None, against: Path | None = None) -> list[Side]:
+    """This checkout, another one of this project (``before``) and the peer, as far as they are given."""
+    found = [checkout("ours", ROOT)]
+    if against:
+        found.append(checkout("before", against))
     if peer:
         found.append(Side("peer", peer, None))
     return found
@@ -341,10 +389,8 @@ def main() -> None:
     print()
     print(summary(results, limits))
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    record = {"ceilings": limits, "runs": options.runs, "scale": options.scale, "results": [
-        {"name": r.name, "unit": r.unit, "values": r.values, "ratios": r.ratios, "checksums": r.checksums,
-         "errors": r.errors, "agreement": r.agreement} for r in results.values()]}
-    (OUTPUT / "runner.json").write_text(json.dumps(record, indent=1) + "\n")
+    document = {"ceilings": limits, "runs": options.runs, "scale": options.scale, "results": record(results)}
+    (OUTPUT / "runner.json").write_text(json.dumps(document, indent=1) + "\n")
     print(f"wrote {OUTPUT / 'runner.json'}")
     if plot(results, limits, OUTPUT / "runner.png"):
         print(f"wrote {OUTPUT / 'runner.png'}")

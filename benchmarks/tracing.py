@@ -3,11 +3,18 @@
 .. code-block:: shell
 
     python benchmarks/tracing.py [--peer PYTHON] [--runs 5] [--functions N]
+    python benchmarks/tracing.py --table [--against CHECKOUT] [--peer PYTHON] [--runs 5]
 
 The budget is 1.5 us for an operation on ``Float`` and 4 us on ``Array3f``, Python's garbage collector as users have it.
 The cases are those of ``programs/tracing.py``, run in fresh processes and, given the interpreter of a peer, alternating
 with it (see ``runner.py``).  The breakdown is taken in this process from loops that leave one layer out each, which
 disturbs less than a profiler; a profile by function follows.  Writes a plot to ``benchmarks/out/tracing.png``.
+
+With ``--table`` it measures operation by operation instead (``programs/tracing_table.py``), along with the launch of a
+cached kernel, the import and the making of all types.  ``--against`` names the root of another checkout of this
+project, such as a ``git worktree`` of the commit that a change started from: what it takes is the column *before*, this
+checkout is *after*, and both alternate with the peer.  Writes ``benchmarks/out/tracing_table.json`` and a plot beside
+it.
 """
 
 from __future__ import annotations
@@ -16,6 +23,7 @@ import argparse
 import cProfile
 import gc
 import io
+import json
 import os
 import pstats
 import statistics
@@ -26,7 +34,21 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from runner import OUTPUT, PROGRAMS, ROOT, Result, measure, sides
+import import_time
+from runner import (
+    OUTPUT,
+    PROGRAMS,
+    ROOT,
+    Result,
+    aligned,
+    geometric_mean,
+    measure,
+    record,
+    shown,
+    sides,
+    unframe,
+    warn_if_busy,
+)
 
 sys.path[:0] = [str(ROOT), str(ROOT / "compiler")]  # a checkout need not be installed
 
@@ -188,11 +210,7 @@ def table(results: list[Result]) -> str:
         lines.append((result.name, f"{ours:.2f}", f"{min(values):.2f}-{max(values):.2f}", f"{limit:.1f}",
                       "ok" if ours <= limit else "OVER", f"{theirs:.2f}" if theirs else "",
                       f"{ours / theirs:.1f}" if theirs else ""))
-    widths = [max(len(line[k]) for line in lines) for k in range(7)]
-    text = ["  ".join(cell.ljust(width) if k in (0, 4) else cell.rjust(width)
-                      for k, (cell, width) in enumerate(zip(line, widths, strict=True))).rstrip() for line in lines]
-    text.insert(1, "-" * max(map(len, text)))
-    return "\n".join(text)
+    return aligned(lines, left=(0, 4))
 
 
 def plot(results: list[Result], parts: dict[str, float], file: Path) -> bool:
@@ -225,16 +243,135 @@ def plot(results: list[Result], parts: dict[str, float], file: Path) -> bool:
     right.set_yticks(range(len(names)), names)
     right.set_title("where it goes (dark: the parts of a * b)", fontsize=11, loc="left")
     for axis in (left, right):
-        axis.invert_yaxis()
-        axis.spines[["top", "right", "left"]].set_visible(False)
-        axis.tick_params(axis="y", length=0, labelsize=9.5)
-        axis.grid(axis="x", color="#dddddd", linewidth=0.7)
-        axis.set_axisbelow(True)
+        unframe(axis)
         axis.margins(x=0.12)
     figure.tight_layout()
     figure.savefig(file, dpi=120)
     plt.close(figure)
     return True
+
+
+# --- the table of operations -----------------------------------------------------------------------------------------
+
+#: How the rows are grouped: what their names begin with, and the title.  The last group has all others.
+GROUPS = {"new: ": "each value new (value numbering off)", "found: ": "each value found (value numbering on)",
+          "": "launching and importing"}
+
+
+def measured_table(peer: str | None, against: Path | None, runs: int) -> dict[str, Result]:
+    """All rows of the table, the sides alternating."""
+    compared = sides(peer, against)
+    imports = import_time.measure(compared, runs)  # first: what cannot be imported is reported at once
+    return measure(compared, [PROGRAMS / "tracing_table.py", PROGRAMS / "small_kernels.py"], runs, 1) | imports
+
+
+def grouped(results: dict[str, Result]) -> dict[str, dict[str, Result]]:
+    """The results by the prefix of their group, under their names without it."""
+    groups: dict[str, dict[str, Result]] = {prefix: {} for prefix in GROUPS}
+    for name, result in results.items():
+        prefix = next(prefix for prefix in GROUPS if name.startswith(prefix))
+        groups[prefix][name.removeprefix(prefix)] = result
+    return groups
+
+
+def median_ratio(result: Result, side: str, other: str) -> float | None:
+    """Median over the runs of the value of one side over that of another."""
+    ratios = result.relative(side, other)
+    return statistics.median(ratios) if ratios else None
+
+
+def comparison(results: dict[str, Result]) -> str:
+    """The table as text: the columns of the sides that were measured, and the means of their ratios by group."""
+    present = {side for result in results.values() for side in result.values}
+    after = "after" if "before" in present else "ours"
+    columns: list[tuple[str, tuple[str, ...]]] = [(after, ("ours",))]  # a title; a side, or two whose ratio it is
+    if "before" in present:
+        columns = [("before", ("before",)), *columns, ("after/before", ("ours", "before"))]
+    if "peer" in present:
+        columns += [("peer", ("peer",)), (f"peer/{after}", ("peer", "ours"))]
+
+    def row(name: str, result: Result) -> tuple[str, ...]:
+        cells = []
+        for _, compared in columns:
+            if len(compared) == 1:
+                cells.append(shown(result.median(compared[0]), result.unit))
+            else:
+                ratio = median_ratio(result, *compared)
+                cells.append(f"{ratio:.2f}" if ratio else "-")
+        return ("  " + name, *cells, "" if result.agreement == "same" else result.agreement)
+
+    def means(name: str, members: list[Result]) -> tuple[str, ...]:
+        cells = []
+        for _, compared in columns:
+            ratios = [ratio for member in members if len(compared) == 2 and (ratio := median_ratio(member, *compared))]
+            cells.append(f"{geometric_mean(ratios):.2f}" if ratios else "")
+        return (name, *cells, "")
+
+    lines: list[tuple[str, ...]] = [("operation", *(title for title, _ in columns), "")]
+    operations: list[Result] = []
+    for prefix, members in grouped(results).items():
+        lines.append((GROUPS[prefix], *("" for _ in columns), ""))
+        lines += [row(name, member) for name, member in members.items()]
+        if prefix:
+            operations += members.values()
+            lines.append(means("  geometric mean", list(members.values())))
+    lines.append(means("geometric mean of all operations", operations))
+    return aligned(lines, left=(0, len(columns) + 1))
+
+
+def plot_table(results: dict[str, Result], file: Path) -> bool:
+    """Operations new and found, a bar a side; returns whether matplotlib is there to draw them."""
+    try:
+        import matplotlib
+    except ModuleNotFoundError:
+        return False
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    panels = {prefix: members for prefix, members in grouped(results).items() if prefix}
+    present = {side for result in results.values() for side in result.values}
+    colors = {"before": "#b9c6cf", "ours": "#2a7f62", "peer": "#f4a259"}
+    drawn = [side for side in colors if side in present]
+    titles = {"before": "before", "ours": "after" if "before" in present else "ours", "peer": "peer"}
+    height = 0.8 / len(drawn)
+    figure, axes = plt.subplots(1, len(panels), figsize=(15, 1.6 + 0.4 * max(map(len, panels.values()))), sharex=True)
+    for axis, (prefix, members) in zip(axes, panels.items(), strict=True):
+        for number, side in enumerate(drawn):
+            offset = (number - (len(drawn) - 1) / 2) * height
+            bars = {row: value for row, member in enumerate(members.values()) if (value := member.median(side))}
+            axis.barh([row + offset for row in bars], list(bars.values()), color=colors[side], height=height * 0.92,
+                      label=titles[side])
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, position: f"{value:g}")
+        axis.set_yticks(range(len(members)), list(members))
+        axis.set_title(f"µs an operation, {GROUPS[prefix]}", fontsize=11, loc="left")
+        unframe(axis)
+        axis.margins(y=0.01)
+    axes[0].legend(frameon=False, fontsize=9)
+    figure.tight_layout()
+    figure.savefig(file, dpi=120)
+    plt.close(figure)
+    return True
+
+
+def report_table(results: dict[str, Result], runs: int) -> None:
+    """Print the table, write its values and its plot."""
+    print(comparison(results))
+    print(f"\nMedians of {runs} alternating runs; a ratio is the median of those of the runs, below 1 the side named "
+          "first took less time.")
+    OUTPUT.mkdir(parents=True, exist_ok=True)
+    file = OUTPUT / "tracing_table.json"
+    file.write_text(json.dumps({"runs": runs, "results": record(results)}, indent=1) + "\n")
+    print(f"wrote {file}")
+    announce(plot_table(results, file.with_suffix(".png")), file.with_suffix(".png"))
+
+
+# --- the program -----------------------------------------------------------------------------------------------------
+
+
+def announce(drawn: bool, file: Path) -> None:
+    """Say where a plot is, or why there is none."""
+    print(f"wrote {file}" if drawn else 'no plot: matplotlib is not installed (pip install "drjit-python[dev]")')
 
 
 def main() -> None:
@@ -244,9 +381,22 @@ def main() -> None:
                         help="interpreter that has the peer (default: $DRJIT_PEER_PYTHON, else none)")
     parser.add_argument("--runs", type=int, default=5, metavar="N", help="alternating runs (default: %(default)s)")
     parser.add_argument("--functions", type=int, default=14, metavar="N", help="lines of the profile by function")
+    parser.add_argument("--table", action="store_true", help="measure operation by operation instead")
+    parser.add_argument("--against", type=Path, metavar="CHECKOUT",
+                        help="with --table: another checkout of this project, the column 'before'")
     options = parser.parse_args()
     if options.runs < 1:
         parser.error("--runs must be at least 1")
+    if options.against:
+        if not options.table:
+            parser.error("--against needs --table")
+        if not (options.against / "drjit" / "__init__.py").is_file():
+            parser.error(f"--against: {str(options.against)!r} is not a checkout of this project: it has no drjit/")
+    warn_if_busy()
+    if options.table:
+        against = options.against.resolve() if options.against else None
+        report_table(measured_table(options.peer, against, options.runs), options.runs)
+        return
     results = list(measure(sides(options.peer), [PROGRAMS / "tracing.py"], options.runs, 1).values())
     print(table(results))
     parts = breakdown()
@@ -256,10 +406,8 @@ def main() -> None:
     print(f"\nprofile by function, {COUNT} operations (the profiler inflates small functions)\n")
     print(profile(options.functions))
     OUTPUT.mkdir(parents=True, exist_ok=True)
-    if plot(results, parts, OUTPUT / "tracing.png"):
-        print(f"\nwrote {OUTPUT / 'tracing.png'}")
-    else:
-        print('\nno plot: matplotlib is not installed (pip install "drjit-python[dev]")')
+    print()
+    announce(plot(results, parts, OUTPUT / "tracing.png"), OUTPUT / "tracing.png")
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ layer adds the name of the user's function and argument.
 
 from __future__ import annotations
 
-__all__ = ["CompilationError", "IncompatibleSizes", "UnsupportedType"]
+__all__ = ["CompilationError", "IncompatibleSizes", "SymbolicValue", "UnsupportedType"]
 
 
 class IncompatibleSizes(RuntimeError):
@@ -25,6 +25,10 @@ class UnsupportedType(TypeError):
         self.operation = operation
         self.type_name = type_name
         super().__init__(f"{operation}(): operation not supported for arrays of type {type_name}")
+
+
+class SymbolicValue(RuntimeError):
+    """An operation needs a value that exists only inside a loop that is being traced, or was."""
 
 
 class CompilationError(RuntimeError):

@@ -6,9 +6,8 @@ Other arrays that shared the old version keep it.
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import operator
+from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
@@ -16,15 +15,18 @@ from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, o
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.nodes import broadcast, index_node
-from .._base.types import BOOL, UINT32, reshape, retype
+from .._base.nodes import broadcast, index_node, index_type
+from .._base.types import BOOL, UINT32, lookup, reshape, retype
 from .._base.typing import T
+from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
-from .elements import store
+from .keys import check_literal, refuse_floats
+from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
+from .store import store, store_written
 
-__all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
 
@@ -35,14 +37,22 @@ def _leaf_of(function: str, *values: Any) -> type[ArrayBase] | None:
     return next((array._leaf for array in found), None)
 
 
+def _width_of(value: Any, function: str) -> int:
+    """The largest size among the arrays of a PyTree."""
+    if isinstance(value, ArrayBase):
+        return value._width(function)
+    return max((array._width(function) for array in leaves(value, function) if isinstance(array, ArrayBase)), default=0)
+
+
 def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, function: str) -> Node:
     """The node of an index or mask argument, converted to a flat array of the given scalar type."""
-    cls = retype(leaf, scalar)
     if isinstance(value, ArrayBase) and (not value._depth or value._depth < 0 and value.ndim < 2):
-        allowed = "b" if scalar == BOOL else "iuf"
-        if value._kind in allowed:
+        if value._kind in ("b" if scalar == BOOL else "iuf"):
             return value._nodes()[0]
-    elif not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
+    elif value is True and scalar == BOOL:
+        return TRUE
+    cls = retype(leaf, scalar)
+    if not isinstance(value, ArrayBase) or not value._dynamic and value._depth == 1:
         try:
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
@@ -52,32 +62,16 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
                     f"{cls._name}.")
 
 
-def _prepare(leaf: type[ArrayBase], index: Any, active: Any, function: str) -> tuple[Node, Node]:
-    """The index and the mask of an access."""
-    mask = _flat_argument(active, leaf, BOOL, "active", function)
-    for node in _scopes.masks:
-        mask = getattr(ops, "and")(mask, node)
-    return _flat_argument(index, leaf, UINT32, "index", function), mask
+def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+    """The index and the mask of an access to arrays of a size."""
+    return (_flat_argument(index, leaf, index_type(size), "index", function),
+            _flat_argument(active, leaf, BOOL, "active", function))
 
 
-class _Scopes(threading.local):
-    """The masks of the evaluated loops that run in this thread."""
-
-    def __init__(self) -> None:
-        self.masks: list[Node] = []
-
-
-_scopes = _Scopes()
-
-
-@contextmanager
-def masked_access(mask: Node) -> Iterator[None]:
-    """Indirect reads and writes happen only where a mask is set, too: elements that have left a loop do neither."""
-    _scopes.masks.append(mask)
-    try:
-        yield
-    finally:
-        _scopes.masks.pop()
+def _prepare(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+    """The index and the mask of a read from arrays of a size, in the lanes that take part."""
+    index_, mask = _arguments(leaf, index, active, size, function)
+    return index_, with_lanes(mask, max(index_.size, mask.size))
 
 
 def _check_mode(mode: Any, function: str) -> None:
@@ -103,6 +97,7 @@ def _gather_node(source: Node, index: Node, mask: Node, width: int, function: st
         return core.invalid(source.type)
     if source.size == 1 and width > 1:
         index = literal(UINT32, 0, index.size)
+    check_literal(function, index, mask, source.size)
     return core.gather(source, index_node(index, source.size), mask)
 
 
@@ -113,42 +108,128 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
 
     ``source`` is a flat array, or an array or PyTree of type ``dtype``, whose entries are read likewise. If ``dtype``
     is a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
-    ``ArrayX*`` types need ``shape``. ``index`` and ``active`` are converted to unsigned integers and masks. Indices are
-    checked in debug mode only (``JitFlag.Debug``). ``mode`` is a hint for the derivative. Evaluates nothing.
+    ``ArrayX*`` types need ``shape``, in which -1 stands for the number of indices; any other type's result must have
+    that shape, if it is given. An array of one element beside larger ones in a PyTree (or nested array) goes with any
+    index. ``index`` and ``active`` are converted to unsigned integers and masks; NumPy arrays and lists of numbers may
+    stand for any array, and as ``source`` are converted to what ``dtype`` reads from. The result has as many entries as
+    ``index``. Evaluates nothing.
+
+    Indices are not checked, except for an index that is the same for all elements and known to the program (an
+    ``IndexError``), and in debug mode (``JitFlag.Debug``). ``mode`` is a hint for the derivative. Raises a
+    ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes of index and mask do not, or the
+    source is empty.
+
+    >>> from drjit.llvm import Array2f, Bool, Float, UInt
+    >>> source = Float(10, 11, 12, 13)
+    >>> dr.gather(Float, source, UInt(3, 0))
+    [13, 10]
+    >>> dr.gather(Float, source, UInt(3, 9), active=Bool(True, False))
+    [13, 0]
+    >>> dr.gather(Array2f, source, UInt(0, 1))
+    [[10, 11],
+     [12, 13]]
     """
     function = "drjit.gather"
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
     _check_mode(mode, function)
-    leaf = _leaf_of(function, source) if not isinstance(source, ArrayBase) else source._leaf
+    if not isinstance(source, ArrayBase):
+        source = _source(dtype, source, function)
+    sizes = None if shape is None else _parse_sizes(shape, function)
+    if not isinstance(source, ArrayBase):
+        return _gather_tree(source, index, active, sizes, function)  # type: ignore[no-any-return]
+    result: Any
+    if not source._dynamic:
+        result = gather_scalars(dtype, source, index, active, function)
+    else:
+        width = source._width(function)
+        index_, mask = _prepare(source._leaf, index, active, width, function)
+        try:
+            result = _gather_array(dtype, source, index_, mask, width, sizes, function)
+        except CORE_ERRORS as error:
+            raise translate(error, function) from error
+    return result if sizes is None else _of_shape(result, sizes, function)  # type: ignore[no-any-return]
+
+
+def _source(dtype: type, source: Any, function: str) -> Any:
+    """What is to be read, given something other than an array: a PyTree of type ``dtype``, or an array made of it."""
+    leaf = _leaf_of(function, source)
     if leaf is None:
+        if issubclass(dtype, ArrayBase) and (isinstance(source, (list, tuple, range)) or is_ndarray(source)):
+            return _source_array(dtype, source, function)
         raise TypeError(f"{function}(): 'source' must be a Dr.Jit array or a PyTree of such, found {describe(source)}.")
-    if not isinstance(source, ArrayBase) and (type(source) is not dtype or not is_pytree(dtype)):
+    if type(source) is not dtype or not is_pytree(dtype):
         raise TypeError(f"{function}(): 'source' must be a flat array, or of the type 'dtype' ({describe(dtype)}), "
                         f"found {describe(source)}.")
-    if not leaf._dynamic:
-        return transform(function, lambda value: gather_scalars(
-            dtype if value is source else type(value), value, index, active, function)
-            if isinstance(value, ArrayBase) else value, source)
-    index_, mask = _prepare(leaf, index, active, function)
+    return source
+
+
+def _gather_tree(source: Any, index: Any, active: Any, sizes: tuple[int, ...] | None, function: str) -> Any:
+    """Read from each array of a PyTree."""
+    leaf = _leaf_of(function, source)
+    assert leaf is not None
+    width = _width_of(source, function)
+    nodes = _prepare(leaf, index, active, width, function) if leaf._dynamic else None
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, ArrayBase):
+            return value
+        if nodes is None:
+            found = gather_scalars(type(value), value, index, active, function)
+        else:
+            found = _gather_array(type(value), value, *nodes, width, sizes, function)
+        return found if sizes is None else _of_shape(found, sizes, function)
+
     try:
-        if isinstance(source, ArrayBase):
-            return _gather_array(dtype, source, index_, mask, shape, function)
-        return transform(function, lambda value: _gather_array(type(value), value, index_, mask, shape, function)
-                         if isinstance(value, ArrayBase) else value, source)
+        return transform(function, read, source)
     except CORE_ERRORS as error:
         raise translate(error, function) from error
 
 
-def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape: tuple[int, ...] | None,
+def _source_array(dtype: Any, source: Any, function: str) -> Any:
+    """An array that elements of ``dtype`` can be read from, given a NumPy array or a (nested) list of numbers."""
+    if dtype._depth < 0:
+        raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} (tensors are read by slice expressions).")
+    refuse_floats(dtype, source, function)
+    flat = dtype._leaf if dtype._dynamic else reshape(dtype, (-1,))
+    nested = source.ndim > 1 if is_ndarray(source) else any(isinstance(entry, (list, tuple)) for entry in source)
+    try:
+        return (dtype if nested else flat)(source)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{function}(): could not convert 'source' to {(dtype if nested else flat)._name}: {error}"
+                        ) from error
+
+
+def _parse_sizes(shape: Any, function: str) -> tuple[int, ...]:
+    try:
+        sizes = tuple(map(operator.index, shape))
+    except TypeError:
+        sizes = (-2,)
+    if min(sizes, default=0) < -1:
+        raise TypeError(f"{function}(): 'shape' must be a tuple of sizes, or -1 for one that is not known, found "
+                        f"{shape!r}.")
+    return sizes
+
+
+def _of_shape(result: Any, sizes: tuple[int, ...], function: str) -> Any:
+    """A result, if it has the requested shape."""
+    found = result.shape if isinstance(result, ArrayBase) else ()
+    if len(found) != len(sizes):
+        raise ArgumentError(f"{function}(): 'shape' must have {len(found)} entries for {describe(result)}, found "
+                            f"{sizes}.")
+    if any(size not in (-1, actual) for size, actual in zip(sizes, found, strict=True)):
+        raise ArgumentError(f"{function}(): the result, of type {describe(result)}, has the shape {found}, which "
+                            f"contradicts 'shape' ({sizes}).")
+    return result
+
+
+def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, width: int, shape: tuple[int, ...] | None,
                   function: str) -> Any:
     if source._depth < 0:
         raise ArgumentError(f"{function}(): 'source' is a tensor ({source._name}): read it by a slice expression, or "
                             "pass its flat array, 'source.array'.")
     if type(source) is dtype:
-        nodes = source._nodes()
-        width = source._width(function)
-        return wrap(dtype, [_gather_node(node, index, mask, width, function) for node in nodes])
+        return wrap(dtype, [_gather_node(node, index, mask, width, function) for node in source._nodes()])
     if not issubclass(dtype, ArrayBase) or source._depth or dtype._leaf is not source._leaf:
         raise TypeError(f"{function}(): unsupported 'dtype' {describe(dtype)} for a source of type {source._name} "
                         f"(expected {source._name}, or a nested type over the elements of a flat source).")
@@ -156,9 +237,9 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, shape:
     if count < 0:
         if shape is None:
             raise ArgumentError(f"{function}(): {describe(dtype)} has a dynamic size; specify the 'shape' argument.")
-        if len(shape) != dtype._depth + 1:
-            raise ArgumentError(f"{function}(): 'shape' must have {dtype._depth + 1} entries for {dtype._name}, found "
-                                f"{shape!r}.")
+        if len(shape) != dtype._depth + 1 or min(shape[:-1]) < 0:
+            raise ArgumentError(f"{function}(): 'shape' must have {dtype._depth + 1} entries for {dtype._name}, of "
+                                f"which only the last may be -1, found {shape}.")
         count = 1
         for size in shape[:-1]:
             count *= size
@@ -179,14 +260,36 @@ def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: Reduc
 
     ``target`` and ``value`` are arrays or PyTrees of one type, whose entries are written likewise; a nested ``value``
     may also be written to consecutive elements of a flat ``target``, from ``index * n`` on. ``index`` and ``active``
-    are converted to unsigned integers and masks. Indices are checked in debug mode only (``JitFlag.Debug``); if
-    some coincide, one of the writes wins. The write happens with the next evaluation.
+    are converted to unsigned integers and masks, and so are NumPy arrays and lists; but floating-point numbers are not
+    written to integers. Indices are checked as by :func:`gather`; if some coincide, one of the writes wins. ``mode`` is
+    a hint.
+
+    Other arrays that shared the old contents keep them. Evaluates nothing: the write happens with the next evaluation.
+    Raises a ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes do not, or the target is
+    empty; the target is unchanged then.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> x = dr.zeros(Float, 4)
+    >>> dr.scatter(x, Float(7, 8), UInt(3, 0))
+    >>> x
+    [8, 0, 0, 7]
     """
     _scatter(ReduceOp.Identity, target, value, index, active, mode, "drjit.scatter")
 
 
 def scatter_add(target: Any, value: Any, index: Any, active: Any = True, mode: ReduceMode = ReduceMode.Auto) -> None:
-    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place. See :func:`scatter`."""
+    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place.
+
+    What goes to one element is added up, in no particular order, so that floating-point results may differ in their
+    last bits from run to run. ``mode`` chooses a strategy, see :class:`ReduceMode`; see :func:`scatter` for the other
+    arguments and errors. Evaluates nothing: the addition happens with the next evaluation.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> histogram = dr.zeros(Float, 3)
+    >>> dr.scatter_add(histogram, 1, UInt(0, 2, 2, 2))
+    >>> histogram
+    [1, 0, 3]
+    """
     _scatter(ReduceOp.Add, target, value, index, active, mode, "drjit.scatter_add")
 
 
@@ -194,7 +297,16 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
                    mode: ReduceMode = ReduceMode.Auto) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place.
 
-    The order of updates of one element is not specified. See :func:`scatter` for the arguments.
+    ``op`` is a :class:`ReduceOp` that is defined for the elements: ``And`` and ``Or`` for masks and integers, the
+    others for numbers. The order of updates of one element is not specified. See :func:`scatter_add` for the other
+    arguments. Raises a ``TypeError`` if the elements are of another kind. Evaluates nothing: the update happens with
+    the next evaluation.
+
+    >>> from drjit.llvm import Int, UInt
+    >>> x = Int(5, 5)
+    >>> dr.scatter_reduce(dr.ReduceOp.Max, x, Int(3, 9, 7), UInt(0, 1, 1))
+    >>> x
+    [5, 9]
     """
     if not isinstance(op, ReduceOp):
         raise TypeError(f"drjit.scatter_reduce(): 'op' must be a drjit.ReduceOp, found {describe(op)} ({op!r}).")
@@ -212,9 +324,9 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
             (old, scatter_scalars(op, old, new, index, active, function)))
             if isinstance(old, ArrayBase) else None, target, value)
         for array, nodes in pending:
-            array._replace(nodes)
+            store(array, nodes)
         return
-    index_, mask = _prepare(leaf, index, active, function)
+    index_, mask = _arguments(leaf, index, active, _width_of(target, function), function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):
@@ -228,7 +340,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
     except CORE_ERRORS as error:
         raise translate(error, function) from error
     for array, nodes in pending:
-        store(array, nodes)
+        store_written(array, nodes)
 
 
 def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Node, mode: ReduceMode,
@@ -243,9 +355,13 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if isinstance(value, ArrayBase) and value._type != target._type:
         raise TypeError(f"{function}(): 'value' of type {value._name} is not supported for a target of type "
                         f"{target._name}; convert it first.")
+    refuse_floats(target, value, function)
     nodes = target._nodes()
     if index.size and mask.size and not target._width(function):
         raise SizeError(f"{function}(): attempted to write to an empty array.")
+    if is_ndarray(value) and value.ndim > target._depth + 1 == 1:
+        kind: Any = lookup(target._record._replace(shape=(-1,) * (value.ndim - 1)))
+        value = value if kind is None else kind(value)
     if isinstance(value, ArrayBase) and value._depth > target._depth == 0:
         node = nodes[0]
         indices = _interleaved(index, len(value._nodes()), node.size)
@@ -257,7 +373,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         sources = coerce(reshape(type(target), (len(nodes),)), value, function)
     width = target._width(function)
     index = index_node(index, width)
-    return [_scatter_node(op, broadcast(node, width), source, index, mask, mode, function)
+    return [_scatter_node(op, note_version(broadcast(node, width), node), source, index, mask, mode, function)
             for node, source in zip(nodes, sources, strict=True)]
 
 
@@ -265,4 +381,11 @@ def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: No
                   function: str) -> Node:
     if not index.size and mask.size <= 1 and value.size <= 1:
         return target
+    width = max(index.size, mask.size, value.size)
+    if width > 1:
+        mask = with_lanes(mask, width)
+    elif op is not ReduceOp.Identity:
+        lanes = widest_mask()
+        mask = mask if lanes is None else getattr(ops, "and")(mask, lanes)
+    check_literal(function, index, mask, target.size)
     return core.scatter(target, cast(value, target.type), index, mask, op.value, mode.value)

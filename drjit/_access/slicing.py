@@ -21,15 +21,16 @@ from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.nodes import broadcast, elements_of
-from .._base.types import BOOL, INT32, INT64, SCALAR, UINT32, UINT64, Record, relative, retype
-from .._base.values import is_ndarray, parse_shape, plain_integer
+from .._base.nodes import broadcast, elements_of, index_type
+from .._base.types import SCALAR, UINT32, Record, relative
+from .._base.values import parse_shape
 from .._promotion.promote import wrap
+from .keys import flatten, is_array_key, key_integer, positions_node
+from .lanes import TRUE, lane_mask
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided"]
-
-TRUE = literal(BOOL, True)
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided",
+           "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
@@ -92,6 +93,7 @@ class Access(NamedTuple):
     sizes: tuple[int, ...]
     strides: tuple[int | None, ...]  # None: of the block of integer arrays
     block: Node | None = None  # positions relative to the base, for each element of the block
+    lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
 
     @property
     def shape_size(self) -> int:
@@ -116,7 +118,7 @@ def _collapse(access: Access) -> list[tuple[int, int | None]]:
 def positions(access: Access, source_size: int) -> Node:
     """Indices into a flat array of ``source_size`` elements, for each element of the view in C order."""
     count = access.shape_size
-    scalar = UINT32 if max(count, source_size) <= 1 << 32 else UINT64
+    scalar = index_type(max(count, source_size))
     if not count:
         return core.invalid(scalar)
     axes = _collapse(access)
@@ -170,7 +172,23 @@ def read(source: Node, access: Access) -> Node:
         return core.invalid(source.type)
     if is_identity(access, source.size):
         return source
-    return core.gather(source, positions(access, source.size), TRUE)
+    return core.gather(source, positions(access, source.size), _block_mask(access))
+
+
+def _block_mask(access: Access) -> Node:
+    """The mask of the block for each element of the view."""
+    if access.lanes is None:
+        return TRUE
+    if access.lanes.size in (1, access.shape_size):
+        return access.lanes
+    return strided(access.lanes, access.sizes, [1 if stride is None else 0 for stride in access.strides])
+
+
+def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape: tuple[int, ...]) -> Node:
+    """Which elements of a view are written, given a value and its shape before broadcasting: see :mod:`.lanes`."""
+    mask = _block_mask(access)
+    lanes = lane_mask(value.size) if access.block is None or len(value_shape) < 2 else None
+    return mask if lanes is None else getattr(ops, "and")(mask, expand(lanes, value_shape, shape))
 
 
 def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:
@@ -181,77 +199,11 @@ def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: in
 # --- slice tuples ----------------------------------------------------------------------------------------------------
 
 
-def _is_array(key: Any) -> bool:
-    return isinstance(key, (ArrayBase, list, range)) or is_ndarray(key)
-
-
-def _index_array(function: str, key: Any, size: int, axis: int, leaf: type[ArrayBase]) -> tuple[Node, tuple[int, ...]]:
-    """The positions along an axis that an integer array names, and its shape."""
-    if isinstance(key, ArrayBase):
-        if key._kind == "b":
-            raise TypeError(f"{function}(): masks cannot be used to read a tensor, since the size of the result would "
-                            "depend on their values; see drjit.select(), or drjit.compress() for the indices.")
-        if key._kind not in "iu" or key._depth > 0:
-            raise TypeError(f"{function}(): entry for axis {axis} has the unsupported type '{describe(key)}' (expected "
-                            "an integer array).")
-        node, shape = key._nodes()[0], key.shape
-        return _wrap_negative(node, size), shape
-    values, shape = _host_indices(function, key, axis)
-    for value in values:
-        if not -size <= value < size:
-            raise IndexError(f"{function}(): index {value} is out of bounds for axis {axis} with size {size}.")
-    index: Any = retype(leaf, UINT32 if size <= 1 << 32 else UINT64)
-    return index([value % size for value in values])._n, shape
-
-
-def _host_indices(function: str, key: Any, axis: int) -> tuple[list[int], tuple[int, ...]]:
-    """The elements of a nested list or a NumPy array of integers, and its shape."""
-    if not is_ndarray(key):
-        flat: list[Any] = []
-        shape = flatten(function, list(key), flat)
-        if all(entry.__class__ is int for entry in flat):
-            return flat, shape
-        integers = [plain_integer(entry) for entry in flat]
-        if None in integers:
-            found = flat[integers.index(None)]
-            raise TypeError(f"{function}(): entry for axis {axis} holds an element of the unsupported type "
-                            f"'{describe(found)}' (expected integers).")
-        return integers, shape  # type: ignore[return-value]
-    if key.dtype.kind not in "iu":
-        raise TypeError(f"{function}(): entry for axis {axis} is a NumPy array of the unsupported type '{key.dtype}' "
-                        "(expected integers).")
-    return key.reshape(-1).tolist(), key.shape
-
-
-def flatten(function: str, values: Any, into: list[Any]) -> tuple[int, ...]:
-    """Collect the elements of nested lists and tuples; returns their shape."""
-    if not isinstance(values, (list, tuple, range)):
-        into.append(values)
-        return ()
-    shapes = {flatten(function, value, into) for value in values}
-    if len(shapes) > 1:
-        raise ArgumentError(f"{function}(): the nested sequence is ragged: its entries have the shapes "
-                            f"{' and '.join(map(str, sorted(shapes)))}.")
-    return (len(values), *(shapes.pop() if shapes else ()))
-
-
-def _wrap_negative(node: Node, size: int) -> Node:
-    """Signed indices, negative ones counted from the end, as unsigned ones."""
-    info = core.TYPES[node.type]
-    if info.kind == "i" and node.size:
-        wide = INT64 if size >= 1 << 31 or node.type == INT64 else INT32
-        node = cast(node, wide)
-        negative = ops.lt(node, literal(wide, 0))
-        node = ops.select(negative, ops.add(node, literal(wide, size, 1, SHAPE, tag=_OFFSET - 1)), node)
-    return cast(node, UINT32 if size <= 1 << 32 else UINT64)
-
-
-def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[ArrayBase],
-                ) -> tuple[Access, tuple[int, ...]]:
+def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access, tuple[int, ...]]:
     """The access of a slice expression, and the shape of its result.
 
     ``key`` is what stood in brackets: integers, slices, integer arrays, ``None``, at most one ellipsis, or a tuple of
-    those. ``leaf`` is a flat array type of the backend.
+    those.
     """
     entries = key if key.__class__ is tuple else (key,)
     consuming = 0
@@ -264,8 +216,8 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
         elif entry is not None:
             consuming += 1
     if consuming > len(shape):
-        raise IndexError(f"{function}(): too many indices (found {consuming} for a tensor with {len(shape)} "
-                         "dimensions).")
+        raise IndexError(f"{function}(): too many indices (found {consuming} for an array with {len(shape)} "
+                         f"dimension{'s' if len(shape) != 1 else ''}).")
     fill = (slice(None),) * (len(shape) - consuming)
     if ellipsis is None:
         entries = (*entries, *fill)
@@ -284,7 +236,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
             strides.append(0)
             continue
         size, stride = shape[axis], source[axis]
-        position = plain_integer(entry)
+        position = key_integer(entry)
         if position is not None:
             if not -size <= position < size:
                 raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
@@ -298,8 +250,8 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
             base += start * stride if count else 0
             sizes.append(count)
             strides.append(step * stride)
-        elif _is_array(entry):
-            node, array_shape = _index_array(function, entry, size, axis, leaf)
+        elif is_array_key(entry):
+            node, array_shape = positions_node(function, entry, size, axis)
             if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
             if where < 0:
@@ -315,27 +267,33 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any, leaf: type[Arra
     if not arrays:
         return Access(base, tuple(sizes), tuple(strides)), tuple(sizes)
     block_shape = broadcast_shapes(function, [array_shape for _, array_shape, _ in arrays])
-    block = _block(arrays, block_shape, math.prod(shape))
+    block, lanes = _block(arrays, block_shape, math.prod(shape))
     sizes[where:where] = [math.prod(block_shape)]
     strides[where:where] = [None]
     result = (*sizes[:where], *block_shape, *sizes[where + 1:])
-    return Access(base, tuple(sizes), tuple(strides), block), tuple(result)
+    return Access(base, tuple(sizes), tuple(strides), block, lanes), tuple(result)
 
 
-def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int) -> Node:
-    """Positions that several integer arrays name together."""
-    scalar = UINT32 if source_size <= 1 << 32 else UINT64
+def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,
+           ) -> tuple[Node, Node | None]:
+    """Positions that several integer arrays name together, and those of them whose lanes take part."""
+    scalar = index_type(source_size)
     count = math.prod(shape)
     if not count:
-        return core.invalid(scalar)
+        return core.invalid(scalar), None
     result: Node | None = None
+    lanes: Node | None = None
     for number, (node, array_shape, stride) in enumerate(arrays):
+        own = lane_mask(node.size)
+        if own is not None:
+            own = expand(own, array_shape, shape)
+            lanes = own if lanes is None else getattr(ops, "and")(lanes, own)
         term = cast(expand(node, array_shape, shape), scalar)
         if stride != 1:
             term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))
         result = term if result is None else ops.add(result, term)
     assert result is not None
-    return broadcast(result, count)
+    return broadcast(result, count), lanes
 
 
 def expand(node: Node, shape: tuple[int, ...], target: tuple[int, ...]) -> Node:
@@ -352,10 +310,10 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
 
     ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
-    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing, unless
-    ``dtype`` is ``drjit.scalar.ArrayXu``.
+    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Raises a ``TypeError`` for
+    others, an ``IndexError`` for an integer beyond the shape. Evaluates nothing, unless ``dtype`` is
+    ``drjit.scalar.ArrayXu``.
 
-    >>> import drjit as dr
     >>> from drjit.llvm import UInt
     >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
     ((5,), [0, 2, 4, 6, 8])
@@ -374,7 +332,7 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     keys = tuple(indices) if isinstance(indices, list) else indices
     if flat is not dtype and isinstance(keys, tuple):
         keys = tuple(flat(key) if isinstance(key, ArrayBase) and not key._dynamic else key for key in keys)
-    access, result = parse_slice(function, sizes, keys, flat)
+    access, result = parse_slice(function, sizes, keys)
     node = cast(positions(access, math.prod(sizes)), UINT32)
     if flat is not dtype:
         nodes = elements_of(broadcast(node, access.shape_size)) if access.shape_size else []

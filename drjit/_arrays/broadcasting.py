@@ -166,10 +166,10 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
         if found is not None:
             order, keys, mask = found, (keys[found[0]], keys[found[1]]), 0
     cls = tensor_type(keys, mask)
-    result = cls._mask if operation.mask else cls
+    result = cls._mask_type if operation.mask else cls
     if operation is AND and mask == 0:
         trace = masked(cls)
-    loaders = [_loader(cls._mask if position == mask else cls, key) for position, key in enumerate(keys)]
+    loaders = [_loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
     if len(loaders) != 2:
         def several(*args: Any) -> Any:
             found = [load(value) for load, value in zip(loaders, args, strict=True)]
@@ -197,7 +197,7 @@ def promote(site: Site, args: Sequence[Any], mask: int = -1) -> tuple[type[Array
     """Arguments, one of them a tensor, as nodes of their promoted type, with shapes."""
     values, keys = resolve(site, args, mask)
     cls = tensor_type(keys, mask)
-    return cls, [_loader(cls._mask if position == mask else cls, key)(value)
+    return cls, [_loader(cls._mask_type if position == mask else cls, key)(value)
                  for position, (value, key) in enumerate(zip(values, keys, strict=True))]
 
 

@@ -15,8 +15,9 @@ from .._base.types import base_class
 from .._base.values import is_ndarray
 from .._promotion.plans import is_complex
 from .._rules import complex as rules
+from .components import absent_component
 from .format import hypercomplex_text
-from .special import SpecialArray, absent_component
+from .special import SpecialArray
 
 __all__ = ["ComplexBase"]
 
@@ -90,9 +91,5 @@ class ComplexBase(SpecialArray):
         result = numpy.empty(numpy.shape(real), {2: "complex64", 4: "complex64", 8: "complex128"}[real.dtype.itemsize])
         result.real, result.imag = real, imaginary
         return result
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        result = self.numpy()
-        return result if dtype is None else result.astype(dtype)
 
     x, y, z, w = map(absent_component, "xyzw")

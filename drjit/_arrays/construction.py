@@ -22,7 +22,7 @@ from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, scalar_literal
 from .dlpack import from_dlpack
 
-__all__ = ["entry", "flat_node", "nested_nodes"]
+__all__ = ["entry", "flat_node", "ndarray_node", "nested_nodes"]
 
 #: Element types that sequences may hold, by kind of the array.
 _ACCEPTED: dict[str, frozenset[type]] = {
@@ -50,7 +50,7 @@ def flat_node(cls: type[ArrayBase], value: Any) -> Node:
     if is_ndarray(value):
         if value.ndim != 1:
             raise _configuration(cls, value, f"found {value.ndim} dimensions")
-        return _from_ndarray(cls, value)
+        return ndarray_node(cls, value)
     if hasattr(value, "__dlpack__"):
         found = from_dlpack(value, cls)
         if len(found.shape) != 1:
@@ -113,20 +113,49 @@ def _pack(cls: type[ArrayBase], values: Sequence[Any], function: str) -> Any:
         raise
 
 
-def _from_ndarray(cls: type[ArrayBase], value: Any) -> Node:
-    """The node of a one-dimensional NumPy array, which is copied and converted."""
+def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
+    """The node of the elements of a NumPy array, in C order, which is copied and converted.
+
+    Floating-point numbers lose their fractions if the type is one of integers; raises for what is out of its range.
+    """
     import numpy
 
     info = TYPES[cls._type]
     if value.dtype.kind not in "biuf":
         raise _configuration(cls, value, f"found elements of type '{value.dtype}'")
+    if value.__class__ is not numpy.ndarray and getattr(value, "mask", None) is not None and value.mask.any():
+        raise ArgumentError(f"{cls._name}.__init__(): the argument of type '{describe(value)}' has masked entries "
+                            f"({int(value.mask.sum())} of {value.size}), whose values do not count. Say what to put "
+                            "there (value.filled(0)), or leave them out (value.compressed()).")
     if not value.size:
         return invalid(cls._type)
-    with numpy.errstate(invalid="ignore", over="ignore"):
-        converted = numpy.ascontiguousarray(value, dtype=info.name)
+    if info.kind in "iu" and not numpy.can_cast(value.dtype, info.name):
+        _require_range(cls, value)
+    with numpy.errstate(over="ignore"):
+        converted = numpy.ascontiguousarray(value, dtype=info.name).reshape(-1)
     if converted.size == 1:
-        return scalar_literal(cls, converted[0].item(), f"{cls._name}.__init__")
+        number: Any = converted[0].item()
+        return scalar_literal(cls, number, f"{cls._name}.__init__")
     return import_copy(cls._type, converted)
+
+
+def _require_range(cls: type[ArrayBase], value: Any) -> None:
+    """Raise for the first element that an integer type cannot hold."""
+    import numpy
+
+    low, high = cls._leaf._low, cls._leaf._high
+    with numpy.errstate(invalid="ignore"):
+        smallest, largest = value.min().item(), value.max().item()
+        # The range of a 64-bit type has no exact bounds in floating point; fractions are cut off towards zero.
+        if low - 1 < smallest and largest < high + 1:
+            return
+        wrong = ~((value > low - 1) & (value < high + 1)) if value.dtype.kind == "f" else (
+            (value < max(low, numpy.iinfo(value.dtype).min)) | (value > min(high, numpy.iinfo(value.dtype).max)))
+    position = tuple(map(int, numpy.argwhere(wrong)[0]))
+    where = position[0] if len(position) == 1 else position
+    raise ArgumentError(f"{cls._name}.__init__(): could not initialize an element of type {cls._leaf._name} with the "
+                        f"value {value[position].item()!r} at position {where} of an array of type '{value.dtype}': it "
+                        "is out of range.")
 
 
 def _from_buffer(cls: type[ArrayBase], value: Any, view: memoryview) -> Node:
@@ -225,7 +254,7 @@ def entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Nod
     """The node of an entry of a scalar array."""
     if isinstance(value, ArrayBase) and len(value._nodes()) == 1 and value._nodes()[0].size == 1:
         value = value.item()
-    number = plain_scalar(value)
+    number: Any = plain_scalar(value)
     if number.__class__ not in _ACCEPTED[cls._kind]:
         raise ArgumentError(f"{function}(): could not initialize component {position} with a value of type "
                             f"'{describe(value)}'.")
@@ -247,5 +276,10 @@ def _from_nested_ndarray(cls: type[ArrayBase], value: Any) -> list[Node]:
     _checked_components(cls, value, value.shape, [])
     if not cls._dynamic:
         value = value[..., None]
+    if TYPES[cls._type].kind in "iu" and value.size and value.dtype.kind in "biuf":
+        import numpy
+
+        if not numpy.can_cast(value.dtype, TYPES[cls._type].name):
+            _require_range(cls, value if cls._dynamic else value[..., 0])
     leaf = cls._leaf
-    return [_from_ndarray(leaf, row) for row in value.reshape(-1, value.shape[-1])]
+    return [ndarray_node(leaf, row) for row in value.reshape(-1, value.shape[-1])]

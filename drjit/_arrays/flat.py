@@ -9,27 +9,19 @@ import drjit_core as core
 from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
 
 from .._access.elements import flat_get, flat_set
+from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.nodes import values
 from .._base.types import base_class
 from .._promotion import operations
 from .._promotion.promote import scalar_literal
 from . import operators as make
+from .components import absent_component, missing_attribute
 from .construction import flat_node
 
-__all__ = ["FlatArray", "no_component"]
+__all__ = ["FlatArray"]
 
 _SCALARS = (float, int, bool)
-
-
-def no_component(name: str) -> property:
-    def get(self: ArrayBase) -> Any:
-        raise RuntimeError(f"{self._name} does not have a '{name}' component.")
-
-    def set_(self: ArrayBase, value: Any) -> None:
-        get(self)
-
-    return property(get, set_, doc="Flat arrays and tensors have no components: raises a ``RuntimeError``.")
 
 
 @base_class("flat")
@@ -67,11 +59,10 @@ class FlatArray(ArrayBase):
     def _static_shape(self) -> tuple[int, ...]:
         return ()
 
-    def _replace(self, nodes: list[Node]) -> None:
-        self._n = nodes[0]
-        if self._o is not None:
-            owner, position = self._o
-            owner._store(position, nodes)
+    _replace = store
+
+    def _assign(self, other: Any) -> None:
+        store(self, (other._n,))
 
     @property
     def index(self) -> int:
@@ -89,6 +80,9 @@ class FlatArray(ArrayBase):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)
+
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
 
     __add__, __radd__, __iadd__ = make.flat_operators(operations.ADD)
     __sub__, __rsub__, __isub__ = make.flat_operators(operations.SUB)
@@ -116,4 +110,4 @@ class FlatArray(ArrayBase):
     __invert__ = make.flat_unary("invert", ops.inv)
     __abs__ = make.flat_unary("abs", make.absolute)
 
-    x, y, z, w = map(no_component, "xyzw")
+    x, y, z, w = map(absent_component, "xyzw")

@@ -20,9 +20,10 @@ from .._base.types import base_class
 from .._promotion.plans import Keys, Operation, Plan, is_array
 from .._promotion.promote import wrap
 from .._rules import matrix as rules
+from .components import absent_component
 from .construction import nested_nodes
 from .products import static_product
-from .special import SpecialArray, absent_component
+from .special import SpecialArray
 
 __all__ = ["MatrixBase"]
 

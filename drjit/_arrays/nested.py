@@ -14,12 +14,14 @@ from typing import Any
 
 from drjit_core import Node, ops
 
-from .._access.elements import nested_get, nested_set
+from .._access.elements import assign_component, nested_get, nested_set
+from .._access.store import store
 from .._base.array import ArrayBase
-from .._base.types import base_class, reshape
+from .._base.types import base_class
 from .._promotion import operations
-from .._promotion.promote import coerce, refuse_floats, wrap
+from .._promotion.promote import coerce
 from . import operators as make
+from .components import component, missing_attribute, swizzle, swizzled
 from .construction import nested_nodes
 
 __all__ = ["NestedArray"]
@@ -58,40 +60,10 @@ class NestedArray(ArrayBase):
         assert self._depth == 1, "dynamic sizes are supported in one leading dimension"
         return (len(self._c),)
 
-    def _replace(self, nodes: list[Node]) -> None:
-        self._c = nodes
-        self._update_components()
-        if self._o is not None:
-            owner, position = self._o
-            owner._store(position, nodes)
+    _replace = store
 
     def _assign(self, other: Any) -> None:
-        self._replace(list(other._c))
-
-    def _store(self, position: int, nodes: list[Node]) -> None:
-        """Replace some components in place."""
-        self._c[position:position + len(nodes)] = nodes
-        self._update_components()
-        if self._o is not None:
-            owner, offset = self._o
-            owner._store(offset + position, nodes)
-
-    def _update_components(self) -> None:
-        """Tell the components that somebody holds what they are now."""
-        try:
-            views = self._v
-        except AttributeError:
-            return
-        for position, reference in views.items():
-            view = reference()
-            if view is None:
-                continue
-            if view._depth:
-                count = len(view._c)
-                view._c = self._c[position * count:(position + 1) * count]
-                view._update_components()
-            else:
-                view._n = self._c[position]
+        store(self, other._c)
 
     # --- components --------------------------------------------------------------------------------------------------
 
@@ -121,12 +93,7 @@ class NestedArray(ArrayBase):
         views[position] = weakref.ref(result)
         return result
 
-    def _set_component(self, position: int, value: Any, function: str) -> None:
-        """Assign to the component at a position that exists."""
-        if value.__class__ is float:
-            refuse_floats(self, value, function)
-        nodes = self._component_nodes(position, value, function)
-        self._store(position * len(nodes), nodes)
+    _set_component = assign_component
 
     def _component_nodes(self, position: int, value: Any, function: str) -> list[Node]:
         """What is to be stored for a value that is assigned to a component."""
@@ -148,8 +115,8 @@ class NestedArray(ArrayBase):
         # Swizzles of more than four components; shorter ones are properties.
         if len(name) > 4 and not name.strip("xyzw") and self._size > max(map("xyzw".index, name)) \
                 and self._special not in ("matrix", "complex"):
-            return _swizzle(self, ["xyzw".index(letter) for letter in name])
-        raise AttributeError(f"{self._name!r} object has no attribute {name!r}", name=name, obj=self)
+            return swizzled(self, ["xyzw".index(letter) for letter in name])
+        raise missing_attribute(self, name)
 
     # --- operators ---------------------------------------------------------------------------------------------------
 
@@ -180,60 +147,9 @@ class NestedArray(ArrayBase):
     __abs__ = make.nested_unary("abs", make.absolute)
 
 
-# --- .x, .xy, .zyx … -------------------------------------------------------------------------------------------------
-
-
-def _swizzle(array: NestedArray, positions: list[int]) -> Any:
-    """A new array of some components, in a given order."""
-    count = len(array._c) // array._size
-    nodes = [node for position in positions for node in array._c[position * count:(position + 1) * count]]
-    return wrap(reshape(type(array), (len(positions), *array._record.shape[1:])), nodes)
-
-
-def _component_property(name: str) -> property:
-    """``.x`` and its like: a live reference, and assignment."""
-    position = "xyzw".index(name)
-
-    def get(self: NestedArray) -> Any:
-        if self._size <= position:
-            raise RuntimeError(f"{self._name} does not have a '{name}' component.")
-        return self._component(position)
-
-    def set_(self: NestedArray, value: Any) -> None:
-        if self._size <= position:
-            raise RuntimeError(f"{self._name} does not have a '{name}' component.")
-        self._set_component(position, value, f"{self._name}.{name}")
-
-    return property(get, set_, doc=f"Component {position} of arrays with a static size above that; a live reference.")
-
-
-def _swizzle_property(name: str) -> property:
-    """``.xy`` and its like: a copy of several components, and assignment to them."""
-    positions = ["xyzw".index(letter) for letter in name]
-    last = max(positions)
-
-    def check(self: NestedArray) -> None:
-        if self._size <= last or self._special in ("matrix", "complex"):
-            raise RuntimeError(f"{self._name} does not have a '{'xyzw'[last]}' component.")
-
-    def get(self: NestedArray) -> Any:
-        check(self)
-        return _swizzle(self, positions)
-
-    def set_(self: NestedArray, value: Any) -> None:
-        check(self)
-        cls = reshape(type(self), (len(positions), *self._record.shape[1:]))
-        nodes = coerce(cls, value, f"{self._name}.{name}")
-        count = len(nodes) // len(positions)
-        for k, position in enumerate(positions):
-            self._store(position * count, nodes[k * count:(k + 1) * count])
-
-    return property(get, set_, doc=f"The components {', '.join(name)} as a new array.")
-
-
 for _length in (2, 3, 4):
     for _letters in itertools.product("xyzw", repeat=_length):
-        setattr(NestedArray, "".join(_letters), _swizzle_property("".join(_letters)))
+        setattr(NestedArray, "".join(_letters), swizzle("".join(_letters)))
 for _letter in "xyzw":
-    setattr(NestedArray, _letter, _component_property(_letter))
+    setattr(NestedArray, _letter, component(_letter))
 del _length, _letters, _letter

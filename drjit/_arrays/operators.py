@@ -156,7 +156,7 @@ def comparison(operation: Operation) -> Operator:
                 return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
             raise _failed(error, self, other, operation) from None
-        result = _new(cls._mask)
+        result = _new(cls._mask_type)
         result._n = node
         result._o = None
         return result
@@ -257,7 +257,7 @@ def nested_comparison(operation: Operation) -> Operator:
                 return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
             raise _failed(error, self, other, operation) from None
-        result = _new(cls._mask)
+        result = _new(cls._mask_type)
         result._c = nodes
         result._o = None
         return result

@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 from drjit_core import Node, ops
 
+from .._access.store import store
 from .._base.types import base_class, reshape
-from .._promotion.promote import wrap
+from .._promotion.promote import coerce, wrap
 from .._rules import quaternion as rules
 from .format import hypercomplex_text
 from .special import SpecialArray
@@ -62,5 +63,4 @@ class QuaternionBase(SpecialArray):
 
     @imag.setter
     def imag(self, value: Any) -> None:
-        for position, component in enumerate(reshape(type(self), (3,))(value)):
-            self._set_component(position, component, f"{self._name}.imag")
+        store(self, coerce(reshape(type(self), (3,)), value, f"{self._name}.imag"), 0)

@@ -58,7 +58,7 @@ def _comparison(operation: Operation) -> Operator:
         cls = self.__class__
         try:
             if other.__class__ is cls:
-                return wrap(cls._mask, list(map(trace, self._c, other._c)))
+                return wrap(cls._mask_type, list(map(trace, self._c, other._c)))
             plan = plans.get((cls, other.__class__))
             return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
@@ -122,7 +122,7 @@ class SpecialArray(NestedArray):
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if not args:
-            return [invalid(cls._type)] * cls._count
+            return [invalid(cls._type) if cls._dynamic else literal(cls._type, 0)] * cls._count
         if len(args) == 1 and (isinstance(args[0], ArrayBase) or plain_scalar(args[0]) is not None):
             return cls._convert(args[0], f"{cls._name}.__init__")
         return nested_nodes(cls, args)
@@ -268,15 +268,3 @@ class SpecialArray(NestedArray):
     def __abs__(self) -> Any:
         result = self._function("abs")
         return wrap(type(self), list(map(absolute, self._c))) if result is NotImplemented else result
-
-
-def absent_component(name: str) -> property:
-    """``.x`` and its like, where components have other names."""
-
-    def get(self: ArrayBase) -> Any:
-        raise RuntimeError(f"{self._name} does not have a '{name}' component.")
-
-    def set_(self: ArrayBase, value: Any) -> None:
-        get(self)
-
-    return property(get, set_, doc="This type has no such component: raises a ``RuntimeError``.")

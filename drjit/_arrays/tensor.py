@@ -24,9 +24,10 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, cast, evaluate, known_literal, literal, ops, read_element
 
-from .._access import slicing
-from .._access.elements import store
-from .._access.slicing import TRUE, broadcast_shapes, contiguous_strides, expand, flatten, parse_slice, positions
+from .._access.elements import tensor_get, tensor_set
+from .._access.keys import flatten, refuse_floats
+from .._access.slicing import contiguous_strides
+from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, Site, SizeError, describe, translate
 from .._base.nodes import broadcast, elements_of
@@ -38,21 +39,19 @@ from .._promotion.plans import Keys, Operation, Plan
 from .._promotion.promote import (
     convert,
     flat_of_scalars,
-    refuse_floats,
     scalar_literal,
     wrap,
 )
-from .broadcasting import Shape, concatenate, make, operand, tensor_plan, transposed
-from .construction import flat_node
+from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
+from .components import absent_component, missing_attribute
+from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
-from .flat import no_component
 from .format import format_element, shown_positions
 from .operators import absolute, array_operators, integer_power, matmul, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
 
 _new = object.__new__
-_IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 Operator = Callable[[Any, Any], Any]
 
 
@@ -76,7 +75,7 @@ def _operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
                 return planned(self, other)
         except FAILURES as error:
             raise translate(error, CallSite(method_of(operation), cls)) from None
-        return make(cls._mask if operation.mask else cls, node, self._s)
+        return make(cls._mask_type if operation.mask else cls, node, self._s)
 
     return forward, reverse, _inplace(forward, method_of(operation))
 
@@ -174,7 +173,7 @@ def _convert(cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
     if isinstance(value, (list, tuple, range)):
         return _from_sequence(cls, value)
     if is_ndarray(value):
-        return flat_node(cls._leaf, value.reshape(-1)), value.shape
+        return ndarray_node(cls, value), value.shape
     if isinstance(value, (str, bytes, dict)) or value is None:
         raise ArgumentError(f"{function}(): could not initialize a tensor with a value of type '{describe(value)}'.")
     if hasattr(value, "__dlpack__"):
@@ -246,24 +245,13 @@ class TensorBase(ArrayBase):
     def _width(self, function: str) -> int:
         return self._n.size
 
-    def _replace(self, nodes: list[Node]) -> None:
-        self._n = nodes[0]
-        self._update_array()
+    _replace = store
 
     def _assign(self, other: Any) -> None:
-        self._n, self._s = other._n, other._s
-        self._update_array()
-
-    def _store(self, position: int, nodes: list[Node]) -> None:
-        """Replace the flat array in place."""
-        self._n = nodes[0]
-        self._update_array()
-
-    def _update_array(self) -> None:
-        """Tell the flat array that somebody holds what it is now."""
-        view = self._v() if hasattr(self, "_v") else None
-        if view is not None:
-            view._n = self._n
+        if other._s != self._s:
+            raise SizeError(f"{self._name}: a value of the shape {other._s} cannot replace the elements of a tensor of "
+                            f"the shape {self._s} in place.")
+        store(self, (other._n,))
 
     # --- properties --------------------------------------------------------------------------------------------------
 
@@ -282,11 +270,12 @@ class TensorBase(ArrayBase):
     @array.setter
     def array(self, value: Any) -> None:
         function = f"{self._name}.array"
+        refuse_floats(self, value, function)
         node = value._nodes()[0] if isinstance(value, self._leaf) else _convert(type(self), value)[0]
         count = math.prod(self._s)
         if node.size not in (1, count):
             raise SizeError(f"{function}: cannot assign {node.size} elements to a tensor of the shape {self._s}.")
-        self._replace([broadcast(node, count) if count else self._n])
+        store(self, (broadcast(node, count) if count else self._n,))
 
     @property
     def shape(self) -> Shape:
@@ -323,53 +312,13 @@ class TensorBase(ArrayBase):
         return (self[k] for k in range(len(self)))
 
     def __getitem__(self, key: Any) -> Any:
-        function = f"{self._name}.__getitem__"
-        access, shape = parse_slice(function, self._s, key, self._leaf)
-        try:
-            return make(type(self), slicing.read(self._n, access), shape)
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
+        return tensor_get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        function = f"{self._name}.__setitem__"
-        refuse_floats(self, value, function)
-        cls = type(self)
-        if isinstance(key, ArrayBase) and key._kind == "b" or is_ndarray(key) and key.dtype.kind == "b":
-            mask, mask_shape = operand(function, cls._mask, key)
-            while len(mask_shape) > len(self._s) and mask_shape[0] == 1:
-                mask_shape = mask_shape[1:]
-            if broadcast_shapes(function, [mask_shape, self._s]) != self._s:
-                raise SizeError(f"{function}(): a mask of the shape {mask_shape} cannot be broadcast to the tensor's "
-                                f"shape {self._s}.")
-            new = self._value_for(function, value, self._s)
-            if self._n.size:
-                self._replace([ops.select(expand(mask, mask_shape, self._s), new, self._n)])
-            return
-        access, shape = parse_slice(function, self._s, key, self._leaf)
-        new = self._value_for(function, value, shape)
-        count = access.shape_size
-        if not count:
-            return
-        size = self._n.size
-        try:
-            if slicing.is_identity(access, size):
-                self._replace([broadcast(new, size)])
-            else:
-                store(self, [core.scatter(self._n, new, positions(access, size), TRUE, _IDENTITY, _AUTO)])
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
+        tensor_set(self, key, value)
 
-    def _value_for(self, function: str, value: Any, shape: Shape) -> Node:
-        """The node of what is assigned to elements of a given shape."""
-        node, found = operand(function, type(self), value)
-        kept = found
-        while len(kept) > len(shape) and kept[0] == 1:
-            kept = kept[1:]
-        padded = (1,) * (len(shape) - len(kept)) + kept
-        if len(kept) > len(shape) or any(a not in (1, b) for a, b in zip(padded, shape, strict=True)):
-            raise SizeError(f"{function}(): cannot assign a value of the shape {found} to elements of the shape "
-                            f"{shape}.")
-        return expand(node, kept, shape)
+    def __getattr__(self, name: str) -> Any:
+        raise missing_attribute(self, name)
 
     # --- text --------------------------------------------------------------------------------------------------------
 
@@ -417,7 +366,7 @@ class TensorBase(ArrayBase):
     __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = (_operators(operation)[0] for operation in (
         operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE))
     __hash__ = object.__hash__
-    x, y, z, w = map(no_component, "xyzw")
+    x, y, z, w = map(absent_component, "xyzw")
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)

@@ -9,12 +9,14 @@ there: what happened inside of this package is no help to whoever wrote the call
 from __future__ import annotations
 
 from collections.abc import Sequence
+from types import TracebackType
 from typing import Any
 
-from drjit_core import IncompatibleSizes, UnsupportedType
+from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "IncompatibleArguments", "IncompatibleShapes",
-           "Misfit", "OutOfRange", "Site", "SizeError", "called", "describe", "describe_all", "translate"]
+__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "IncompatibleArguments",
+           "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called", "describe", "describe_all",
+           "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -27,6 +29,12 @@ class ArgumentError(TypeError, RuntimeError):
 class SizeError(RuntimeError):
     """Arrays whose sizes do not go together."""
 
+
+class ComponentError(AttributeError, RuntimeError):
+    """A component such as ``.x`` that a type lacks.
+
+    An ``AttributeError``, so that ``hasattr`` is false; a ``RuntimeError`` too, which is what existing programs catch.
+    """
 
 # --- what is wrong, before it is put into words ----------------------------------------------------------------------
 
@@ -150,3 +158,11 @@ def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Excepti
         reason = f": {error}" if error.args else ""
         return ArgumentError(f"{call}: incompatible arguments: {describe_all(args)}{reason}.")
     raise AssertionError(f"translate() has no words for {error!r}") from error
+
+
+def user_part(error: BaseException) -> TracebackType | None:
+    """The traceback of an exception from the user's first frame on, or ``None`` if none of theirs is in it."""
+    traceback = error.__traceback__
+    while traceback is not None and is_internal(traceback.tb_frame):
+        traceback = traceback.tb_next
+    return traceback

@@ -11,7 +11,8 @@ from drjit_core import KIND, TYPES, Node, cast, gather, host_view, literal, read
 
 from .types import BOOL, UINT32, UINT64
 
-__all__ = ["C_TYPES", "as_literal", "broadcast", "elements_of", "index_node", "number_of", "pack", "values"]
+__all__ = ["C_TYPES", "as_literal", "broadcast", "elements_of", "index_node", "index_type", "number_of", "pack",
+           "values"]
 
 _LITERAL = KIND["literal"]
 
@@ -66,6 +67,12 @@ def as_literal(node: Node) -> Node:
     return node if node.kind == KIND["literal"] else literal(node.type, read_element(node, 0))
 
 
+def index_type(size: int) -> int:
+    """The scalar type of positions in an array of a size: 32-bit unsigned integers, or 64-bit ones beyond their range.
+    """
+    return UINT32 if size <= 1 << 32 else UINT64
+
+
 def index_node(node: Node, size: int) -> Node:
-    """Indices as unsigned 32-bit integers, or 64-bit ones if the array that they refer to is larger than that."""
-    return cast(node, UINT32 if size <= 1 << 32 else UINT64)
+    """Indices as positions in an array of a size, see :func:`index_type`."""
+    return cast(node, index_type(size))

@@ -34,6 +34,8 @@ def plain_scalar(value: Any) -> Any:
         return value
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
+        if value.__class__ is not numpy.ndarray and getattr(value, "mask", False):
+            return None  # numpy.ma.masked, whose value does not count
         value = value.item()
     if isinstance(value, (bool, int, float)):
         return value if value.__class__ in PYTHON_NUMBERS else float(value) if isinstance(value, float) else int(value)
@@ -59,7 +61,7 @@ def is_real(value: Any) -> bool:
     return plain_scalar(value) is not None
 
 
-def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
+def parse_shape(shape: Any, function: str, name: str = "shape") -> int | tuple[int, ...]:
     """An argument ``shape``: one size, or a tuple of sizes."""
     try:
         if isinstance(shape, (list, tuple)):
@@ -70,5 +72,5 @@ def parse_shape(shape: Any, function: str) -> int | tuple[int, ...]:
             return operator.index(shape)
     except TypeError:
         pass
-    raise TypeError(f"{function}(): 'shape' must be an int or a sequence of ints, none of them negative; found "
+    raise TypeError(f"{function}(): '{name}' must be an int or a sequence of ints, none of them negative; found "
                     f"{shape!r}.")

@@ -11,19 +11,20 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import drjit_core as core
-from drjit_core import JitFlag, Node, VarType, ops
+from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
-from .._access.indirect import masked_access
+from .._access.lanes import masked_access, written_from
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.typing import Ts
-from .._promotion.promote import wrap_like
-from .._trees.pytree import children, leaves, transform
+from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 
 __all__ = ["while_loop"]
 
 _FUNCTION = "drjit.while_loop"
 _BOOL = VarType.Bool.value
+#: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
+_REFUSALS = (ArgumentError, SizeError, SymbolicValue)
 
 
 def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
@@ -37,7 +38,19 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
     ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
     the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
-    ``max_iterations`` are hints that do not change the result. Symbolic loops evaluate nothing.
+    ``max_iterations`` are hints that do not change the result.
+
+    Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
+    once for each iteration. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
+    ``cond`` and ``body`` raise is passed on.
+
+    >>> from drjit.llvm import Int
+    >>> steps, x = dr.while_loop(
+    ...     state=(Int(0), Int(1, 5, 100)),
+    ...     cond=lambda steps, x: x < 100,
+    ...     body=lambda steps, x: (steps + 1, x * 2))
+    >>> steps, x
+    ([7, 5, 0], [128, 160, 100])
     """
     if state.__class__ is not tuple:
         raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
@@ -48,72 +61,92 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
         raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
     if labels and len(labels) != len(state):
         raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
+    names = tuple(map(str, labels)) or tuple([f"state[{k}]" for k in range(len(state))])
+    try:
+        return _run(state, cond, body, names, label, mode, strict)  # type: ignore[no-any-return]
+    except Exception as error:
+        traceback = user_part(error)
+        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
+            raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
+        if isinstance(error, CORE_ERRORS):
+            raise translate(error, _FUNCTION) from None
+        if isinstance(error, _REFUSALS):
+            raise error.with_traceback(None)  # noqa: B904
+        raise
+
+
+def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
+         mode: str | None, strict: bool) -> Any:
+    nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
     if mode is None:
         try:
-            first = cond(*_copy(state))
+            test = cond(*_arguments(spec, nodes, leaves))
         except RuntimeError:
-            _require_initialized(state, list(labels) or [f"state[{k}]" for k in range(len(state))])
+            _require_initialized(spec, leaves, names)
             raise
-        if first.__class__ is bool:
-            mode = "scalar"
-        else:
-            mode = "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
-    names = list(labels) or [f"state[{k}]" for k in range(len(state))]
+        mode = "scalar" if test.__class__ is bool else \
+            "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
     if mode == "scalar":
-        state = _copy(state)
-        while cond(*state):
-            state = _checked(state, body(*state), names)
-        return state
+        return _scalar(spec.rebuild(_copies(spec, nodes, leaves)), cond, body)
+    _require_initialized(spec, leaves, names)
     if mode == "evaluated":
-        return _evaluated(state, cond, body, names)
-    try:
-        return _symbolic(state, cond, body, names, label, strict)
-    except CORE_ERRORS as error:
-        raise translate(error, _FUNCTION) from error
+        return _evaluated(nodes, leaves, spec, cond, body, names)
+    return _symbolic(nodes, leaves, spec, cond, body, names, label, strict)
 
 
-def _copy(state: Any) -> Any:
-    """State with arrays of its own, so that in-place changes do not reach those of the caller."""
-    return transform(_FUNCTION, lambda leaf: wrap_like(leaf, type(leaf), list(leaf._nodes()))
-                     if isinstance(leaf, ArrayBase) else leaf, state)
+# --- state -----------------------------------------------------------------------------------------------------------
 
 
-def _checked(before: tuple[Any, ...], after: Any, names: list[str]) -> tuple[Any, ...]:
-    """The result of the body, if it is consistent with the state before."""
-    if after.__class__ is not tuple:
-        if len(before) == 1:
-            after = (after,)
-        else:
-            raise TypeError(f"{_FUNCTION}(): 'body' must return a tuple of {len(before)} state variables, found "
-                            f"{describe(after)}.")
-    if len(after) != len(before):
-        raise ArgumentError(f"{_FUNCTION}(): 'body' must return {len(before)} state variables, found {len(after)}.")
-    for name, old, new in zip(names, before, after, strict=True):
-        _compare(name, old, new)
-    return after  # type: ignore[no-any-return]
+def _copies(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> list[Any]:
+    """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
+    found = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[0]
+    return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
 
 
-def _compare(name: str, old: Any, new: Any) -> None:
-    if old.__class__ is not new.__class__:
-        raise TypeError(f"{_FUNCTION}(): the body of this loop changed the type of the state variable '{name}' from "
-                        f"{describe(old)} to {describe(new)}.")
-    if isinstance(old, ArrayBase):
-        if len(old._nodes()) != len(new._nodes()):
-            raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the number of components of the state "
-                                f"variable '{name}' from {len(old._nodes())} to {len(new._nodes())}.")
-        return
-    items = children(old)
-    if items is None:
-        return
-    found = dict(children(new) or ())
-    if found.keys() != {key for key, _ in items}:
-        raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the entries of the state variable '{name}'.")
-    for key, child in items:
-        _compare(f"{name}.{key}" if isinstance(key, str) else f"{name}[{key}]", child, found[key])
+def _arguments(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> Any:
+    """The state as the functions get it: containers and arrays of their own."""
+    if any(isinstance(leaf, ArrayBase) and not leaf._dynamic for leaf in leaves):
+        return spec.rebuild(_copies(spec, nodes, leaves))
+    return spec.rebuild_nodes(nodes, leaves)
+
+
+def _require_initialized(spec: TreeSpec, leaves: list[Any], names: Sequence[str]) -> None:
+    for position, leaf in enumerate(leaves):
+        if isinstance(leaf, ArrayBase) and leaf._dynamic and not min([node.size for node in leaf._nodes()], default=0):
+            raise ArgumentError(f"{_FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
+                                f"{leaf._name} is empty; it must be initialized before the loop.") from None
+
+
+def _tuple(result: Any, count: int) -> tuple[Any, ...]:
+    """What the body returned: as many state variables as there are."""
+    if result.__class__ is not tuple:
+        if count == 1:
+            return (result,)
+        raise TypeError(f"{_FUNCTION}(): 'body' must return a tuple of {count} state variables, found "
+                        f"{describe(result)}.")
+    if len(result) != count:
+        raise ArgumentError(f"{_FUNCTION}(): 'body' must return {count} state variables, found {len(result)}.")
+    return result
+
+
+def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list[Node], list[Any]]:
+    """Nodes and leaves of what the body returned, if that is a state like the one before."""
+    result = _tuple(result, len(names))
+    nodes, leaves, spec = flatten_nodes(result, _FUNCTION)
+    if spec == before:
+        return nodes, leaves
+    difference = before.difference(spec, names)
+    if difference is not None:
+        place, what, first, second = difference
+        raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the {what} of the state variable '{place}' "
+                            f"from {first} to {second}.")
+    # the same up to the order of the keys of dictionaries
+    nodes, leaves, _ = flatten_nodes(before.rebuild(before.aligned(spec, leaves)), _FUNCTION)
+    return nodes, leaves
 
 
 def _condition(value: Any) -> Node:
-    if isinstance(value, ArrayBase) and value._kind == "b" and not value._depth:
+    if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
         return value._nodes()[0]
     if value.__class__ is bool:
         return core.literal(_BOOL, value)
@@ -121,85 +154,121 @@ def _condition(value: Any) -> Node:
                     f"{describe(value)}.")
 
 
-def _arrays(state: Any) -> list[ArrayBase]:
-    return [leaf for leaf in leaves(state, _FUNCTION) if isinstance(leaf, ArrayBase) and leaf._dynamic]
+def _require_sizes(before: Sequence[Node], after: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
+    for position, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+            raise _changed_size(old, new, spec.node_paths(names)[position])
 
 
-def _nodes(state: Any) -> list[Node]:
-    return [node for array in _arrays(state) for node in array._nodes()]
+def _changed_size(old: Node, new: Node, name: str) -> SizeError:
+    return SizeError(f"{_FUNCTION}(): the body of this loop changed the size of the state variable '{name}' from "
+                     f"{old.size} to {new.size}.")
 
 
-def _with_nodes(state: Any, nodes: list[Node]) -> Any:
-    """State of the same structure with other nodes."""
-    position = 0
-
-    def visit(leaf: Any) -> Any:
-        nonlocal position
-        if not isinstance(leaf, ArrayBase) or not leaf._dynamic:
-            return leaf
-        count = len(leaf._nodes())
-        position += count
-        return wrap_like(leaf, type(leaf), nodes[position - count:position])
-
-    return transform(_FUNCTION, visit, state)
-
-
-def _require_initialized(state: tuple[Any, ...], names: list[str]) -> None:
-    for name, value in zip(names, state, strict=True):
-        for array in _arrays(value):
-            if not array._width(_FUNCTION):
-                raise ArgumentError(f"{_FUNCTION}(): the state variable '{name}' of type {array._name} is empty; it "
-                                    "must be initialized before the loop.")
+def _require_common_size(nodes: Sequence[Node], state: Sequence[Node], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse state variables, some of the state, whose sizes do not go together."""
+    wide: Node | None = None
+    for node in nodes:
+        if node.size != 1:
+            if wide is None:
+                wide = node
+            elif node.size != wide.size:
+                paths = spec.node_paths(names)
+                first, second = (paths[list(state).index(entry)] for entry in (wide, node))
+                raise SizeError(f"{_FUNCTION}(): the state variables '{first}' and '{second}' have incompatible "
+                                f"sizes! (sizes: {wide.size}, {node.size})")
 
 
-def _symbolic(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], names: list[str],
-              label: str | None, strict: bool) -> tuple[Any, ...]:
-    _require_initialized(state, names)
+# --- the three modes -------------------------------------------------------------------------------------------------
 
-    def run_condition(nodes: list[Node]) -> Node:
-        return _condition(cond(*_with_nodes(state, nodes)))
 
-    def run_body(nodes: list[Node]) -> list[Node]:
-        before = _with_nodes(state, nodes)
-        after = _checked(before, body(*before), names)
+def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> Any:
+    while cond(*state):
+        state = _tuple(body(*state), len(state))
+    return state
+
+
+def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
+              body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
+    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
+    final = leaves
+
+    def run_condition(variables: list[Node]) -> Node:
+        return _condition(cond(*_arguments(spec, variables, leaves)))
+
+    def run_body(variables: list[Node]) -> list[Node]:
+        nonlocal final
+        before = _arguments(spec, variables, leaves)
+        # a tensor of one element has as many as the loop is wide
+        inside = flatten(before, _FUNCTION)[1] if tensors else spec
+        results, final = _flattened(body(*before), inside, names)
+        _require_sizes(variables, results, spec, names)
+        changed = [new for old, new in zip(variables, results, strict=True) if new is not old]
+        _require_common_size(changed, results, spec, names)
         if strict:
-            for name, old, new in zip(names, state, after, strict=True):
-                _require_unchanged(name, old, new)
-        return _nodes(after)
+            _require_unchanged(leaves, final, spec, names)
+        return results
 
-    final: tuple[Any, ...] = _with_nodes(state, core.while_loop(_nodes(state), run_condition, run_body, label))
-    return final
-
-
-def _require_unchanged(name: str, old: Any, new: Any) -> None:
-    for before, after in zip(leaves(old, _FUNCTION), leaves(new, _FUNCTION), strict=True):
-        if before.__class__ in (bool, int, float, str) and before != after:
-            raise ArgumentError(
-                f"{_FUNCTION}(): the body of this loop changed the state variable '{name}' of type "
-                f"{describe(before)} from {before!r} to {after!r}. Symbolic loops do not track Python objects: use a "
-                "Dr.Jit array instead, or pass strict=False.")
+    try:
+        results = core.while_loop(nodes, run_condition, run_body, label, lambda k: spec.node_paths(names)[k])
+    except IncompatibleSizes as error:
+        if user_part(error) is None:
+            _require_common_size(nodes, nodes, spec, names)
+        raise
+    return spec.rebuild_nodes(results, final)
 
 
-def _evaluated(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any],
-               names: list[str]) -> tuple[Any, ...]:
+def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
+    """Refuse changes of what symbolic loops do not track."""
+    for position, (old, new) in enumerate(zip(before, after, strict=True)):
+        if old is new or isinstance(old, ArrayBase) and old._dynamic or _equal(old, new):
+            continue
+        raise ArgumentError(
+            f"{_FUNCTION}(): the body of this loop changed the state variable '{spec.paths(names)[position]}' of type "
+            f"{describe(old)} from {old!r} to {new!r}. Symbolic loops do not track Python objects: use a Dr.Jit array "
+            "instead, or pass strict=False.")
+
+
+def _equal(old: Any, new: Any) -> bool:
+    """Whether two objects other than traced arrays are known to be equal."""
+    if isinstance(old, ArrayBase):
+        return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
+    try:
+        return bool(old == new)
+    except Exception:  # of objects that hold symbolic arrays, or several elements
+        return False
+
+
+def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
+               body: Callable[..., Any], names: Sequence[str]) -> Any:
     active: Node | None = None
-    state = _copy(state)
+    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
     while True:
-        core.evaluate(_nodes(state))
-        test = _condition(cond(*_copy(state)))
+        core.evaluate(nodes)
+        test = _condition(cond(*_arguments(spec, nodes, leaves)))
         active = test if active is None else getattr(ops, "and")(active, test)
         if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
-            return state
+            return spec.rebuild_nodes(nodes, leaves)
         core.evaluate((active,))
-        mask = active
+        before = _arguments(spec, nodes, leaves)
+        with masked_access(active):
+            results, leaves = _flattened(body(*before), spec, names)
+            nodes = [_blended(active, position, old, new, spec, names)
+                     for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
+        del before, results  # they hold what scatters of the next iteration could otherwise write to in place
+        if tensors:  # those of one element may have become wider
+            spec = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[1]
 
-        def blend(old: Any, new: Any, mask: Node = mask) -> Any:
-            if not isinstance(old, ArrayBase) or not old._dynamic:
-                return new
-            pairs = zip(new._nodes(), old._nodes(), strict=True)
-            return wrap_like(old, type(old), [a if a is b else ops.select(mask, a, b) for a, b in pairs])
 
-        before = _copy(state)
-        with masked_access(mask):
-            after = _checked(state, body(*before), names)
-        state = transform(_FUNCTION, blend, state, after)
+def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, names: Sequence[str]) -> Node:
+    """The new value of a state variable where its elements are active, the old one elsewhere."""
+    if new is old or written_from(new, old):
+        return new
+    if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+        raise _changed_size(old, new, spec.node_paths(names)[position])
+    try:
+        return ops.select(active, new, old)  # type: ignore[no-any-return]
+    except IncompatibleSizes as error:
+        raise SizeError(f"{_FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that does "
+                        f"not go with that of the condition! (sizes: {error.sizes[-1]}, {active.size})") from None

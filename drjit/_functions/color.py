@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .._base.array import ArrayBase
@@ -10,8 +10,8 @@ from .._base.errors import ArgumentError, describe
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from . import elementwise as _ops
-from .elementwise import abs, fma, power, select
-from .mathematics import cbrt, copysign
+from .elementwise import abs, cbrt, copysign, fma, power, select
+from .rearrangement import stack
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
 
@@ -32,7 +32,12 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
     """Linear intensities, converted to gamma-corrected values of sRGB (IEC 61966-2-1).
 
     ``12.92 x`` up to 0.0031308, else ``1.055 x**(1/2.4) - 0.055``. Intensities are clipped to the range from 0 to 1;
-    with ``clip=False``, the conversion is that of the absolute value, with the sign of ``x``.
+    with ``clip=False``, the conversion is that of the absolute value, with the sign of ``x``. ``x`` is an array or
+    tensor of floating-point numbers, or a number, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.linear_to_srgb(Float(0, 0.2, 1, 2))
+    [0, 0.484529, 1, 1]
     """
     x = _intensities(x, "linear_to_srgb")
     value = _clip(x) if clip else abs(x)
@@ -41,7 +46,14 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
 
 
 def srgb_to_linear(x: Any, clip: bool = True) -> Any:
-    """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
+    """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.srgb_to_linear(Float(0, 0.5, 1))
+    [0, 0.214041, 1]
+    """
     x = _intensities(x, "srgb_to_linear")
     value = _clip(x) if clip else abs(x)
     result = select(value <= 0.04045, value * (1 / 12.92), power(fma(value, 1 / 1.055, 0.055 / 1.055), 2.4))
@@ -68,27 +80,57 @@ def _transform(matrix: Matrix, channels: Sequence[Any]) -> list[Any]:
     return [fma(x, a, fma(y, b, z * c)) for a, b, c in matrix]
 
 
-def _channels(value: Any, function: str) -> list[Any]:
-    if not isinstance(value, ArrayBase) or value._kind != "f" or not value._depth or len(value) not in (3, 4):
-        raise ArgumentError(f"drjit.{function}(): 'value' must be an array of floating-point numbers whose leading "
-                            f"dimension has 3 or 4 channels, found {describe(value)}.")
-    return [value[k] for k in range(len(value))]
+def _convert(value: Any, conversion: Callable[[Sequence[Any]], list[Any]], function: str) -> Any:
+    """A conversion of three channels: the trailing axis of tensors, the leading one of arrays; alpha is kept."""
+    channels = 0
+    if isinstance(value, ArrayBase) and value._kind == "f" and value._special in ("", "tensor"):
+        shape = value.shape if value._depth < 0 else value._static_shape()
+        if shape:
+            channels = shape[-1 if value._depth < 0 else 0]
+    if channels not in (3, 4):
+        found = describe(value) + (f" of the shape {value.shape}" if isinstance(value, ArrayBase) else "")
+        raise ArgumentError(f"drjit.{function}(): 'value' must be an array or tensor of floating-point numbers with 3 "
+                            "or 4 channels, in the trailing dimension of tensors and in the leading one of arrays; "
+                            f"found {found}.")
+    array: Any = value
+    if array._depth >= 0:
+        parts = [array[k] for k in range(channels)]
+        return type(array)(*conversion(parts[:3]), *parts[3:])
+    parts = [array[..., k] for k in range(channels)]
+    return stack([*conversion(parts[:3]), *parts[3:]], axis=-1)
 
 
 def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     """Linear sRGB colors, converted to Oklab.
 
-    ``value`` is an array whose leading dimension holds red, green and blue, and possibly alpha, which is kept. The
-    result has its type, and holds lightness, green-red and blue-yellow. Convert gamma-corrected colors with
-    :func:`srgb_to_linear` first.
+    ``value`` holds red, green and blue, and possibly alpha, which is kept: in the leading dimension of an array, in the
+    trailing dimension of a tensor, else a ``TypeError`` is raised. The result has its type and shape, and holds
+    lightness, green-red and blue-yellow. Convert gamma-corrected colors with :func:`srgb_to_linear` first. Evaluates
+    nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.linear_srgb_to_oklab(Array3f(1, 0, 0))
+    [[0.627955, 0.224863, 0.125846]]
     """
-    channels = _channels(value, "linear_srgb_to_oklab")
-    cones = [cbrt(cone) for cone in _transform(_CONES_OF_RGB, channels[:3])]
-    return type(value)(*_transform(_LAB_OF_CONES, cones), *channels[3:])
+    return _convert(value, _to_oklab, "linear_srgb_to_oklab")
+
+
+def _to_oklab(channels: Sequence[Any]) -> list[Any]:
+    return _transform(_LAB_OF_CONES, [cbrt(cone) for cone in _transform(_CONES_OF_RGB, channels)])
 
 
 def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
-    """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
-    channels = _channels(value, "oklab_to_linear_srgb")
-    cones = [cone * cone * cone for cone in _transform(_CONES_OF_LAB, channels[:3])]
-    return type(value)(*_transform(_RGB_OF_CONES, cones), *channels[3:])
+    """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> red = dr.oklab_to_linear_srgb(Array3f(0.627955, 0.224863, 0.125846))
+    >>> dr.round(red * 100) / 100
+    [[1, 0, 0]]
+    """
+    return _convert(value, _from_oklab, "oklab_to_linear_srgb")
+
+
+def _from_oklab(channels: Sequence[Any]) -> list[Any]:
+    return _transform(_RGB_OF_CONES, [cone * cone * cone for cone in _transform(_CONES_OF_LAB, channels)])

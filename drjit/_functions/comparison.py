@@ -8,6 +8,7 @@ from typing import Any
 
 from drjit_core import TYPES, Node, cast, literal, ops
 
+from .._base.arguments import require_float
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
@@ -30,6 +31,12 @@ _or, _and = getattr(ops, "or"), getattr(ops, "and")
 def _tolerances(type_: int, rtol: float | None, atol: float | None) -> tuple[float, float]:
     relative, absolute = _TOLERANCES.get(type_, _TOLERANCES[FLOAT64])
     return relative if rtol is None else rtol, absolute if atol is None else atol
+
+
+def _given(function: str, rtol: Any, atol: Any) -> tuple[float | None, float | None]:
+    """Tolerances that were given as arguments."""
+    return (None if rtol is None else require_float(function, "rtol", rtol),
+            None if atol is None else require_float(function, "atol", atol))
 
 
 def _trace_close(rtol: float | None, atol: float | None, equal_nan: bool, a: Node, b: Node) -> Node:
@@ -83,21 +90,44 @@ def holds(mask: Any) -> bool:
 def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``.
 
-    Evaluates the arrays. ``a`` and ``b`` are promoted to a common type, whose precision sets the tolerances that are
-    not given: ``rtol`` and ``atol`` are 1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for
-    float32, 1e-1 and 1e-2 for float16. NaN equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound
-    infinite. Tensors of different shapes are not close.
+    Evaluates the arrays, and waits for the result, a ``bool``. ``a`` and ``b`` are arrays, numbers or sequences, and
+    are promoted to a common type, whose precision sets the tolerances that are not given: ``rtol`` and ``atol`` are
+    1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for float32, 1e-1 and 1e-2 for float16. NaN
+    equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound infinite. Tensors of different shapes are
+    not close; a ``RuntimeError`` is raised for other arrays whose sizes do not go together, a ``TypeError`` for
+    anything else.
+
+    >>> from drjit.llvm import Float
+    >>> dr.allclose(Float(1, 2), Float(1, 2.0001))
+    True
+    >>> dr.allclose(Float(1, 2), [1, 2.1])
+    False
     """
-    return holds(_close("drjit.allclose", a, b, rtol, atol, equal_nan))
+    function = "drjit.allclose"
+    return holds(_close(function, a, b, *_given(function, rtol, atol), equal_nan))
 
 
 def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: float | None = None,
                     equal_nan: bool = False, err_msg: str = "") -> None:
     """Raise an ``AssertionError`` unless :func:`allclose`; it tells how many elements differ, and by how much.
 
-    ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags.
+    ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags. Evaluates the
+    arrays.
+
+    >>> from drjit.llvm import Float
+    >>> dr.assert_allclose(Float(1, 2), Float(1, 2.5))
+    Traceback (most recent call last):
+        ...
+    AssertionError: Arrays are not equal to tolerance rtol=0.001, atol=1e-05
+    Mismatched elements: 1 / 2 (50%)
+    Max absolute difference: 0.5
+    Max relative difference: 0.2
+     ACTUAL: [1, 2]
+     DESIRED: [1, 2.5]
     """
-    close = _close("drjit.assert_allclose", actual, desired, rtol, atol, equal_nan)
+    function = "drjit.assert_allclose"
+    rtol, atol = _given(function, rtol, atol)
+    close = _close(function, actual, desired, rtol, atol, equal_nan)
     if holds(close):
         return
     message = f"{err_msg}\n" if err_msg else ""

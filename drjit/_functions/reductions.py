@@ -7,7 +7,9 @@ dimension with size 1.
 
 from __future__ import annotations
 
+import builtins
 import functools
+import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -19,16 +21,14 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
-from .._base.values import is_ndarray, plain_scalar
+from .._base.values import is_ndarray, plain_integer, plain_scalar
 from .._promotion.plans import elementwise
 from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
 from .tensor_reductions import reduce_axes, result_shape
 
-__all__ = ["COMBINE", "all", "any", "count", "max", "mean", "min", "none", "prod", "reduce", "sum"]
-
-_min, _max, _any, _all = min, max, any, all
-
+__all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "count", "entries_of", "extent_of", "groups_of",
+           "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
 
 #: Kinds of elements that each operation is defined for.
 _KINDS = {ReduceOp.Add: "iuf", ReduceOp.Mul: "iuf", ReduceOp.Min: "iuf", ReduceOp.Max: "iuf", ReduceOp.And: "biu",
@@ -46,87 +46,112 @@ _SCALAR: dict[ReduceOp, tuple[Callable[[Any, Any], Any], Any]] = {
 def _extremum(a: Any, b: Any, op: ReduceOp) -> Any:
     """Minimum or maximum of two entries of a Python sequence."""
     if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
-        return _min(a, b) if op is ReduceOp.Min else _max(a, b)
+        return builtins.min(a, b) if op is ReduceOp.Min else builtins.max(a, b)
     return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", COMBINE[op], (a, b))
 
 
-def _axes(axis: Any, ndim: int, where: str) -> tuple[int, ...]:
+def call_of(function: str, value: Any) -> str:
+    """How messages show the call of a reduction."""
+    return f"{function}(<{describe(value)}>)"
+
+
+def parse_axes(function: str, array: ArrayBase, axis: Any) -> tuple[int, ...]:
     """The axes to reduce, sorted; ``axis`` is an int, a tuple, ``...`` (the outermost one) or None (all)."""
-    if axis is None:
+    ndim = array.ndim
+    if axis is None or axis is ... and array._depth < 0:
         return tuple(range(ndim))
     if axis is ...:
         return (0,)
-    found = axis if isinstance(axis, tuple) else (axis,)
-    if not _all(value.__class__ is int for value in found):
-        raise ArgumentError(f"{where}: 'axis' must be an int, a tuple of ints, None or ..., found {axis!r}.")
-    if not ndim and found == (0,):  # of a tensor without dimensions, which is its only element
+    given = axis if isinstance(axis, tuple) else (axis,)
+    found = [plain_integer(value) for value in given]
+    if None in found:
+        raise ArgumentError(f"{call_of(function, array)}: 'axis' must be an int, a tuple of ints, None or ..., found "
+                            f"{axis!r}.")
+    if not ndim and found == [0]:  # of a tensor without dimensions, which is its only element
         return ()
     for value in found:
-        if not -ndim <= value < ndim:
-            raise ArgumentError(f"{where}: out-of-bounds axis (got {value}, ndim={ndim}).")
-    return tuple(sorted({value % ndim for value in found}))
+        if not -ndim <= value < ndim:  # type: ignore[operator]
+            raise ArgumentError(f"{call_of(function, array)}: out-of-bounds axis (got {value}, ndim={ndim}).")
+    return tuple(sorted({value % ndim for value in found}))  # type: ignore[operator]
 
 
-def _check_mode(mode: str | None, where: str) -> None:
+def check_mode(function: str, value: Any, mode: str | None) -> None:
+    """Raise unless a mode is one that reductions have."""
     if mode not in (None, "symbolic", "evaluated"):
-        raise ArgumentError(f"{where}: 'mode' must be \"symbolic\", \"evaluated\", or None, found {mode!r}.")
+        raise ArgumentError(f"{call_of(function, value)}: 'mode' must be \"symbolic\", \"evaluated\", or None, found "
+                            f"{mode!r}.")
 
 
-def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
-    where = f"{function}(<{array._name}>)"
-    axes = _axes(None if axis is ... and array._depth < 0 else axis, array.ndim, where)
-    _check_mode(mode, where)
-    if array._kind not in _KINDS[op]:
-        raise ArgumentError(f"{where}: array type is not compatible with the requested reduction.")
-    if array._depth < 0:
-        return _reduce_tensor(op, array, axes, mode, keepdims, where)
-    if not axes:
-        return type(array)(array)
-    trailing = array._dynamic and axes[-1] == array._depth
+def check_keepdims(function: str, array: ArrayBase, axes: tuple[int, ...], keepdims: bool) -> None:
+    """Raise where an array of this kind cannot keep the dimensions that are reduced."""
     if keepdims and axes != (array._depth,):
-        raise ArgumentError(f"{where}: 'keepdims=True' is only supported for tensor types or reductions of a trailing "
-                            "dynamic axis.")
-    shape, nodes = array._static_shape(), array._nodes()
+        raise ArgumentError(f"{call_of(function, array)}: 'keepdims=True' is only supported for tensor types or "
+                            "reductions of a trailing dynamic axis.")
+
+
+def _accumulator(op: ReduceOp, scalar: int) -> int:
+    """The scalar type that a reduction is computed in: sums and products of half precision in single precision."""
+    return FLOAT32 if scalar == FLOAT16 and (op is ReduceOp.Add or op is ReduceOp.Mul) else scalar
+
+
+def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str,
+                  finish: Callable[[Node], Node] | None = None) -> Any:
+    """The reduction of an array; ``finish`` is applied to the results before they are rounded to the array's type."""
+    axes = parse_axes(function, array, axis)
+    check_mode(function, array, mode)
+    if array._kind not in _KINDS[op]:
+        raise ArgumentError(f"{call_of(function, array)}: array type is not compatible with the requested reduction.")
+    scalar = _accumulator(op, array._type)
+    try:
+        if array._depth < 0:
+            return _reduce_tensor(op, array, axes, mode, keepdims, scalar, finish)
+        if axes or finish is not None:
+            check_keepdims(function, array, axes, keepdims and bool(axes))
+            return _reduce_components(op, array, axes, mode, scalar, function, finish)
+    except CORE_ERRORS as error:
+        raise translate(error, call_of(function, array)) from error
+    return type(array)(array)
+
+
+def _reduce_components(op: ReduceOp, array: ArrayBase, axes: tuple[int, ...], mode: str | None, scalar: int,
+                       function: str, finish: Callable[[Node], Node] | None) -> Any:
+    trailing = array._dynamic and array._depth in axes
+    shape, nodes, type_ = array._static_shape(), array._nodes(), array._type
     if mode == "evaluated" and trailing:
         core.evaluate(nodes)
+    if scalar != type_:
+        nodes = [cast(node, scalar) for node in nodes]
     combine = COMBINE[op]
-    if trailing and len(nodes) > 1:  # components of size 1 stand for the full width
-        width = array._width(function)
-    try:
-        kept = [k for k in range(array._depth) if k not in axes]
-        groups = _groups(nodes, shape, kept)
-        results = []
-        for group in groups:
-            if not group:
-                results.append(literal(array._type, core.reduction_identity(op.value, array._type)))
-                continue
+    width = array._width(function) if trailing and len(nodes) > 1 else 0  # components of size 1 stand for all of it
+    kept = [k for k in range(array._depth) if k not in axes]
+    results = []
+    for group in groups_of(nodes, shape, kept):
+        if not group:
+            node = literal(scalar, core.reduction_identity(op.value, scalar))
+        else:
             node = functools.reduce(combine, group)
             if trailing:
                 node = core.reduce(node if len(nodes) == 1 else broadcast(node, width), op.value)
-            results.append(node)
-    except CORE_ERRORS as error:
-        raise translate(error, where) from error
+        if finish is not None:
+            node = finish(node)
+        results.append(node if scalar == type_ else cast(node, type_))
     return wrap(reshape(type(array), tuple(array._record.shape[k] for k in kept)), results)
 
 
-def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool,
-                   where: str) -> Any:
+def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool, scalar: int,
+                   finish: Callable[[Node], Node] | None) -> Any:
     node = array._n
     if mode == "evaluated":
         core.evaluate([node])
-    try:
-        node = reduce_axes(op, COMBINE[op], node, array._s, axes, mode == "symbolic")
-    except CORE_ERRORS as error:
-        raise translate(error, where) from error
-    return make(type(array), node, result_shape(array._s, axes, keepdims))
+    node = reduce_axes(op, COMBINE[op], cast(node, scalar), array._s, axes, mode == "symbolic")
+    if finish is not None:
+        node = finish(node)
+    return make(type(array), cast(node, array._type), result_shape(array._s, axes, keepdims))
 
 
-def _groups(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> list[list[Node]]:
+def groups_of(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> list[list[Node]]:
     """Components that are reduced to one, in row-major order of the dimensions that are kept."""
-    count = 1
-    for axis in kept:
-        count *= shape[axis]
-    groups: list[list[Node]] = [[] for _ in range(count)]
+    groups: list[list[Node]] = [[] for _ in range(math.prod(shape[axis] for axis in kept))]
     for position, node in enumerate(nodes):
         indices, rest = [0] * len(shape), position
         for axis in range(len(shape) - 1, -1, -1):
@@ -141,40 +166,83 @@ def _groups(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> l
 def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
     if isinstance(value, ArrayBase):
         return _reduce_array(op, value, axis, mode, keepdims, function)
-    where = f"{function}(<{describe(value)}>)"
-    _check_mode(mode, where)
+    check_mode(function, value, mode)
     number = plain_scalar(value)
-    boolean = op in (ReduceOp.And, ReduceOp.Or)
     if number is not None:
-        if boolean and number.__class__ is float:
-            raise ArgumentError(f"{where}: a float is not compatible with the requested reduction.")
+        if op in (ReduceOp.And, ReduceOp.Or) and number.__class__ is float:
+            raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
         return number
+    return _reduce_sequence(op, value, axis, mode, keepdims, function)
+
+
+def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
+    """The entries of a sequence that is to be reduced; with ``axis=None``, those of the sequences within as well."""
     if is_ndarray(value):
         value = value.tolist()
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
-        raise ArgumentError(f"{where}: 'value' must be a Dr.Jit array, a sequence of such or of numbers, or a number.")
-    if axis not in (..., 0, None, (0,)):
-        raise ArgumentError(f"{where}: sequences are reduced along axis 0 only, found axis={axis!r}.")
-    entries = list(value)
+        raise ArgumentError(f"{call_of(function, value)}: 'value' must be a Dr.Jit array, a sequence of such or of "
+                            "numbers, or a number.")
+    if axis is not None and axis is not ... and axis not in (0, (0,)):
+        raise ArgumentError(f"{call_of(function, value)}: sequences are reduced along axis 0 only, or all axes "
+                            f"(None), found axis={axis!r}.")
+    found = []
+    for entry in value:
+        if isinstance(entry, ArrayBase) or plain_scalar(entry) is not None:
+            found.append(entry)
+        elif axis is None:
+            found += entries_of(function, entry, None)
+        else:
+            raise ArgumentError(f"{call_of(function, value)}: cannot reduce a sequence with an entry of type "
+                                f"'{describe(entry)}' along its outermost axis; all of its axes are axis=None.")
+    return found
+
+
+def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str,
+                     divisor: int = 1) -> Any:
+    """The reduction of a sequence, divided by a number."""
+    entries = entries_of(function, value, axis)
     if axis is None:
         entries = [_reduce(op, entry, None, mode, keepdims, function) for entry in entries]
-    for entry in entries:
-        if not isinstance(entry, ArrayBase) and plain_scalar(entry) is None:
-            raise ArgumentError(f"{where}: cannot reduce a sequence with an entry of type '{describe(entry)}'.")
+    arrays = [entry for entry in entries if isinstance(entry, ArrayBase)]
+    half = bool(arrays) and builtins.all(_accumulator(op, array._type) != array._type for array in arrays)
+    if half:
+        entries = [retype(type(e), FLOAT32)(e) if isinstance(e, ArrayBase) else e for e in entries]
     combine, identity = _SCALAR[op]
     try:
-        return functools.reduce(combine, entries) if entries else identity
+        result = functools.reduce(combine, entries) if entries else identity
     except (TypeError, RuntimeError) as error:
-        raise ArgumentError(f"{where}: failed (see above)! {error}") from error
+        raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
+    if divisor > 1:
+        result = result / divisor
+    return retype(type(result), FLOAT16)(result) if half else result
 
 
 def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Combine the elements of an array or sequence along one or several axes.
+    """Combine the elements of an array, tensor or sequence along one or several axes by an operation.
 
-    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or
-    ``...``, the default (the outermost axis). The trailing dimension of an array is never removed: it is
-    left with size 1, and its reduction becomes part of the kernel that computes the input. ``mode='evaluated'``
-    evaluates the input first. Minimum and maximum ignore NaN. Evaluates nothing by default.
+    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints (negative ones count from the
+    end), ``None`` for all axes, or ``...``, the default: the outermost axis of arrays and sequences, all axes of
+    tensors.
+
+    Of an array, static dimensions that are reduced disappear from the type (``Array3f`` becomes ``Float``); the
+    trailing dynamic dimension is never removed, but left with size 1. Tensors lose the axes; ``keepdims=True`` keeps
+    them with size 1. The element type stays the same; sums and products of half precision are computed in single
+    precision. Minimum and maximum ignore NaN. Sequences of arrays or numbers are reduced entry by entry.
+
+    The reduction along a dynamic dimension becomes part of the kernel that computes its input. ``mode`` is ``None``,
+    ``'symbolic'`` or ``'evaluated'``, which evaluates the input first; otherwise nothing is evaluated. Raises a
+    ``TypeError`` if the elements are of a kind that the operation is not defined for, or an axis does not exist.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXf
+    >>> dr.reduce(dr.ReduceOp.Max, Float(3, 9, 4))
+    [9]
+    >>> x = Array2f([1, 2, 3], [10, 20, 30])
+    >>> dr.reduce(dr.ReduceOp.Add, x)
+    [11, 22, 33]
+    >>> dr.reduce(dr.ReduceOp.Add, x, axis=1)
+    [[6, 60]]
+    >>> dr.reduce(dr.ReduceOp.Add, TensorXf([1, 2, 3, 4], shape=(2, 2)), axis=1)
+    [3, 7]
     """
     if not isinstance(op, ReduceOp) or op is ReduceOp.Identity:
         raise ArgumentError(f"drjit.reduce(): unsupported reduction {op!r}: 'op' must be a drjit.ReduceOp other than "
@@ -183,56 +251,109 @@ def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, k
 
 
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Sum along one or several axes; 0 if there is nothing to add. See :func:`reduce`."""
+    """Sum along one or several axes; 0 if there is nothing to add.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.sum(Float(1, 2, 3))
+    [6]
+    >>> dr.sum(Array2f([1, 2, 3], [10, 20, 30]))
+    [11, 22, 33]
+    >>> dr.sum(Array2f([1, 2, 3], [10, 20, 30]), axis=None)
+    [66]
+    >>> dr.sum([1, 2, 3])
+    6
+    """
     return _reduce(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Product along one or several axes; 1 if there is nothing to multiply. See :func:`reduce`."""
+    """Product along one or several axes; 1 if there is nothing to multiply.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Int
+    >>> dr.prod(Int(1, 2, 3, 4))
+    [24]
+    """
     return _reduce(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Minimum along one or several axes, NaN ignored; the largest value of the type if empty. See :func:`reduce`."""
+    """Minimum along one or several axes, NaN ignored; the largest value of the type (or infinity) if there is nothing.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors, and :func:`minimum` for the smaller of two
+    arrays. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float
+    >>> dr.min(Float(3, dr.nan, 2))
+    [2]
+    """
     return _reduce(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Maximum along one or several axes, NaN ignored; the smallest value of the type if empty. See :func:`reduce`."""
+    """Maximum along one or several axes, NaN ignored; the smallest value of the type (or -infinity) if there is
+    nothing.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors, and :func:`maximum` for the larger of two
+    arrays. Evaluates nothing by default.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.max(TensorXf([1, 5, 3, 4], shape=(2, 2)), axis=0)
+    [3, 5]
+    """
     return _reduce(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
-def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Mean along one or several axes of floating-point arrays or sequences; 0 if empty.
+def _counted(count: int) -> Callable[[Node], Node]:
+    """Division by a number of elements, which stays a parameter of the kernel: another size is no other program."""
+    return lambda node: ops.div(node, literal(node.type, count, 1, SHAPE, tag=3)) if node.size else node
 
-    Half precision is summed in single precision. See :func:`reduce` for the arguments.
+
+def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
+    """Number of elements that are reduced to one along some axes."""
+    shape = array.shape if array._depth < 0 else array._static_shape()
+    return math.prod(array._width(function) if array._dynamic and axis == array._depth else shape[axis]
+                     for axis in axes)
+
+
+def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
+    """Mean along one or several axes; 0 if there is nothing.
+
+    Elements are floating-point numbers (convert others first, else a ``TypeError`` is raised); half precision is summed
+    in single precision. See :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.mean(Float(1, 2, 6))
+    [3]
+    >>> dr.mean(TensorXf([1, 2, 3, 5], shape=(2, 2)), axis=-1)
+    [1.5, 4]
     """
     function = "drjit.mean"
     if not isinstance(value, ArrayBase):
         if plain_scalar(value) is not None:
             return float(value)
-        entries = list(value) if isinstance(value, Iterable) else value
-        total = _reduce(ReduceOp.Add, entries, axis, mode, keepdims, function)
-        return total / len(entries) if len(entries) else 0.0
-    where = f"{function}(<{value._name}>)"
-    if value._kind != "f":
-        raise ArgumentError(f"{where}: the mean is defined for floating-point arrays; convert the input first.")
-    tensor = value._depth < 0
-    axes = _axes(None if axis is ... and tensor else axis, value.ndim, where)
-    shape = value.shape if tensor else (*value._static_shape(), 0)
-    number = 1
-    for k in axes:
-        number *= value._width(where) if value._dynamic and k == value._depth else shape[k]
-    half = value._type == FLOAT16
-    source = retype(type(value), FLOAT32)(value) if half else value
-    total = _reduce_array(ReduceOp.Add, source, axis, mode, keepdims, function)
-    if not number:
-        return total if not half or not isinstance(total, ArrayBase) else retype(type(total), FLOAT16)(total)
-    # The number of elements stays a parameter of the kernel: another size is no other program.
-    cls, sums = (type(total), total._nodes()) if isinstance(total, ArrayBase) else \
-        (source._leaf, [literal(source._type, total)])
-    nodes = [ops.div(node, literal(node.type, number, 1, SHAPE, tag=3)) if node.size else node for node in sums]
-    return wrap_like(total, retype(cls, value._type), [cast(node, value._type) for node in nodes])
+        entries = entries_of(function, value, axis)
+        for entry in entries:
+            if isinstance(entry, ArrayBase):
+                _require_floats(function, entry)
+        if axis is None:
+            number = builtins.sum(math.prod(e.shape) if isinstance(e, ArrayBase) else 1 for e in entries)
+        else:
+            number = len(entries)
+        total = _reduce_sequence(ReduceOp.Add, entries, axis, mode, keepdims, function, number)
+        return total if isinstance(total, ArrayBase) else float(total)
+    _require_floats(function, value)
+    number = extent_of(function, value, parse_axes(function, value, axis))
+    return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function, _counted(number) if number else None)
+
+
+def _require_floats(function: str, array: ArrayBase) -> None:
+    if array._kind != "f":
+        raise ArgumentError(f"{call_of(function, array)}: the mean is defined for floating-point arrays; convert the "
+                            "input first.")
 
 
 # --- masks -----------------------------------------------------------------------------------------------------------
@@ -241,25 +362,53 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
 def _require_masks(value: Any, function: str) -> None:
     kind = value._kind if isinstance(value, ArrayBase) else "b"
     entries = [value] if not isinstance(value, (list, tuple)) else value
-    if kind != "b" or _any(plain_scalar(e).__class__ in (int, float) for e in entries if not isinstance(e, ArrayBase)):
+    numbers = [plain_scalar(entry) for entry in entries if not isinstance(entry, ArrayBase)]
+    if kind != "b" or builtins.any(number.__class__ in (int, float) for number in numbers):
         raise ArgumentError(f"{function}(<{describe(value)}>): array type is not compatible with the requested "
                             "reduction: 'value' must be a mask, a bool, or a sequence of such.")
 
 
 def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether all elements of a mask are set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether all elements of a mask are set along one or several axes; true if there are none.
+
+    ``value`` is a mask, a ``bool`` or a sequence of such, else a ``TypeError`` is raised. Returns masks, of which those
+    of one element can be tested by ``if``. See :func:`reduce` for axes and shapes. Evaluates nothing; a test does.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2, 3)
+    >>> dr.all(x > 0)
+    [True]
+    >>> "positive" if dr.all(x > 0) else "mixed"
+    'positive'
+    """
     _require_masks(value, "drjit.all")
     return _reduce(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
 
 
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether any element of a mask is set along one or several axes; false if empty. See :func:`reduce`."""
+    """Whether any element of a mask is set along one or several axes; false if there are none.
+
+    See :func:`all` for arguments, results and errors. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.any(Array2f([1, 2, 3], [4, -5, 6]) < 0)
+    [False, True, False]
+    >>> dr.any(Array2f([1, 2, 3], [4, -5, 6]) < 0, axis=None)
+    [True]
+    """
     _require_masks(value, "drjit.any")
     return _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")
 
 
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether no element of a mask is set along one or several axes; true if there are none.
+
+    See :func:`all` for arguments, results and errors. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.none(Float(1, 2, 3) > 5)
+    [True]
+    """
     _require_masks(value, "drjit.none")
     result: Any = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
     if isinstance(result, ArrayBase):
@@ -269,7 +418,16 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers. See :func:`reduce`."""
+    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers.
+
+    See :func:`all` for arguments and errors; of Python sequences, the result is an ``int``. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.count(Float(1, 2, 3) > 1.5)
+    [2]
+    >>> dr.count([True, False, True])
+    2
+    """
     _require_masks(value, "drjit.count")
     if isinstance(value, ArrayBase):
         cls = retype(type(value), UINT32)

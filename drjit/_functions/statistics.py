@@ -13,21 +13,24 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, reshape, retype
-from .._base.values import plain_scalar
+from .._base.values import plain_integer, plain_scalar
 from .._promotion.promote import wrap
 from .elementwise import sqrt
-from .reductions import _axes, _check_mode, _groups, mean, sum
+from .reductions import call_of, check_keepdims, check_mode, entries_of, extent_of, groups_of, mean, parse_axes, sum
 
 __all__ = ["std", "var"]
 
 
-def _of_sequence(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int) -> Any:
+def _of_sequence(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
     if plain_scalar(value) is not None:
         value = [value]
-    entries = list(value)
-    center, count = mean(entries, axis, mode, keepdims), len(entries) - ddof
-    total = sum([(entry - center) * (entry - center) for entry in entries], axis, mode, keepdims)
-    return total / count if count > 0 else math.nan
+    entries = entries_of(function, value, axis)
+    if axis is None and any(isinstance(entry, ArrayBase) for entry in entries):
+        raise ArgumentError(f"{call_of(function, value)}: the variance over all axes of a sequence of arrays is not "
+                            "supported; join them first (see drjit.concat()).")
+    center, count = mean(entries, 0, mode, keepdims), len(entries) - ddof
+    total = sum([(entry - center) * (entry - center) for entry in entries], 0, mode, keepdims)
+    return total / count if count > 0 else total * math.nan
 
 
 def _divide(node: Node, count: int) -> Node:
@@ -45,66 +48,77 @@ def _variance(group: list[Node], trailing: bool, count: int, ddof: int) -> Node:
     return _divide(total([ops.mul(node, node) for node in deviations]), count - ddof)
 
 
-def _of_tensor(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int, where: str) -> Any:
+def _of_tensor(value: Any, axes: tuple[int, ...], mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
     single = retype(type(value), FLOAT32)(value) if value._type == FLOAT16 else value
-    axes = _axes(None if axis is ... else axis, value.ndim, where)
     deviations = single - mean(single, axes, mode, keepdims=True)
-    count = math.prod(value.shape[k] for k in axes)
+    count = extent_of(function, value, axes)
     total = sum(deviations * deviations, axes, mode, keepdims)
     total._n = _divide(total._n, count - ddof) if total._n.size else total._n
     return type(value)(total)
 
 
 def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
-    where = f"{function}(<{value._name}>)"
     if value._kind != "f":
-        raise ArgumentError(f"{where}: the variance is defined for floating-point arrays; convert the input first.")
+        raise ArgumentError(f"{call_of(function, value)}: the variance is defined for floating-point arrays; convert "
+                            "the input first.")
+    axes, shape = parse_axes(function, value, axis), value._static_shape()
+    check_mode(function, value, mode)
     if value._depth < 0:
-        return _of_tensor(value, axis, mode, keepdims, ddof, where)
-    axes, shape = _axes(axis, value.ndim, where), value._static_shape()
-    _check_mode(mode, where)
-    trailing = value._depth in axes
-    if keepdims and axes != (value._depth,):
-        raise ArgumentError(f"{where}: 'keepdims=True' is only supported for tensor types or reductions of a trailing "
-                            "dynamic axis.")
-    nodes, width = value._nodes(), value._width(where)
+        return _of_tensor(value, axes, mode, keepdims, ddof, function)
+    trailing = value._dynamic and value._depth in axes
+    check_keepdims(function, value, axes, keepdims)
+    nodes = value._nodes()
     if mode == "evaluated" and trailing:
         core.evaluate(nodes)
-    count = 1
-    for k in axes:
-        count *= width if k == value._depth else shape[k]
+    count = extent_of(function, value, axes)
     kept = [k for k in range(value._depth) if k not in axes]
     try:
         if value._type == FLOAT16:
             nodes = [cast(node, FLOAT32) for node in nodes]
-        if trailing and len(nodes) > 1 and width:
-            nodes = [broadcast(node, width) for node in nodes]
+        if trailing and len(nodes) > 1:
+            width = value._width(function)
+            nodes = [broadcast(node, width) if width else node for node in nodes]
         results = [_variance(group, trailing, count, ddof) if count else literal(value._type, math.nan)
-                   for group in _groups(nodes, shape, kept)]
+                   for group in groups_of(nodes, shape, kept)]
         results = [cast(node, value._type) for node in results]
     except CORE_ERRORS as error:
-        raise translate(error, where) from error
+        raise translate(error, call_of(function, value)) from error
     return wrap(reshape(type(value), tuple(value._record.shape[k] for k in kept)), results)
 
 
 def _var(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int, function: str) -> Any:
-    if ddof.__class__ is not int or ddof < 0:
+    number = plain_integer(ddof)
+    if number is None or number < 0:
         raise ArgumentError(f"{function}(): 'ddof' must be an int that is not negative, found {ddof!r}.")
     if isinstance(value, ArrayBase):
-        return _of_array(value, axis, mode, keepdims, ddof, function)
-    return _of_sequence(value, axis, mode, keepdims, ddof)
+        return _of_array(value, axis, mode, keepdims, number, function)
+    return _of_sequence(value, axis, mode, keepdims, number, function)
 
 
 def var(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Variance along one or several axes of floating-point arrays, sequences or numbers.
+    """Variance along one or several axes: the mean of the squares of the deviations from the mean.
 
-    The mean of the squares of the deviations from the mean, which are computed in a second pass; their sum is divided
-    by the number of elements minus ``ddof`` (1 for the unbiased estimate from a sample), NaN if that is not positive.
-    Half precision is computed in single precision. See :func:`reduce` for the other arguments.
+    Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is computed in single precision.
+    The deviations are computed in a second pass; the sum of their squares is divided by the number of elements minus
+    ``ddof`` (1 for the unbiased estimate from a sample). NaN if that is not positive. See :func:`reduce` for the other
+    arguments and shapes. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float
+    >>> dr.var(Float(1, 2, 3, 4))
+    [1.25]
+    >>> dr.var(Float(1, 2, 3, 4), ddof=1)
+    [1.66667]
     """
     return _var(value, axis, mode, keepdims, ddof, "drjit.var")
 
 
 def std(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Standard deviation: the square root of the variance, see :func:`var`."""
+    """Standard deviation along one or several axes: the square root of the variance, see :func:`var`.
+
+    Evaluates nothing by default.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.std(TensorXf([1, 3, 10, 20], shape=(2, 2)), axis=1)
+    [1, 5]
+    """
     return sqrt(_var(value, axis, mode, keepdims, ddof, "drjit.std"))

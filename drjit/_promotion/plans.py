@@ -150,7 +150,7 @@ def promotion(keys: Keys, mask: int = -1) -> Promotion:
     found = _promotions.get((keys, mask))
     if found is None:
         cls = _common_type(keys, mask)
-        found = Promotion(keys, cls, [cls._mask if position == mask else cls for position in range(len(keys))])
+        found = Promotion(keys, cls, [cls._mask_type if position == mask else cls for position in range(len(keys))])
         _promotions[keys, mask] = found
     return found
 
@@ -366,7 +366,7 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
             other = keys[1 - position]
             if keys[position] == (0, BOOL) and is_array(other) and other._kind != "b" and \
                     (position or other._kind == "f"):
-                cls = other._mask
+                cls = other._mask_type
         values[position] = array = cls(values[position]) if tensor else \
             wrap(cls, list(coerce(cls, values[position], site)))
         keys[position] = type(array)
@@ -435,7 +435,7 @@ def common_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
         if plan is not None:
             return plan
     found = promotion(keys)
-    return _componentwise(operation.trace, found, found.cls._mask if operation.mask else found.cls)
+    return _componentwise(operation.trace, found, found.cls._mask_type if operation.mask else found.cls)
 
 
 def _componentwise(trace: Trace, found: Promotion, result: type[ArrayBase]) -> Plan:

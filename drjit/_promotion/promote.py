@@ -26,7 +26,7 @@ from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
 
 __all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "meeting_package",
-           "number_literal", "number_of", "plain_scalar", "refuse_floats", "scalar_literal", "wrap", "wrap_like"]
+           "number_literal", "number_of", "plain_scalar", "scalar_literal", "wrap", "wrap_like"]
 
 _new = object.__new__
 
@@ -107,15 +107,6 @@ def _tile(nodes: list[Node], count: int, function: Site) -> list[Node]:
         raise SizeError(f"{called(function)}: the arrays have incompatible numbers of components ({len(nodes)} and "
                         f"{count}).")
     return nodes * (count // len(nodes))
-
-
-def refuse_floats(array: ArrayBase, value: Any, function: Site) -> None:
-    """Raise if an assignment of floating-point numbers would silently cut off the fractions."""
-    if array._kind not in "iu":
-        return
-    if isinstance(value, ArrayBase) and value._kind == "f" or plain_scalar(value).__class__ is float:
-        raise ArgumentError(f"{called(function)}: cannot assign a value of type '{describe(value)}' to elements of "
-                            f"type {array._leaf._name}; convert it first.")
 
 
 def coerce(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:

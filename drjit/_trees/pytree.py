@@ -1,159 +1,409 @@
-"""PyTrees: lists, tuples, dictionaries, data classes, and classes that join by annotation or by protocol.
+"""PyTrees: taking structures of arrays apart, putting them together again, and comparing them.
 
-Operations reach the arrays within through :func:`leaves`, :func:`walk` goes through several structures side by side,
-and :func:`transform` rebuilds them. Subclasses of the containers (named tuples are some), and any other object, are
-leaves that are passed on untouched. A structure that contains itself raises a ``RecursionError``.
+:func:`flatten` turns a PyTree into the list of its leaves and a :class:`TreeSpec`, which says how they were held; its
+method ``rebuild`` is the way back, and ``difference`` finds where two structures disagree, in words. Everything that
+takes PyTrees goes through it: :func:`leaves` where the structure does not matter, :func:`transform` and :func:`walk`
+where functions are applied to leaves, :func:`flatten_nodes` where the compiler's nodes within the arrays are wanted.
 
-A class takes part
-
-- as a data class: its fields are the children, and go to its constructor when it is rebuilt;
-- by a dictionary ``DRJIT_STRUCT`` from the names of its fields to their types. Its constructor must work without
-  arguments; the fields are set afterwards. Attributes that the dictionary does not name get their defaults;
-- by the traversal protocol, two methods. ``__drjit_children__()`` returns a dictionary of children, by any keys.
-  ``__drjit_rebuild__(children)`` returns an object like this one with other children, which has the same keys and, as a
-  rule, the same types. Arrays outside of this package join by it, and so do objects whose constructor needs arguments.
-  What changes arrays in place (``dr.make_opaque``, ``dr.scatter``) changes the arrays that ``__drjit_children__``
-  returns, so these must be the object's own.
-
-Classes of the first two kinds know the types of their fields, so that ``dr.zeros(cls, n)`` can create them.
+Which objects are inner nodes says :mod:`drjit._trees.classes`; all others are leaves. A structure that contains itself
+raises a ``RecursionError``.
 """
 
 from __future__ import annotations
 
-import dataclasses
-import typing
-from collections.abc import Callable, Iterator
-from typing import Any
+import itertools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from drjit_core import Node
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .classes import children, construct, field_types, is_pytree
 
-__all__ = ["children", "construct", "field_types", "is_pytree", "leaves", "rebuild", "transform", "walk"]
+__all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
+           "flatten_nodes", "is_pytree", "leaves", "transform", "walk"]
+
+_new = object.__new__
 
 
-def field_types(cls: type) -> dict[str, Any] | None:
-    """Names and types of the fields of a data class or of a class with a ``DRJIT_STRUCT``; ``None`` for others."""
-    struct = getattr(cls, "DRJIT_STRUCT", None)
-    if struct.__class__ is dict:
-        return struct
-    if not dataclasses.is_dataclass(cls):
+class Difference(NamedTuple):
+    """Where two structures disagree, in words for a message."""
+
+    #: The place, as its user would write it: ``state[1].velocity['x']``; empty for the root.
+    path: str
+    #: What differs: "type", "shape", "number of components", "length" or "keys".
+    what: str
+    #: How it is here and there.
+    first: str
+    second: str
+
+
+class TreeSpec:
+    """The structure of a PyTree: what it consists of, but for the leaves.
+
+    It says of containers their class, their keys (positions, dictionary keys, names of fields) and their entries; of
+    arrays their type and those sizes that are no matter of width: the shape of a tensor, the number of components of
+    ``ArrayX*``; of other leaves their class. Specs are immutable, may be hashed, and are equal if all of that is (the
+    order of keys included). An object that joins by the traversal protocol makes its own likes: the spec keeps it for
+    that, and it takes no part in comparisons.
+    """
+
+    __slots__ = ("_hash", "children", "cls", "keys", "prototype", "shape")
+
+    #: Class of a container or leaf.
+    cls: Any
+    #: Sizes of an array that its type and its width do not tell.
+    shape: tuple[int, ...]
+    #: Keys of the entries of a container; empty for lists and tuples, whose keys are positions.
+    keys: tuple[Any, ...]
+    #: Structures of the entries of a container, ``None`` for a leaf.
+    children: tuple[TreeSpec, ...] | None
+    #: An object of the traversal protocol, which rebuilds itself.
+    prototype: Any
+    _hash: int
+
+    def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
+                 children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
+        self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        if other.__class__ is not TreeSpec:
+            return NotImplemented
+        return self.cls is other.cls and self.shape == other.shape and self.keys == other.keys \
+            and self.children == other.children
+
+    def __hash__(self) -> int:
+        try:
+            return self._hash
+        except AttributeError:
+            self._hash = hash((self.cls, self.shape, self.keys, self.children))
+            return self._hash
+
+    def __repr__(self) -> str:
+        if self.children is None:
+            return describe(self.cls) + (str(list(self.shape)) if self.shape else "")
+        entries = (f"{step or f'[{k}]'}: {child!r}" for k, (step, child)
+                   in enumerate(zip(self._steps(), self.children, strict=True)))
+        return f"{describe(self.cls)}({', '.join(entries)})"
+
+    # --- going back --------------------------------------------------------------------------------------------------
+
+    def rebuild(self, leaves: Iterable[Any]) -> Any:
+        """A PyTree of this structure with the given leaves, in the order of :func:`flatten`."""
+        return self._rebuild(iter(leaves))
+
+    def _rebuild(self, leaves: Iterator[Any]) -> Any:
+        entries = self.children
+        if entries is None:
+            return next(leaves)
+        values = [next(leaves) if entry.children is None else entry._rebuild(leaves) for entry in entries]
+        cls = self.cls
+        if cls is list:
+            return values
+        if cls is tuple:
+            return tuple(values)
+        items = dict(zip(self.keys, values, strict=True))
+        if cls is dict:
+            return items
+        if self.prototype is None:
+            return construct(cls, items)
+        if not hasattr(cls, "__drjit_rebuild__"):
+            raise TypeError(f"{describe(cls)} has a method __drjit_children__(), but no __drjit_rebuild__(children), "
+                            "which makes an object like this one with other children.")
+        return self.prototype.__drjit_rebuild__(items)
+
+    def rebuild_nodes(self, nodes: Sequence[Node], leaves: Iterable[Any]) -> Any:
+        """A PyTree of this structure from the nodes of its traced arrays, which may be wider than they were.
+
+        The other leaves are taken from ``leaves``, where the places of traced arrays are ignored. A tensor with a
+        single element that has become wider has one dimension.
+        """
+        position = 0
+        result = []
+        for entry, leaf in zip(self.leaf_specs(), leaves, strict=True):
+            cls = entry.cls
+            if entry.children is None and isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._dynamic:
+                count = entry.node_count()
+                leaf = _array(cls, entry.shape, nodes[position:position + count])
+                position += count
+            result.append(leaf)
+        return self.rebuild(result)
+
+    # --- what it consists of -----------------------------------------------------------------------------------------
+
+    def leaf_specs(self) -> list[TreeSpec]:
+        """The specs of the leaves, in order."""
+        found: list[TreeSpec] = []
+        self._collect(found)
+        return found
+
+    def _collect(self, found: list[TreeSpec]) -> None:
+        if self.children is None:
+            found.append(self)
+        else:
+            for entry in self.children:
+                if entry.children is None:
+                    found.append(entry)
+                else:
+                    entry._collect(found)
+
+    def node_count(self) -> int:
+        """Number of component nodes of a leaf that is an array."""
+        cls: type[ArrayBase] = self.cls
+        return cls._count if cls._count >= 0 else 1 if cls._depth < 0 else math.prod(self.shape)
+
+    def key_paths(self) -> list[tuple[Any, ...]]:
+        """The keys that lead to each of the leaves."""
+        if self.children is None:
+            return [()]
+        keys = self.keys or range(len(self.children))
+        return [(key, *rest) for key, entry in zip(keys, self.children, strict=True) for rest in entry.key_paths()]
+
+    def paths(self, root: str | Sequence[str] = "") -> list[str]:
+        """The places of the leaves, as their user would write them: ``state[1].velocity``.
+
+        ``root`` is the name of the whole structure, or a name for each of its entries.
+        """
+        if self.children is None:
+            return [str(root)]
+        return [path for entry, place in zip(self.children, self._places(root), strict=True)
+                for path in entry.paths(place)]
+
+    def node_paths(self, root: str | Sequence[str] = "") -> list[str]:
+        """The places of the component nodes of traced arrays, in the order of :func:`flatten_nodes`."""
+        result = []
+        for entry, path in zip(self.leaf_specs(), self.paths(root), strict=True):
+            cls = entry.cls
+            if isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._dynamic:
+                shape = (entry.shape or cls._record.shape) if cls._depth > 0 else ()
+                result += [path + suffix for suffix in _component_suffixes(shape, cls._special)]
+        return result
+
+    def _steps(self) -> list[str]:
+        """What is appended to the place of a container for its entries."""
+        assert self.children is not None
+        if self.cls in (list, tuple):
+            return [f"[{k}]" for k in range(len(self.children))]
+        if self.cls is dict:
+            return [f"[{key!r}]" for key in self.keys]
+        return [f".{key}" if isinstance(key, str) and key.isidentifier() else f"[{key!r}]" for key in self.keys]
+
+    def _places(self, root: str | Sequence[str]) -> list[str]:
+        if not isinstance(root, str):
+            return list(root)
+        return [root + step for step in self._steps()]
+
+    # --- comparing ---------------------------------------------------------------------------------------------------
+
+    def difference(self, other: TreeSpec, root: str | Sequence[str] = "") -> Difference | None:
+        """The first place where another structure is not like this one, whatever the order of keys."""
+        if self is other or self == other:
+            return None
+        place = root if isinstance(root, str) else ""
+        if self.cls is not other.cls:
+            return Difference(place, "type", describe(self.cls), describe(other.cls))
+        if self.children is None or other.children is None:
+            what = "shape" if self.cls._depth < 0 else "number of components"
+            sizes = (self.shape, other.shape) if self.cls._depth < 0 else (self.shape[0], other.shape[0])
+            return Difference(place, what, *map(str, sizes))
+        if self.keys != other.keys and self.keys and set(self.keys) == set(other.keys):
+            others: dict[Any, TreeSpec] = dict(zip(other.keys, other.children, strict=True))
+            pairs = zip(self.children, map(others.__getitem__, self.keys), strict=True)
+        elif self.keys != other.keys:
+            return Difference(place, "keys", *(str(list(keys)) for keys in (self.keys, other.keys)))
+        elif len(self.children) != len(other.children):
+            return Difference(place, "length", str(len(self.children)), str(len(other.children)))
+        else:
+            pairs = zip(self.children, other.children, strict=True)
+        for (first, second), step in zip(pairs, self._places(root), strict=True):
+            found = first.difference(second, step)
+            if found is not None:
+                return found
         return None
-    try:
-        hints = typing.get_type_hints(cls)
-    except NameError as error:
-        raise TypeError(f"{describe(cls)}: the types of the fields of this data class are not known: its module has no "
-                        f"name {error.name!r}, which an annotation refers to.") from error
-    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+    def aligned(self, other: TreeSpec, leaves: Sequence[Any]) -> Sequence[Any]:
+        """Leaves of a structure that differs from this one in the order of keys at most, in this one's order."""
+        return leaves if self == other else self._aligned(other, iter(leaves))
+
+    def _aligned(self, other: TreeSpec, leaves: Iterator[Any]) -> list[Any]:
+        if self.children is None or other.children is None:
+            return [next(leaves)]
+        keys = self.keys or range(len(self.children))
+        mine = dict(zip(keys, self.children, strict=True))
+        found = {key: mine[key]._aligned(entry, leaves)
+                 for key, entry in zip(other.keys or keys, other.children, strict=True)}
+        return [leaf for key in keys for leaf in found[key]]
+
+    def flatten_up_to(self, value: Any, function: str) -> list[Any]:
+        """What another PyTree has at the places of this structure's leaves, be they leaves there or not."""
+        found: list[Any] = []
+        self._flatten_up_to(value, function, "", found)
+        return found
+
+    def _flatten_up_to(self, value: Any, function: str, place: str, found: list[Any]) -> None:
+        if self.children is None:
+            found.append(value)
+            return
+        items = dict(children(value) or ()) if value.__class__ is self.cls else None
+        keys = self.keys or range(len(self.children))
+        if items is None or items.keys() != set(keys):
+            where = f" at {place}" if place else ""
+            what = f"{describe(self.cls)} and {describe(value)}"
+            if items is not None:
+                first, second = (f"{len(entries)} entries" if self.cls in (list, tuple) else f"the keys {list(entries)}"
+                                 for entries in (keys, items))
+                what = f"{describe(self.cls)} with {first} and with {second}"
+            raise ArgumentError(f"{function}(): the structures of the arguments differ{where}: found {what}.")
+        for key, entry, step in zip(keys, self.children, self._steps(), strict=True):
+            entry._flatten_up_to(items[key], function, place + step, found)
 
 
-def is_pytree(cls: type) -> bool:
-    """Whether instances of a class are inner nodes of PyTrees."""
-    return cls in (list, tuple, dict) or getattr(cls, "DRJIT_STRUCT", None).__class__ is dict or \
-        hasattr(cls, "__dataclass_fields__") or hasattr(cls, "__drjit_children__")
+_COMPONENTS = ".x", ".y", ".z", ".w"
 
 
-def children(value: Any) -> list[tuple[Any, Any]] | None:
-    """Keys (positions, dictionary keys, field names) and children of a node of a PyTree; ``None`` for leaves."""
+def _component_suffixes(shape: tuple[int, ...], special: str) -> list[str]:
+    """What is appended to the name of an array for each of its component nodes."""
+    if special == "complex":
+        return [".real", ".imag"]
+    if len(shape) == 1 and shape[0] <= len(_COMPONENTS):
+        return list(_COMPONENTS[:shape[0]])
+    return ["".join(f"[{k}]" for k in position) for position in itertools.product(*map(range, shape))]
+
+
+def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) -> Any:
+    """An array of a type from its component nodes, and the shape if that is a tensor."""
+    array: Any = _new(cls)
+    array._o = None
+    if cls._depth > 0:
+        array._c = list(nodes)
+    else:
+        array._n = nodes[0]
+        if cls._depth < 0:
+            array._s = shape if nodes[0].size == math.prod(shape) else (nodes[0].size,)
+    return array
+
+
+# --- taking apart ----------------------------------------------------------------------------------------------------
+
+#: The specs of arrays whose type says all.
+_of_type: dict[type, TreeSpec] = {}
+
+
+def flatten(value: Any, function: str) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a PyTree, arrays or not, in order, and its structure."""
+    found: list[Any] = []
+    return found, _flatten(value, function, found, set())
+
+
+def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> TreeSpec:
     cls = value.__class__
+    if isinstance(value, ArrayBase):
+        found.append(value)
+        if cls._depth < 0:
+            return TreeSpec(cls, value._s)  # type: ignore[attr-defined]
+        if cls._count < 0:
+            return TreeSpec(cls, value._static_shape())
+        spec = _of_type.get(cls)
+        if spec is None:
+            spec = _of_type[cls] = TreeSpec(cls)
+        return spec
     if cls is list or cls is tuple:
-        return list(enumerate(value))
-    if cls is dict:
-        return list(value.items())
-    if isinstance(value, (ArrayBase, type)):
-        return None
-    if hasattr(cls, "__drjit_children__"):
-        return list(value.__drjit_children__().items())
-    struct = getattr(cls, "DRJIT_STRUCT", None)
-    if struct.__class__ is dict:
-        return [(name, getattr(value, name)) for name in struct]
-    if hasattr(cls, "__dataclass_fields__"):
-        return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(cls)]
-    return None
+        keys: tuple[Any, ...] = ()
+        entries: Iterable[Any] = value
+    elif cls is dict:
+        keys, entries = tuple(value), value.values()
+    else:
+        items = children(value)
+        if items is None:
+            found.append(value)
+            return TreeSpec(cls)
+        keys, entries = tuple([key for key, _ in items]), [entry for _, entry in items]
+    _enter(value, function, path)
+    specs = tuple([_flatten(entry, function, found, path) for entry in entries])
+    path.discard(id(value))
+    return TreeSpec(cls, (), keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 
 
-def _cycle(function: str, value: Any) -> RecursionError:
-    return RecursionError(f"{function}(): the PyTree contains itself: a {describe(value)} is its own descendant.")
+def flatten_nodes(value: Any, function: str) -> tuple[list[Node], list[Any], TreeSpec]:
+    """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure."""
+    found, spec = flatten(value, function)
+    nodes: list[Node] = []
+    for leaf in found:
+        if isinstance(leaf, ArrayBase) and leaf._dynamic:
+            nodes += leaf._nodes()
+    return nodes, found, spec
 
 
-def leaves(value: Any, function: str) -> Iterator[Any]:
+def leaves(value: Any, function: str) -> list[Any]:
     """All leaves of a PyTree, arrays or not, in order."""
     if isinstance(value, ArrayBase):
-        yield value
-        return
-    yield from _leaves(value, function, set())
-
-
-def _leaves(value: Any, function: str, path: set[int]) -> Iterator[Any]:
-    items = children(value)
-    if items is None:
-        yield value
-        return
-    if id(value) in path:
-        raise _cycle(function, value)
-    path.add(id(value))
-    for _, child in items:
-        yield from _leaves(child, function, path)
-    path.discard(id(value))
-
-
-def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> Any:
-    """A new PyTree whose leaves are ``visit(leaf, *leaves of the others)``; the others must have the same structure."""
-    return _transform(function, visit, value, others, set(), "", rebuild)
-
-
-def walk(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> None:
-    """Call ``visit(leaf, *leaves of the others)`` for the leaves of PyTrees of the same structure."""
-    _transform(function, visit, value, others, set(), "", None)
-
-
-def _transform(function: str, visit: Callable[..., Any], value: Any, others: tuple[Any, ...], path: set[int],
-               where: str, build: Callable[[Any, dict[Any, Any]], Any] | None) -> Any:
-    items = children(value)
-    if items is None:
-        return visit(value, *others)
-    if id(value) in path:
-        raise _cycle(function, value)
-    path.add(id(value))
-    parallel = [_matching(function, value, items, other, where) for other in others]
-    result = {key: _transform(function, visit, child, tuple(other[key] for other in parallel), path,
-                              f"{where}[{key!r}]", build) for key, child in items}
-    path.discard(id(value))
-    return None if build is None else build(value, result)
-
-
-def _matching(function: str, value: Any, items: list[tuple[Any, Any]], other: Any, where: str) -> dict[Any, Any]:
-    found = dict(children(other) or ()) if other.__class__ is value.__class__ else None
-    if found is None or found.keys() != {key for key, _ in items}:
-        raise ArgumentError(f"{function}(): the structures of the arguments differ{f' at {where}' if where else ''}: "
-                            f"found {describe(value)} and {describe(other)}"
-                            + (" with other entries." if found is not None else "."))
+        return [value]
+    found: list[Any] = []
+    _leaves(value, function, found, set())
     return found
 
 
-def rebuild(value: Any, items: dict[Any, Any]) -> Any:
-    """An object like a node of a PyTree with other children."""
+def _leaves(value: Any, function: str, found: list[Any], path: set[int]) -> None:
     cls = value.__class__
-    if cls is dict:
-        return items
-    if cls in (list, tuple):
-        return cls(items.values())
-    if hasattr(cls, "__drjit_rebuild__"):
-        return value.__drjit_rebuild__(items)
-    return construct(cls, items)
+    entries: Iterable[Any]
+    if cls is list or cls is tuple:
+        entries = value
+    elif cls is dict:
+        entries = value.values()
+    else:
+        items = children(value)
+        if items is None:
+            found.append(value)
+            return
+        entries = [entry for _, entry in items]
+    _enter(value, function, path)
+    for entry in entries:
+        if isinstance(entry, ArrayBase):
+            found.append(entry)
+        else:
+            _leaves(entry, function, found, path)
+    path.discard(id(value))
 
 
-def construct(cls: Any, items: dict[str, Any]) -> Any:
-    """An object of a class with a ``DRJIT_STRUCT``, or of a data class, with the given fields."""
-    if getattr(cls, "DRJIT_STRUCT", None).__class__ is dict:
-        try:
-            result = cls()
-        except TypeError as error:
-            raise TypeError(f"{describe(cls)}: classes in PyTrees must be constructible without arguments.") from error
-        for name, child in items.items():
-            setattr(result, name, child)
-        return result
-    later = {field.name for field in dataclasses.fields(cls) if not field.init}
-    result = cls(**{name: child for name, child in items.items() if name not in later})
-    for name in later & items.keys():
-        object.__setattr__(result, name, items[name])  # also of frozen ones
-    return result
+def _enter(value: Any, function: str, path: set[int]) -> None:
+    """Add a container to those that enclose what is visited next."""
+    if id(value) in path:
+        raise RecursionError(f"{function}(): the PyTree contains itself: a {describe(value)} is its own descendant.")
+    path.add(id(value))
+
+
+def collect_nodes(values: Iterable[Any], function: str) -> list[Node]:
+    """The component nodes of all traced arrays in several PyTrees."""
+    nodes: list[Node] = []
+    for value in values:
+        for leaf in (value,) if isinstance(value, ArrayBase) else leaves(value, function):
+            if isinstance(leaf, ArrayBase) and leaf._dynamic:
+                nodes += leaf._nodes()
+    return nodes
+
+
+# --- applying functions ----------------------------------------------------------------------------------------------
+
+
+def transform(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> Any:
+    """A new PyTree whose leaves are ``visit(leaf, *what the others have there)``.
+
+    The others must have the structure of the first one, but may have PyTrees where that has leaves.
+    """
+    if isinstance(value, ArrayBase):
+        return visit(value, *others)
+    found, spec = flatten(value, function)
+    if others:
+        return spec.rebuild(map(visit, found, *[spec.flatten_up_to(other, function) for other in others]))
+    return spec.rebuild(map(visit, found))
+
+
+def walk(function: str, visit: Callable[..., Any], value: Any, *others: Any) -> None:
+    """Call ``visit(leaf, *what the others have there)`` for the leaves of a PyTree, see :func:`transform`."""
+    found, spec = flatten(value, function)
+    for arguments in zip(found, *[spec.flatten_up_to(other, function) for other in others], strict=True):
+        visit(*arguments)

@@ -10,7 +10,7 @@ from drjit import llvm
 from drjit.llvm import Array2f, Array3f, Array22f, ArrayXf, Float, Int, UInt
 
 #: What the code in the tables refers to.
-NAMES = {**vars(llvm), "dr": dr}
+NAMES = {**{name: getattr(llvm, name) for name in llvm.__all__}, "dr": dr}
 
 
 @pytest.mark.parametrize(("expression", "expected"), [
@@ -112,7 +112,8 @@ def test_an_array_put_into_another_is_copied() -> None:
     ("Float(1, 2, 3)[3]", IndexError, r"Float\.__getitem__\(\): entry 3 is out of bounds \(the array is of size 3\)"),
     ("Float(1, 2, 3)[-4]", IndexError, "entry -4"), ("Float(1, 2, 3)['a']", TypeError, "'str'"),
     ("Float(1, 2, 3)[True]", TypeError, "'bool'"), ("Float(1, 2, 3)[1.0]", TypeError, "'float'"),
-    ("Float(1, 2, 3)[Bool(True, False, True)]", TypeError, "mask"), ("Float()[0]", IndexError, "size 0"),
+    ("Float(1, 2, 3)[Bool(True, False)]", RuntimeError, "mask has 2 elements, but the array has 3"),
+    ("Float()[0]", IndexError, "size 0"),
     ("Array3f(1)[3]", IndexError, "entry 3"), ("Array3f(1)['x']", TypeError, "'str'"),
     ("Float(1).x", RuntimeError, r"drjit\.llvm\.Float does not have a 'x' component"),
     ("Array3f(1).w", RuntimeError, r"drjit\.llvm\.Array3f does not have a 'w' component"),

@@ -10,7 +10,7 @@ from drjit import llvm
 from drjit.llvm import Array3f, Array22f, ArrayXf, Bool, Float, Int, UInt, UInt64
 
 #: What the code in the tables refers to.
-NAMES = {**vars(llvm), "dr": dr}
+NAMES = {**{name: getattr(llvm, name) for name in llvm.__all__}, "dr": dr}
 
 
 @pytest.mark.parametrize(("expression", "text"), [
@@ -38,7 +38,7 @@ def test_gather(expression, text: str) -> None:
     ("dr.zeros(Float, 3)", "dr.scatter(a, [1, 2], [0, 1])", "[1, 2, 0]"),
     ("dr.zeros(Float, 3)", "dr.scatter(a, 1, UInt(0, 2))", "[1, 0, 1]"),
     ("dr.zeros(Float, 3)", "dr.scatter(a, Float(5, 6), UInt(0, 1), Bool(True, False))", "[5, 0, 0]"),
-    ("dr.zeros(Int, 3)", "dr.scatter(a, 1.5, UInt(0, 1))", "[1, 1, 0]"),
+    ("dr.zeros(Int, 3)", "dr.scatter(a, True, UInt(0, 1))", "[1, 1, 0]"),
     ("Float(1, 2)", "dr.scatter(a, 1, UInt())", "[1, 2]"),
     ("dr.zeros(Float, 3)", "dr.scatter_add(a, Float(1, 2), UInt(0, 0))", "[3, 0, 0]"),
     ("Int(1, 5)", "dr.scatter_reduce(dr.ReduceOp.Max, a, Int(3, 4), UInt(0, 1))", "[3, 5]"),

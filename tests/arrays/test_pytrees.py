@@ -196,7 +196,7 @@ def test_failing_writes_change_nothing(make, take) -> None:
 
 
 def test_structures_that_differ() -> None:
-    with pytest.raises(RuntimeError, match=r"the structures of the arguments differ at \[1\]: found dict and "):
+    with pytest.raises(RuntimeError, match=r"the structures of the arguments differ at \[1\]: found dict with the "):
         dr.select(Bool(True, False), [Float(1), {"a": Float(2)}], [Float(1), {"b": Float(2)}])
     with pytest.raises(TypeError, match="found list and tuple"):
         dr.scatter([[Float(1, 2)]], [(Float(1, 2),)], UInt(0))
@@ -308,8 +308,10 @@ def test_generators_are_structures(make) -> None:
     assert repr(draw(dr.copy(rng))) == before
     part = dr.gather(type(rng), rng, UInt(2))
     assert dr.width(part) == 1
-    assert repr(draw(part)).strip("[]") == repr(draw(rng)).splitlines()[-1].strip(" []").split(", ")[-1] \
-        or not isinstance(rng, PCG32)
+    if isinstance(rng, PCG32):
+        assert list(draw(part)) == list(draw(rng))[2:]
+    else:
+        assert [list(entry) for entry in draw(part)] == [list(entry)[2:] for entry in draw(rng)]
 
 
 def test_generators_are_state_of_loops() -> None:

@@ -202,6 +202,9 @@ def test_in_place_operators_change_the_object():
     t += 1
     t *= TensorXf([2, 3])
     same(alias, [4, 9])
+    with pytest.raises(RuntimeError, match=r"__iadd__\(\): the result has the shape \(2, 2\).*which is \(2,\)"):
+        t += TensorXf([1, 2], shape=(2, 1))
+    same(alias, [4, 9])
     t += TensorXf([1], shape=(1,))
     same(alias, [5, 10])
 

@@ -100,8 +100,9 @@ def test_shapes_of_integer_arrays(shape, key, expected):
     (2, IndexError, "index 2 is out of bounds for axis 0 with size 2"), ((0, 0, 0), IndexError, "too many indices"),
     ((..., ...), IndexError, "multiple ellipses"), (True, TypeError, "'bool'"), (1.0, TypeError, "'float'"),
     ("a", TypeError, "'str'"), ([0, 5], IndexError, "index 5"), ([0, 1.5], TypeError, "'float'"),
-    (Float(1), TypeError, "Float"), (TensorXb([True, False]), TypeError, "masks"), (Bool(True), TypeError, "masks"),
-    (np.array([True, False]), TypeError, "bool"), ((UInt(0, 1), UInt(0, 1, 2)), RuntimeError, "incompatible shapes"),
+    (Float(1), TypeError, "Float"), (TensorXb([True, False]), RuntimeError, r"mask of the shape \(2,\)"),
+    (np.array([True, False]), RuntimeError, r"mask of the shape \(2,\)"), ((0, Bool(True)), TypeError, "masks"),
+    ((UInt(0, 1), UInt(0, 1, 2)), RuntimeError, "incompatible shapes"),
     (Array3f(1), TypeError, "Array3f"), (slice(None, None, 0), ValueError, "axis 0"),
 ])
 def test_errors(key, error, words):

@@ -490,10 +490,12 @@ def advanced(s: State) -> State:
     (RuntimeError, "symbolic", lambda s: (schedule([s[0]]), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (read_element(s[0], 0), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (opaque(s[0]), advanced(s))[1], None),
-    (RuntimeError, "symbolic", lambda s: (gather(s[1], s[0], TRUE), advanced(s))[1], None),
+    (RuntimeError, "symbolic", lambda s: (gather(ops.add(s[1], s[1]), s[0], TRUE), advanced(s))[1], None),
+    (NotImplementedError, "variable '1' is read by index and changed",
+     lambda s: [ops.add(s[0], uint(1)), gather(s[1], s[0], TRUE)], None),
     (ZeroDivisionError, "division", lambda s: [1 // 0], None),
 ], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "evaluate", "schedule", "read",
-        "opaque", "gather", "user"])
+        "opaque", "gather", "gather from a variable", "user"])
 def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any,
                                                   condition: Any) -> None:
     before = state.scope, state.mode, state.flags
@@ -506,7 +508,40 @@ def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], messag
 
 def test_incompatible_sizes_of_the_initial_state() -> None:
     with pytest.raises(IncompatibleSizes):
-        while_loop([counter(20), counter(21)], lambda s: TRUE, lambda s: s)
+        while_loop([counter(20), counter(21)], lambda s: TRUE, lambda s: [ops.add(n, uint(1)) for n in s])
+
+
+@pytest.mark.parametrize("flags", [True, False])
+@pytest.mark.parametrize("read", [True, False])
+@pytest.mark.parametrize("size", [1, 3, 20, 21])
+def test_variables_that_the_body_leaves_alone_may_have_another_size(size: int, read: bool, flags: bool) -> None:
+    table = array(np.arange(size, dtype=np.uint32) + 5)
+
+    def body(s: State) -> State:
+        value = gather(s[1], ops.mod(s[0], uint(size)), TRUE) if read else s[0]
+        return [ops.add(s[0], uint(1)), s[1], ops.add(s[2], value)]
+
+    with scoped_set_flag(JitFlag.OptimizeLoops, flags):
+        i, same, total = checked_loop([counter(20), table, uint(0)], lambda s: ops.lt(s[0], uint(25)), body)
+    if read or size not in (1, 20):
+        assert same is table
+    expected = [sum(k % size + 5 if read else k for k in range(start, 25)) for start in range(20)]
+    assert_same_bits(values(total), np.array(expected, np.uint32))
+    assert_same_bits(values(i), np.full(20, 25, np.uint32))
+
+
+def test_a_table_that_is_read_by_a_loop_within_a_loop() -> None:
+    table = array(np.arange(7, dtype=np.uint32))
+
+    def inner(s: State) -> State:
+        return [ops.add(s[0], uint(1)), s[1], ops.add(s[2], gather(s[1], s[0], TRUE))]
+
+    def outer(s: State) -> State:
+        _, same, total = while_loop([uint(0), s[1], s[2]], lambda t: ops.lt(t[0], s[0]), inner)
+        return [ops.add(s[0], uint(1)), same, total]
+
+    _, _, total = checked_loop([counter(6), table, uint(0)], lambda s: ops.le(s[0], uint(6)), outer)
+    assert values(total).tolist() == [sum(sum(range(n)) for n in range(start, 7)) for start in range(6)]
 
 
 def test_evaluation_of_something_else_while_a_loop_is_traced() -> None:

@@ -66,6 +66,12 @@ def test_names_live_on_from_block_to_block():
     assert run_block(Block(9, "assert y == 2\n"), "page.md", namespace) is None
 
 
+def test_annotations_are_evaluated_as_in_a_program_of_the_reader():
+    namespace = {}
+    assert run_block(Block(1, "class Point:\n    x: float = 0.0\n"), "page.md", namespace) is None
+    assert namespace["Point"].__annotations__ == {"x": float}
+
+
 def test_failure_inside_a_function_of_another_block():
     namespace = {}
     define = ">>> a = b = 1\n>>> def divide(x):\n...     return x / 0\n"

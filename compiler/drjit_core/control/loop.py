@@ -9,10 +9,12 @@ import itertools
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from ..errors import IncompatibleSizes
 from ..flags import OPTIMIZE_LOOPS, SYMBOLIC_SCOPE, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop
+from ..ir.symbolic import Place, ReadByIndex, call_site, close, open_, user_line
 from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
 from ..types import BOOL, TYPES
 
@@ -22,41 +24,77 @@ _scopes = itertools.count(1)
 
 
 @contextmanager
-def _region() -> Iterator[int]:
+def _region(place: Place) -> Iterator[int]:
     """Trace into a new region; yields its id."""
     outer_scope, outer_flag = state.scope, state.flags & SYMBOLIC_SCOPE
-    state.scope = next(_scopes)
+    state.scope = region = next(_scopes)
+    open_(region, place)
     state.flags |= SYMBOLIC_SCOPE
     state.refresh()
     try:
-        yield state.scope
+        yield region
     finally:
+        close(region)
         state.scope = outer_scope
         state.flags = state.flags & ~SYMBOLIC_SCOPE | outer_flag
         state.refresh()
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
-               body: Callable[[list[Node]], list[Node]], label: str | None = None) -> list[Node]:
+               body: Callable[[list[Node]], list[Node]], label: str | None = None,
+               name_of: Callable[[int], str] | None = None) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
     turns out that the loop is wider than its initial values, or that some variables do not change and are better used
-    directly (``JitFlag.OptimizeLoops``).  What they trace must be free of side effects and of evaluation.
+    directly (``JitFlag.OptimizeLoops``), or must be, because they are read by index or have a size of their own.  What
+    they trace must be free of side effects and of evaluation.  ``name_of`` gives the names of variables by their
+    positions, if a message needs one.
     """
-    size = broadcast_size("while_loop", *initial)
+    line = user_line()
     constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
+    memory: frozenset[int] = frozenset()  # of those that it reads by index
+    apart: frozenset[int] = frozenset()  # of those that have no part in the loop's width
+    try:
+        size = broadcast_size("while_loop", *initial)
+    except IncompatibleSizes:
+        # It may be that the body leaves some of them alone: then their sizes do not matter. Zero stands for a trace
+        # that finds out, in which each variable has its own size.
+        size = 0
+    probed = not size
     while True:
-        with _region() as region:
-            phis = {i: append(PHI, value.type, size, attr=i, payload=region, number=False)
-                    for i, value in enumerate(initial) if i not in constant}
-            variables = [phis.get(i, value) for i, value in enumerate(initial)]
-            test = condition(list(variables))
-            _check_condition(test)
-            results = list(body(list(variables)))
+        try:
+            with _region(Place(label, line, name_of)) as region:
+                phis = {i: append(PHI, value.type, size or value.size, attr=i, payload=region, number=False)
+                        for i, value in enumerate(initial) if i not in constant}
+                variables = [phis.get(i, value) for i, value in enumerate(initial)]
+                test = condition(list(variables))
+                _check_condition(test)
+                results = list(body(list(variables)))
+        except ReadByIndex as request:
+            if request.region != region:
+                raise
+            memory |= {request.position}
+            constant, apart = constant | memory, apart | memory
+            size = broadcast_size("while_loop", *_but(apart, initial)) if size else 0
+            continue
+        except Exception as error:
+            if probed or size <= 1 or not _about_sizes(error):
+                raise
+            probed, size = True, 0  # what does not go together may be the size of a variable that is left alone
+            continue
         _check_results(initial, results)
-        needed = broadcast_size("while_loop", *initial, test, *results)
         unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)
+        if not memory <= unchanged:
+            raise NotImplementedError(
+                f"{call_site('while_loop')}(): the state variable '{_name(min(memory - unchanged), name_of)}' is read "
+                "by index and changed in one symbolic loop, which is not supported yet; run the loop with "
+                "mode='evaluated'.")
+        if not size:
+            constant = apart = unchanged
+            size = broadcast_size("while_loop", *_but(apart, initial))
+            continue
+        needed = broadcast_size("while_loop", *_but(apart, initial), test, *_but(apart, results))
         if needed != size:
             size = needed
         elif state.flags & OPTIMIZE_LOOPS and unchanged != constant:
@@ -73,6 +111,19 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     for position, i in enumerate(varying):
         outputs[i] = append(LOOP_RESULT, initial[i].type, size, node, attr=position)
     return outputs
+
+
+def _but(left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
+    return [node for i, node in enumerate(nodes) if i not in left_out]
+
+
+def _about_sizes(error: BaseException | None) -> bool:
+    """Whether operands did not go together, as the array layer's exceptions say in their context."""
+    return error is not None and (isinstance(error, IncompatibleSizes) or _about_sizes(error.__context__))
+
+
+def _name(position: int, name_of: Callable[[int], str] | None) -> str:
+    return str(position) if name_of is None else name_of(position)
 
 
 def _check_condition(test: Node) -> None:

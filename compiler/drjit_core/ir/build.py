@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from typing import Any
 from weakref import ref
 
@@ -19,6 +18,7 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
+from .symbolic import user_line
 
 __all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "known_literal", "literal",
            "resize", "undefined"]
@@ -69,19 +69,10 @@ def announce(node: Node) -> None:
         _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)
 
 
-#: Frames of these packages are not the user's.
-PACKAGES = ("drjit_core", "drjit")
-
-
 def source_line() -> str | None:
     """``file:line`` of the innermost frame that is the user's."""
-    frame = sys._getframe(1)
-    while frame is not None:
-        package = frame.f_globals.get("__name__", "").partition(".")[0]
-        if package not in PACKAGES:
-            return f"{frame.f_code.co_filename}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
-    return None
+    line = user_line()
+    return None if line is None else f"{line[0]}:{line[1]}"
 
 
 # --- leaves ----------------------------------------------------------------------------------------------------------

@@ -25,6 +25,7 @@ from . import fold, simplify
 from .build import announce, append, broadcast_size, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
+from .symbolic import call_site, require_memory, symbolic_error
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "reduction_identity", "scatter"]
@@ -255,7 +256,7 @@ def bitcast(a: Node, type_: int) -> Node:
 
 def gather(source: Node, index: Node, mask: Node) -> Node:
     """``source[index]`` where the mask is set, else zero."""
-    _require_memory("gather", source)
+    require_memory("gather", source)
     if index.kind == INVALID:
         return invalid(source.type)
     size = broadcast_size("gather", index, mask)
@@ -275,8 +276,8 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
 def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
     """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set."""
     if state.scope:
-        raise NotImplementedError("scatter(): writes inside a symbolic loop are not supported yet; "
-                                  "run the loop with mode='evaluated'")
+        raise NotImplementedError(f"{call_site('scatter')}(): writes inside a symbolic loop are not supported yet; "
+                                  "run the loop with mode='evaluated'.")
     if op != ReduceOp.Identity.value and TYPES[target.type].kind not in _reducible(op):
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     if index.kind == INVALID:
@@ -287,13 +288,6 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if target.kind == LITERAL:
         target = opaque(target)
     return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
-
-
-def _require_memory(operation: str, node: Node) -> None:
-    """Refuse to read by index, or to reduce, what exists only inside a loop that is being traced."""
-    if node.scope:
-        raise RuntimeError(f"{operation}(): the array is symbolic (it depends on a loop that is being traced), but the "
-                           "operation needs it in memory; compute it before the loop, or use mode='evaluated'")
 
 
 def opaque(a: Node) -> Node:
@@ -342,7 +336,8 @@ def reduce(a: Node, op: int) -> Node:
         if info.kind != "f":
             return literal(a.type, pow(int(a.payload), a.size, 1 << info.bits), 1, SHAPE)
         return literal(a.type, fold.power(a.payload, a.size), 1, SHAPE)
-    _require_memory("reduce", a)
+    if a.scope:
+        raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
     node = append(REDUCE, a.type, 1, a, attr=op)
     node.scope = 0  # computed before any loop that is being traced
     return node

@@ -19,6 +19,7 @@ from collections.abc import Iterable
 from ..ir.build import append
 from ..ir.node import Node
 from ..ir.region import operands
+from ..ir.symbolic import symbolic_error
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -27,6 +28,7 @@ from ..ops.table import (
     LOOP_RESULT,
     OPAQUE,
     OPS,
+    PHI,
     REDUCE,
     SCATTER,
     UNDEFINED,
@@ -135,6 +137,8 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
                 return None
         elif kind in _STRUCTURED:
             return None
+        elif kind == PHI:
+            raise symbolic_error(node, "eval")
         else:  # counter, gather, cast, bitcast
             for operand in (node.d0, node.d1, node.d2):
                 if operand is not None and (operand.kind == REDUCE or kind == GATHER and operand is node.d0
@@ -243,6 +247,8 @@ def _stages(order: list[Node]) -> dict[int, int]:
         elif kind == LOOP:
             used = node.payload.inputs()
             stage = max((stages[source.id] + 1 for source in node.payload.sources if source.id in stages), default=0)
+        elif kind == PHI:  # of a loop that has ended, or is still being traced
+            raise symbolic_error(node, "eval")
         else:
             used = (node.d0, node.d1, node.d2, node.d3)
         for operand in used:

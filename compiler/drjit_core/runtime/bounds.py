@@ -18,8 +18,8 @@ from collections import deque
 from typing import Any, NamedTuple
 
 from ..codegen.program import Program
-from ..ir.build import PACKAGES
 from ..ir.node import Node, label_of
+from ..ir.symbolic import is_internal
 from ..llvm.checks import REPORT_WORDS
 from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
@@ -121,7 +121,7 @@ def _user_level() -> int:
     """Level, for the caller's :func:`warnings.warn`, of the innermost frame that is the user's."""
     level = 1
     frame: Any = sys._getframe(1)
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES:
+    while frame.f_back is not None and is_internal(frame):
         frame = frame.f_back
         level += 1
     return level

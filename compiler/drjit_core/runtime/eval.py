@@ -19,9 +19,11 @@ from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
+from ..errors import SymbolicValue
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
+from ..ir.symbolic import depends_on_formals, symbolic_error
 from ..ir.verify import verify
 from ..llvm import reduction
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
@@ -31,7 +33,7 @@ from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
-           "schedule", "state_of", "sync", "write_element"]
+           "schedule", "state_of", "sync", "unshared", "write_element"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
@@ -55,7 +57,8 @@ def schedule(nodes: Iterable[Node]) -> bool:
     any_ = False
     for node in nodes:
         if node.kind > UNDEFINED and node.kind != EVALUATED:
-            _require_concrete(node, "schedule")
+            if node.scope:
+                raise symbolic_error(node, "schedule")
             _scheduled.nodes.append(weakref.ref(node))
             any_ = True
     return any_
@@ -96,14 +99,26 @@ def _evaluate() -> bool:
         return False
     numbering.sweep_if_large()
     with _outside_of_loops():
-        if _VERIFY:
-            verify(roots)
-        kernels = plan(roots)
+        try:
+            if _VERIFY:
+                _verify(roots)
+            kernels = plan(roots)
+        except SymbolicValue:  # the others are evaluated next time
+            _scheduled.nodes = [weakref.ref(root) for root in roots if not depends_on_formals(root)]
+            raise
         if _log.isEnabledFor(logging.INFO):
             _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
         for kernel in kernels:
             _launch(kernel)
     return True
+
+
+def _verify(roots: list[Node]) -> None:
+    """Check the graph, once it is known that no mistake of the user's is in it."""
+    for root in roots:
+        if depends_on_formals(root):
+            raise symbolic_error(root, "eval")
+    verify(roots)
 
 
 @contextmanager
@@ -279,12 +294,6 @@ def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, ela
 # --- host access -----------------------------------------------------------------------------------------------------
 
 
-def _require_concrete(node: Node, function: str) -> None:
-    if node.scope:
-        raise RuntimeError(f"{function}(): this array is symbolic (it depends on a loop that is being traced), and "
-                           "cannot be evaluated; its value exists only while the loop runs")
-
-
 def sync(ticket: int | None = None) -> None:
     """Wait until a launch, or everything that was launched, has finished."""
     if state.flags & FORBID_SYNCHRONIZATION:
@@ -298,14 +307,16 @@ def in_memory(node: Node) -> Node:
     """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
     if node.kind == EVALUATED:
         return node
-    _require_concrete(node, "eval")
+    if node.scope:
+        raise symbolic_error(node, "eval")
     if node.kind == UNDEFINED:
         with _lock:
             if node.kind == UNDEFINED:
                 node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
-        node = trace.opaque(node)
+        with _outside_of_loops():  # it does not depend on the loop that is being traced, if there is one
+            node = trace.opaque(node)
     evaluate((node,))
     return node
 
@@ -412,6 +423,14 @@ def host_view(node: Node) -> tuple[Node, int, buffers.Buffer]:
     node = in_memory(node)
     sync(node.payload.ticket)
     return node, node.payload.address, node.payload
+
+
+def unshared(node: Node) -> Node:
+    """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
+    if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
+        return node
+    sync(node.payload.ticket)
+    return build.evaluated(node.type, node.size, buffers.copy(node.payload))
 
 
 def state_of(node: Node) -> VarState:

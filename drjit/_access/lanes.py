@@ -1,0 +1,119 @@
+"""Which elements of a read or write belong to lanes that take part: the masks of control flow that is evaluated.
+
+An evaluated loop runs its body for all elements, and holds back those that have finished; evaluated branches do
+likewise. The mask of each such construct is on a stack, one for each thread, while its body runs. An access by index
+inside of it happens for the lanes only that take part. What belongs to which lane follows from sizes, where *W*, more
+than one, is the width of the construct (the size of its mask):
+
+* An operand of *W* elements (an index array, a mask, a value) is per lane: element *k* belongs to lane *k*, and is
+  used if that lane takes part. This holds for ``dr.gather`` and ``dr.scatter`` and for keys in brackets, and for
+  ``a[:] = value`` with a value of *W* elements as well. (With an index array as key, a value of several dimensions is
+  uniform, however many elements it has.)
+* Where such an operand is broadcast to a larger selection of a tensor, the lanes are broadcast with it:
+  ``t[index] = 0`` writes the rows of those that take part.
+* All else is uniform, and happens once: accesses whose operands are of other sizes, such as ``a[:] = 0``, integer keys
+  (``a[0] = 1``) and components (``v.x = value``, ``v[0] = value``), which replace what the array holds as
+  ``v += value`` does. A scatter of a single element writes once, but a scatter-reduction of a single value takes place
+  once for every lane that takes part; and where a mask is the key of an array of one element, that element is one for
+  each lane.
+* Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
+
+A body must not be run when no lane takes part; masks of one element are hence of no consequence.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from drjit_core import KIND, Node, literal, ops
+
+from .._base.types import BOOL
+
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
+           "with_lanes", "written_from"]
+
+TRUE = literal(BOOL, True)
+
+_and = getattr(ops, "and")
+
+
+class _Stack(threading.local):
+    """The masks of the constructs whose bodies run in this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.masks: list[Node] = []
+        #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
+        self.origins: dict[int, int] = {}
+
+
+_stack = _Stack()
+
+
+@contextmanager
+def masked_access(mask: Node) -> Iterator[None]:
+    """Reads and writes of elements inside happen only for the lanes whose mask is set; see the module's text."""
+    _stack.masks.append(mask)
+    try:
+        yield
+    finally:
+        _stack.masks.pop()
+        if not _stack.masks:
+            _stack.origins.clear()
+
+
+#: A write makes a new version of its target, of which there may first be a copy.
+_VERSIONS = KIND["scatter"], KIND["opaque"]
+
+
+def note_writes(nodes: Sequence[Node]) -> None:
+    """Remember of nodes that are the results of writes which array they are versions of; evaluation forgets it."""
+    if _stack.masks:
+        origins = _stack.origins
+        for node in nodes:
+            origin: Node = node
+            while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
+                origin = origin.d0
+            origins[node.id] = origins.get(origin.id, origin.id)
+
+
+def note_version(node: Node, original: Node) -> Node:
+    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
+    if _stack.masks and node is not original:
+        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
+    return node
+
+
+def written_from(new: Node, old: Node) -> bool:
+    """Whether one node is a later version of another, made by nothing but writes in an evaluated construct.
+
+    The lanes that do not take part have then been held back already, whatever elements the others wrote to.
+    """
+    origins = _stack.origins
+    return new.id in origins and origins[new.id] == origins.get(old.id, old.id)
+
+
+def lane_mask(width: int) -> Node | None:
+    """The lanes that take part in an access of ``width`` elements, or ``None`` if it is not per lane."""
+    if not _stack.masks or width < 2:
+        return None
+    result = None
+    for mask in _stack.masks:
+        if mask.size == width:
+            result = mask if result is None else _and(result, mask)
+    return result
+
+
+def with_lanes(mask: Node, width: int) -> Node:
+    """A mask of an access of ``width`` elements, without the lanes that do not take part."""
+    if not _stack.masks:
+        return mask
+    lanes = lane_mask(width)
+    return mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
+
+
+def widest_mask() -> Node | None:
+    """The lanes that take part in the innermost construct, if it has more than one, for updates that all of them make.
+    """
+    return lane_mask(_stack.masks[-1].size) if _stack.masks else None

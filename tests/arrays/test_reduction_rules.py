@@ -1,0 +1,140 @@
+"""What reductions compute in, what counts as an element of a sequence, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import scalar
+from drjit.llvm import Array2f, Array3f, Array3f16, ArrayXf16, Float, Float16, Int, TensorXf, TensorXf16
+
+
+@pytest.mark.parametrize("value", [
+    [[1, 2], [3, 4]], ((1.0, 2), [3, 4]), np.array([[1.0, 2], [3, 4]]), [1, [2, [3, 4]]]])
+def test_all_axes_of_nested_sequences_count_each_number(value):
+    assert dr.mean(value, axis=None) == 2.5
+    assert dr.sum(value, axis=None) == 10
+    assert dr.var(value, axis=None) == 1.25
+    assert dr.std(value, axis=None) == math.sqrt(1.25)
+
+
+def test_all_axes_of_a_sequence_of_arrays_count_each_element():
+    mean = dr.mean([Float(1, 2), Float(3, 5)], axis=None)
+    assert isinstance(mean, Float) and mean[0] == 2.75
+    assert dr.mean([Float(1, 2, 3), Float(6)], axis=None)[0] == 3
+    assert dr.mean([Float(1, 2), 6.0], axis=None)[0] == 3
+
+
+@pytest.mark.parametrize("function", [dr.sum, dr.mean, dr.var])
+def test_the_outermost_axis_of_a_nested_sequence_is_refused_in_words(function):
+    with pytest.raises(TypeError, match=rf"drjit\.{function.__name__}\(<list>\).*'list'.*axis=None"):
+        function([[1, 2], [3, 4]])
+
+
+@pytest.mark.parametrize(("function", "value", "axis", "expected"), [
+    (dr.sum, lambda: dr.ones(TensorXf16, (4096, 2)), 0, [4096, 4096]),
+    (dr.sum, lambda: dr.ones(TensorXf16, (3, 4096)), 1, [4096] * 3),
+    (dr.sum, lambda: dr.ones(TensorXf16, (4096, 1)), 0, [4096]),
+    (dr.sum, lambda: dr.ones(TensorXf16, (2, 4096)), None, [8192]),
+    (dr.sum, lambda: dr.opaque(Float16, 1, 4096), ..., [4096]),
+    (dr.sum, lambda: ArrayXf16(np.ones((4096, 2), np.float16)), 0, [4096, 4096]),
+    (dr.sum, lambda: [Float16(1)] * 4096, ..., [4096]),
+    (dr.mean, lambda: dr.full(TensorXf16, 60000, (4, 3)), 0, [60000] * 3),
+    (dr.mean, lambda: Array3f16(60000, 60000, 60000), ..., [60000]),
+    (dr.mean, lambda: [Float16(60000), Float16(60000)], ..., [60000]),
+    (dr.prod, lambda: Array3f16(300, 300, 0.001), 0, [90.04]),
+    (dr.prod, lambda: TensorXf16([[300.0], [300], [0.001]]), 0, [90.04]),
+])
+def test_half_precision_accumulates_in_single_precision(function, value, axis, expected):
+    result = function(value(), axis=axis)
+    assert result.numpy().dtype == np.float16
+    np.testing.assert_allclose(np.ravel(result.numpy()), expected, rtol=1e-3)
+
+
+@pytest.mark.parametrize("axis", [np.int64(0), np.uint8(1), (np.int32(0), 1), -1])
+def test_axes_may_be_integers_of_numpy(axis):
+    value = np.arange(6, dtype=np.float32).reshape(2, 3)
+    axis_of_numpy = tuple(map(int, axis)) if isinstance(axis, tuple) else int(axis)
+    np.testing.assert_allclose(dr.sum(TensorXf(value), axis=axis).numpy(), value.sum(axis=axis_of_numpy))
+
+
+def test_means_of_integers_are_refused_in_sequences_as_well():
+    for value in (Int(1, 2), [Int(1), Int(2)]):
+        with pytest.raises(TypeError, match=r"drjit\.mean\(<drjit\.llvm\.Int>\): the mean is defined for floating"):
+            dr.mean(value)
+
+
+@pytest.mark.parametrize(("call", "message"), [
+    (lambda: dr.sum(TensorXf([1, 2]), axis=3), r"drjit\.sum\(<drjit\.llvm\.TensorXf>\): out-of-bounds axis \(got 3"),
+    (lambda: dr.sum(TensorXf([1, 2]), axis="x"), r"drjit\.sum\(<drjit\.llvm\.TensorXf>\): 'axis' must be an int"),
+    (lambda: dr.sum(Float(1), mode="x"), r"drjit\.sum\(<drjit\.llvm\.Float>\): 'mode' must be"),
+    (lambda: dr.sum(Array3f(1), axis=0, keepdims=True), r"drjit\.sum\(<drjit\.llvm\.Array3f>\): 'keepdims=True' is"),
+    (lambda: dr.var(Float(1), ddof="a"), r"drjit\.var\(\): 'ddof' must be an int"),
+    (lambda: dr.var("a"), r"drjit\.var\(<str>\): 'value' must be a Dr\.Jit array"),
+    (lambda: dr.std(Int(1)), r"drjit\.std\(<drjit\.llvm\.Int>\): the variance is defined for floating-point"),
+    (lambda: dr.allclose(Float(1), 1, rtol="a"), r"drjit\.allclose\(\): 'rtol' must be a number, found str"),
+    (lambda: dr.assert_allclose(Float(1), 1, atol=[1]), r"drjit\.assert_allclose\(\): 'atol' must be a number"),
+    (lambda: dr.identity(3), r"drjit\.identity\(\): 'dtype' must be a type, found int"),
+    (lambda: dr.identity(Float, "a"), r"drjit\.identity\(\): 'size' must be an int"),
+    (lambda: dr.sphdir("a", 1), r"drjit\.sphdir\(\): 'theta' must be an array of floating-point numbers or a number"),
+    (lambda: dr.sphdir(1, Int(1)), r"drjit\.sphdir\(\): 'phi' must be an array of floating-point numbers or a number"),
+    (lambda: dr.rotate(dr.llvm.Quaternion4f, Array3f(1, 0, 0), "a"), r"drjit\.rotate\(\): 'angle' must be"),
+    (lambda: dr.polar_decomp(dr.llvm.Matrix3f(1), "a"), r"drjit\.polar_decomp\(\): 'it' must be an int, found str"),
+    (lambda: dr.split(TensorXf([1, 2]), "a"), r"drjit\.split\(\): 'indices_or_sections' must be an int, found str"),
+    (lambda: dr.split(TensorXf([1, 2]), [0.5]), r"drjit\.split\(\): 'indices_or_sections\[0\]' must be an int"),
+    (lambda: dr.array_split(TensorXf([1, 2]), 0), r"drjit\.array_split\(\): 'sections' must be an int >= 1, found 0"),
+    (lambda: dr.arange(Float, 1.5), r"drjit\.arange\(\): 'size' must be an int, found float"),
+    (lambda: dr.arange(Float, 1, 2, size=3), r"drjit\.arange\(\): expected either"),
+    (lambda: dr.arange(Float, start=1, size=3), r"drjit\.arange\(\): 'size' cannot be combined"),
+    (lambda: dr.arange(Float), r"drjit\.arange\(\): expected either"),
+    (lambda: dr.reshape(Float(1)), r"drjit\.reshape\(\): missing argument 'shape'"),
+    (lambda: dr.reshape(Float), r"drjit\.reshape\(\): missing argument 'value'"),
+    (lambda: dr.linear_srgb_to_oklab(TensorXf([[1.0], [2], [3]])), r"drjit\.linear_srgb_to_oklab\(\):.*shape \(3, 1\)"),
+    (lambda: dr.oklab_to_linear_srgb(Array2f(1)), r"drjit\.oklab_to_linear_srgb\(\): 'value' must be an array"),
+    (lambda: dr.concat([scalar.Array22f(1), scalar.Array22f(2)]), r"drjit\.concat\(\): only one-dimensional arrays"),
+])
+def test_errors_name_the_function_that_was_called_and_its_argument(call, message):
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        call()
+    assert caught.value.__cause__ is None or not isinstance(caught.value.__cause__, AssertionError)
+
+
+def test_oklab_of_tensors_takes_the_trailing_axis_and_keeps_alpha():
+    rgb = np.random.default_rng(1).random((5, 7, 4), np.float32)
+    array = dr.linear_srgb_to_oklab(dr.llvm.Array4f(*(rgb[..., k].ravel() for k in range(4))))
+    tensor = dr.linear_srgb_to_oklab(TensorXf(rgb))
+    np.testing.assert_allclose(tensor.numpy(), array.numpy().T.reshape(5, 7, 4), rtol=1e-6)
+    np.testing.assert_array_equal(tensor.numpy()[..., 3], rgb[..., 3])
+    np.testing.assert_allclose(dr.oklab_to_linear_srgb(tensor).numpy(), rgb, atol=1e-5)
+
+
+def test_scalar_arrays_are_joined_and_make_grids():
+    x, y = scalar.ArrayXf([1, 2]), scalar.ArrayXf([3, 4, 5])
+    joined = dr.concat([x, y])
+    assert type(joined) is scalar.ArrayXf and list(joined) == [1, 2, 3, 4, 5]
+    assert list(dr.concat([scalar.Array3i(1, 2, 3), scalar.Array3i(4, 5, 6)], axis=None)) == [1, 2, 3, 4, 5, 6]
+    for indexing in ("xy", "ij"):
+        expected = np.meshgrid([1, 2], [3, 4, 5], indexing=indexing)
+        for found, wanted in zip(dr.meshgrid(x, y, indexing=indexing), expected, strict=True):
+            assert list(found) == list(wanted.ravel())
+
+
+@pytest.mark.parametrize("args", [
+    ((3, 2), "C"), ((3, 2),), ((4,), "C", True), ((3, 2), "F"), ((3, 2), "F", False)])
+def test_reshape_takes_its_arguments_by_position_and_by_name(args):
+    value = TensorXf(np.arange(6, dtype=np.float32))
+    names = dict(zip(("shape", "order", "shrink"), args, strict=False))
+    expected = dr.reshape(value, *args).numpy()
+    for found in (dr.reshape(value, **names), dr.reshape(value=value, **names), dr.reshape(TensorXf, value, *args),
+                  dr.reshape(TensorXf, value, **names), dr.reshape(dtype=TensorXf, value=value, **names)):
+        np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_arange_by_position_and_by_name():
+    for found in (dr.arange(Int, 2, 8, 2), dr.arange(Int, start=2, stop=8, step=2), dr.arange(Int, 2, stop=8, step=2)):
+        assert list(found) == [2, 4, 6]
+    for found in (dr.arange(Int, 3), dr.arange(Int, size=3), dr.arange(Int, stop=3)):
+        assert list(found) == [0, 1, 2]
