@@ -163,47 +163,47 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged."""
+        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged. Evaluates nothing."""
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions. Evaluates nothing."""
     @property
     def state(self) -> VarState:
-        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ."""
+        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ. Evaluates nothing."""
     @property
     def array(self) -> PlainT:
-        """The array itself (other kinds of types return their storage here)."""
+        """The elements as an array of the type with ordinary semantics (:func:`array_t`), of which tensors are flat."""
     @property
     def real(self) -> SelfT:
-        """The real part: the array itself where there is no other."""
+        """The real part of complex numbers and quaternions; any other array itself. Evaluates nothing."""
     @property
     def imag(self) -> SelfT:
-        """The imaginary part: zeros of the array's shape where there is none."""
+        """The imaginary part of complex numbers, that of quaternions as a 3D array; zero for other arrays. Evaluates nothing."""
     @property
     def index(self) -> int:
-        """Index of a flat array's variable in the computation graph; zero for nested arrays."""
+        """Index of a flat array's variable in listings and messages; zero for nested arrays. Evaluates nothing."""
     @property
     def index_ad(self) -> int:
-        """Index of a flat array's variable in the graph of derivatives; zero, as this type does not track them."""
+        """Index of a flat array's variable in the graph of derivatives: zero, as there are none yet."""
     @property
     def label(self) -> str | None:
         """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
     @label.setter
     def label(self, value: str | None) -> None: ...
     def item(self) -> Any:
-        """The only element as a Python number (evaluates the array); raises if it has more or fewer elements."""
+        """The only element as a Python number; raises a ``RuntimeError`` if the array has more or fewer elements."""
     def __bool__(self) -> bool:
-        ...
+        """The only element of a mask, so that ``if`` can test it. Evaluates the array and waits for it."""
     def tolist(self) -> Any:
         """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy."""
     def numpy(self) -> Any:
-        """A NumPy array with these values: a view of evaluated memory for flat arrays, a copy for nested ones."""
+        """A NumPy array with these values: a view of evaluated memory for flat arrays and tensors, a copy for nested ones."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        ...
+        """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those of NumPy."""
     def memview(self) -> memoryview:
-        """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A ``memoryview`` of these values, zero-copy for flat arrays and tensors. Evaluates the array and waits for the result."""
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A DLPack capsule of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A DLPack capsule of these values, for ``from_dlpack`` of other libraries; zero-copy for flat arrays and tensors."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number in the terms of DLPack: the memory of the CPU."""
 class _HasLeaf(Generic[_LeafT]): ...
@@ -2664,10 +2664,10 @@ def any(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., ke
 @overload
 def any(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
-def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = None, step: int | None = None, *, start: int | None = None, size: int) -> T:
+def arange(dtype: type[T], size: int) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1)."""
 @overload
-def arange(dtype: type[T], start_or_size: int | None = None, *, stop: int, step: int = ..., start: int, size: int | None = None) -> T: ...
+def arange(dtype: type[T], start: int, stop: int, step: int = ...) -> T: ...
 @overload
 def arg(z: _WithFloat[_R, Any], /) -> _R:
     """Argument (angle) of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
@@ -2982,7 +2982,7 @@ def floor(arg: float, /) -> float: ...
 @overload
 def floor(arg: _NumPyArray, /) -> Any: ...
 def flush_kernel_cache() -> None:
-    """Forget the kernels in memory (those on disk stay)."""
+    """Forget the kernels in memory (those on disk stay): they are loaded or compiled again when they are next needed."""
 def flush_malloc_cache() -> None:
     """Give unused memory back to the operating system."""
 @overload
@@ -3069,7 +3069,7 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, 
 def graphviz(as_string: bool = False) -> Any:
     """The program's variables and what they are computed from, as a GraphViz diagram."""
 def has_backend(arg: JitBackend, /) -> bool:
-    """Whether a backend is available on this machine."""
+    """Whether a backend is available on this machine. ``arg`` is a :class:`JitBackend`."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""
 @overload
@@ -3171,7 +3171,7 @@ def itemsize_v(arg: Any, /) -> int:
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given."""
 def kernel_history_clear() -> None:
-    """Clear the history of launches."""
+    """Clear the history of launches, see :func:`kernel_history`."""
 def largest(arg: Any, /) -> float:
     """The largest finite number. See :func:`epsilon` for the argument."""
 def leaf_t(arg: Any, /) -> Any:
@@ -3237,7 +3237,7 @@ def log2i(arg: int, /) -> int: ...
 @overload
 def log2i(arg: _NumPyArray, /) -> Any: ...
 def log_level() -> LogLevel:
-    """How much the compiler tells about its work."""
+    """How much the compiler tells about its work, see :func:`set_log_level`."""
 @overload
 def lzcnt(arg: ArrayT, /) -> ArrayT:
     """Number of zero bits above the highest one bit; the width of the type for zero."""
@@ -3621,7 +3621,7 @@ def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:
     """An array with the elements of another one and a given shape."""
 @overload
-def reshape(dtype: Any = ..., *, value: T, *, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
+def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload
@@ -3869,7 +3869,7 @@ def sum(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisT
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
 def sync_thread() -> None:
-    """Wait for everything that has been launched. Programs do not need this to be correct."""
+    """Wait for everything that has been launched."""
 def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
 @overload

@@ -17,7 +17,11 @@ __all__ = ["JitFlag", "State", "flag", "scoped_set_flag", "set_flag", "state"]
 class JitFlag(enum.IntEnum):
     """Flags that control how programs are traced, compiled and run (a thread-local property).
 
-    All flags of the reference exist and can be set; of some, the comment says that nothing depends on them here.
+    :func:`drjit.set_flag` and :class:`drjit.scoped_set_flag` change them, :func:`drjit.flag` tells. All flags of the
+    reference exist and can be set; of some, the description says that nothing depends on them here.
+
+    >>> dr.flag(dr.JitFlag.SymbolicLoops), dr.flag(dr.JitFlag.Debug)
+    (True, False)
     """
 
     #: Debug mode: traced operations remember the user's lines, indices of gathers and scatters are checked against the

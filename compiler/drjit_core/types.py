@@ -248,9 +248,17 @@ class KernelType(_Enum):
 
 
 class ProfileEvent(_Enum):
-    """Kinds of entries in the kernel history that are no kernels."""
+    """Kinds of entries in the kernel history that are no kernels, see :func:`drjit.kernel_history`.
 
+    >>> with dr.profile_enable():
+    ...     dr.profile_mark("start")
+    >>> dr.kernel_history()[0]["type"]
+    ProfileEvent.Mark
+    """
+
+    #: An event, see :func:`drjit.profile_mark`.
     Mark = 0
+    #: The end of a named range, see :class:`drjit.profile_range`.
     Range = 1
 
 

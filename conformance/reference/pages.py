@@ -168,9 +168,13 @@ def text_of(entry: Entry) -> str:
                  for texts in [_comments(inspect.getsource(module))] if entry.short in texts), "")
 
 
-def _first(text: str) -> str:
-    """The first sentence of a text, of its first paragraph."""
-    paragraph = " ".join(text.partition("\n\n")[0].split())
+def _first(entry: Entry) -> str:
+    """The first sentence of what describes a name, with references that hold outside of its module."""
+    paragraph = " ".join(text_of(entry).partition("\n\n")[0].split())
+    if entry.module != "drjit":
+        here = vars(importlib.import_module(entry.module))
+        paragraph = re.sub(r"(:\w+:`)(\w+)`", lambda match: f"{match[1]}{match[2]} <{entry.module}.{match[2]}>`"
+                           if match[2] in here else match[0], paragraph)
     match = re.match(r"(.*?[.;])(?:\s+[A-Z`]|$)", paragraph)
     return (match[1] if match else paragraph).rstrip(";.") + "."
 
@@ -357,7 +361,7 @@ def page_text(page: Page) -> str:
         role = {"function": "func", "data": "data"}
         parts.append(_table(["name", "meaning"], [
             [f":py:{role.get(entry.kind, 'class')}:`{entry.name.removeprefix('drjit.')} <{entry.name}>`",
-             _first(text_of(entry))] for entry in listed]))
+             _first(entry)] for entry in listed]))
     module = "drjit"
     for entry in page.entries:
         if entry.module != module and entry.kind != "module":

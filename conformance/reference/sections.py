@@ -37,6 +37,7 @@ ADDED = {
     "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
     "Transcendental functions": ["drjit.cot", "drjit.erfc"],
     "The runtime": ["drjit.KernelType", "drjit.KernelRecordingMode", "drjit.detail"],
+    "Profiling": ["drjit.detail.ProfileEvent"],
     "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
                        "drjit.auto.ad"],
     "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",

@@ -19,7 +19,14 @@ _NAMES = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBack
 def set_backend(arg: JitBackend | Literal["cuda", "llvm", "scalar"], /) -> None:
     """Let ``drjit.auto`` and ``drjit.auto.ad`` stand for a backend: ``'cuda'``, ``'llvm'``, ``'scalar'``.
 
-    A ``JitBackend`` does as well. Names that a program has imported from there before stay what they are.
+    A :class:`JitBackend` does as well. Names that a program has imported from there before stay what they are.
+
+    >>> dr.set_backend("scalar")
+    >>> dr.auto.Array3f
+    <class 'drjit.scalar.Array3f'>
+    >>> dr.set_backend("llvm")
+    >>> dr.auto.Array3f
+    <class 'drjit.llvm.Array3f'>
     """
     backend = _NAMES.get(arg) if isinstance(arg, str) else arg
     if not isinstance(backend, JitBackend):

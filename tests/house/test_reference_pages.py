@@ -49,10 +49,14 @@ def test_cross_references_lead_to_a_name_of_these_pages(texts):
               for member in pages.member_texts(entry.value)}
     lost = []
     for stem, text in texts.items():
-        scopes = {"drjit", *(match[1] for match in re.finditer(r"currentmodule:: ([\w.]+)", text))}
-        scopes |= {name for name in defined(text) if any(other.startswith(f"{name}.") for other in known)}
-        lost += [f"{stem}: {target}" for target in pages.references(text)
-                 if target not in known and not any(f"{scope}.{target}" in known for scope in scopes)]
+        module = owner = "drjit"
+        for line in text.splitlines():
+            scope = re.match(r"\.\. py:(currentmodule|module|function|class|data):: ([\w.]+)", line)
+            if scope:
+                module = scope[2] if "module" in scope[1] else module
+                owner = f"{module}.{scope[2]}"
+            lost += [f"{stem}: {target}" for target in pages.references(line)
+                     if not {target, f"{module}.{target}", f"{owner}.{target}"} & known]
     assert not lost
 
 
