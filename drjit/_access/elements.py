@@ -389,7 +389,7 @@ def _nested_mask(function: str, array: Any, key: Any) -> list[Node]:
     """The nodes of a mask key, one for each component."""
     if not isinstance(key, ArrayBase) and array._dynamic and not (isinstance(key, list) and isinstance(key[0], list)) \
             and getattr(key, "ndim", 1) == 1:
-        key = array._leaf._mask(key)  # of the lanes, as a flat Dr.Jit array is
+        key = array._leaf._mask_type(key)  # of the lanes, as a flat Dr.Jit array is
     masks = coerce(array._mask_type, key, function)
     count = len(array._c)
     if len(masks) != count:
