@@ -17,7 +17,11 @@ __all__ = ["JitFlag", "State", "flag", "scoped_set_flag", "set_flag", "state"]
 class JitFlag(enum.IntEnum):
     """Flags that control how programs are traced, compiled and run (a thread-local property).
 
-    All flags of the reference exist and can be set; of some, the comment says that nothing depends on them here.
+    :func:`drjit.set_flag` and :class:`drjit.scoped_set_flag` change them, :func:`drjit.flag` tells. All flags of the
+    reference exist and can be set; of some, the description says that nothing depends on them here.
+
+    >>> dr.flag(dr.JitFlag.SymbolicLoops), dr.flag(dr.JitFlag.Debug)
+    (True, False)
     """
 
     #: Debug mode: traced operations remember the user's lines, indices of gathers and scatters are checked against the
@@ -134,13 +138,26 @@ def _check(function: str, flag: object) -> int:
 
 
 def flag(flag: JitFlag, /) -> bool:
-    """Return whether a compilation flag is set in the current thread."""
+    """Whether a flag is set in the current thread. Raises a ``TypeError`` for anything but a :class:`drjit.JitFlag`.
+
+    >>> dr.flag(dr.JitFlag.Debug)
+    False
+    """
     bits = _check("flag", flag)
     return state.flags & bits == bits
 
 
 def set_flag(flag: JitFlag, value: bool, /) -> None:
-    """Set or clear a compilation flag in the current thread."""
+    """Set or clear a flag in the current thread, until it is changed again.
+
+    ``value`` is a ``bool``. Raises a ``TypeError`` for anything but a :class:`drjit.JitFlag`. What was traced before is
+    not affected. See :class:`drjit.scoped_set_flag` for a change that ends by itself.
+
+    >>> dr.set_flag(dr.JitFlag.FastMath, False)
+    >>> dr.flag(dr.JitFlag.FastMath)
+    False
+    >>> dr.set_flag(dr.JitFlag.FastMath, True)
+    """
     bits = _check("set_flag", flag)
     if not isinstance(value, (bool, int)):
         raise TypeError(f"drjit.set_flag(): the value of {flag.name} must be a bool, found {type(value).__name__}")
@@ -149,7 +166,15 @@ def set_flag(flag: JitFlag, value: bool, /) -> None:
 
 
 class scoped_set_flag:
-    """Context manager that sets a flag inside a ``with`` block and restores all flags at its end."""
+    """Context manager that sets or clears a flag inside a ``with`` block, and restores it at its end.
+
+    ``value`` is a ``bool``, and true unless given. Raises a ``TypeError`` for anything but a :class:`drjit.JitFlag`.
+
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     inside = dr.flag(dr.JitFlag.Debug)
+    >>> inside, dr.flag(dr.JitFlag.Debug)
+    (True, False)
+    """
 
     __slots__ = ("_backup", "_flag", "_value")
 

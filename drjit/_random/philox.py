@@ -51,10 +51,17 @@ class PhiloxBase(Generator):
     1, 2, 3" (SC 2011). ``seed`` is the key: a 64-bit integer, or an array of such. ``counter_0`` to ``counter_2`` are
     the first three counters, 32-bit integers or arrays of such; the fourth one starts at 0 and counts the calls.
     ``iterations`` is the number of rounds: 7 pass the usual tests of randomness, 10 are the authors' choice to be safe.
-    Another generator in the place of ``seed`` is copied.
+    Another generator in the place of ``seed`` is copied. Raises a ``TypeError`` for other arguments.
 
     Drawing numbers evaluates nothing. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep
     their counter. Generators are PyTrees.
+
+    >>> from drjit.llvm import Philox4x32, UInt
+    >>> rng = Philox4x32(seed=1, counter_0=dr.arange(UInt, 3))
+    >>> rng.next_float32x4()
+    [[0.579212, 0.293859, 0.632989, 0.517474],
+     [0.271527, 0.0684855, 0.110625, 0.338736],
+     [0.0814379, 0.283586, 0.960476, 0.984357]]
     """
 
     __slots__ = ("__weakref__", "_counter", "_iterations", "_seed")
@@ -90,7 +97,12 @@ class PhiloxBase(Generator):
 
     @property
     def seed(self) -> Any:
-        """The key: upper and lower half of the seed."""
+        """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=2**32 + 5, counter_0=0).seed
+        [[1, 5]]
+        """
         return self._seed
 
     @seed.setter
@@ -99,7 +111,14 @@ class PhiloxBase(Generator):
 
     @property
     def counter(self) -> Any:
-        """The four counters."""
+        """The four counters, unsigned 32-bit integers. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> rng = Philox4x32(seed=1, counter_0=7)
+        >>> x = rng.next_uint32x4()
+        >>> rng.counter
+        [[7, 0, 0, 1]]
+        """
         return self._counter
 
     @counter.setter
@@ -108,7 +127,12 @@ class PhiloxBase(Generator):
 
     @property
     def iterations(self) -> int:
-        """The number of rounds."""
+        """The number of rounds, an ``int``. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).iterations
+        7
+        """
         return self._iterations
 
     @iterations.setter
@@ -163,31 +187,66 @@ class PhiloxBase(Generator):
         return wrap(self._arrays[scalar, len(nodes)], nodes)
 
     def next_uint32x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed unsigned 32-bit integers."""
+        """Four uniformly distributed unsigned 32-bit integers.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_uint32x4()
+        [[2487696479, 1262113321, 2718669080, 2222534109]]
+        """
         return self._array(UINT32, self._next(mask, "next_uint32x4"))
 
     def next_uint64x2(self, mask: Any = True) -> Any:
-        """Two uniformly distributed unsigned 64-bit integers."""
+        """Two uniformly distributed unsigned 64-bit integers.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_uint64x2()
+        [[5420735440028646495, 9545711315118168344]]
+        """
         return self._array(UINT64, self._pairs(mask, "next_uint64x2"))
 
     def next_float16x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed half precision numbers in [0, 1)."""
+        """Four uniformly distributed half precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float16x4()
+        [[0.579102, 0.293945, 0.632812, 0.517578]]
+        """
         return self._array(FLOAT16, list(map(OnNodes.float16, self._next(mask, "next_float16x4"))))
 
     def next_float32x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed single precision numbers in [0, 1)."""
+        """Four uniformly distributed single precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float32x4()
+        [[0.579212, 0.293859, 0.632989, 0.517474]]
+        """
         return self._array(FLOAT32, list(map(OnNodes.float32, self._next(mask, "next_float32x4"))))
 
     def next_float64x2(self, mask: Any = True) -> Any:
-        """Two uniformly distributed double precision numbers in [0, 1)."""
+        """Two uniformly distributed double precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float64x2()
+        [[0.293859, 0.517474]]
+        """
         return self._array(FLOAT64, list(map(OnNodes.float64, self._pairs(mask, "next_float64x2"))))
 
     def next_float16x4_normal(self, mask: Any = True) -> Any:
-        """Four standard normal variates in half precision."""
+        """Four standard normal variates in half precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float16x4_normal()
+        [[-1.24414, -0.675781, -0.328369, 1.16211]]
+        """
         return self._array(FLOAT16, [cast(node, FLOAT16) for node in self._normals(mask, "next_float16x4_normal")])
 
     def next_float32x4_normal(self, mask: Any = True) -> Any:
-        """Four standard normal variates in single precision."""
+        """Four standard normal variates in single precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float32x4_normal()
+        [[-1.24411, -0.675956, -0.328488, 1.1617]]
+        """
         return self._array(FLOAT32, self._normals(mask, "next_float32x4_normal"))
 
     def _normals(self, mask: Any, name: str) -> list[Node]:
@@ -195,6 +254,11 @@ class PhiloxBase(Generator):
         return [*box_muller(c, a), *box_muller(d, b)]
 
     def next_float64x2_normal(self, mask: Any = True) -> Any:
-        """Two standard normal variates in double precision."""
+        """Two standard normal variates in double precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float64x2_normal()
+        [[-0.829171, -0.0914045]]
+        """
         first, second = map(OnNodes.float64, self._pairs(mask, "next_float64x2_normal"))
         return self._array(FLOAT64, list(box_muller(first, second)))

@@ -84,10 +84,12 @@ def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3
     ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it show the entries that failed
     only. Evaluates the condition. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
 
-    >>> x = drjit.llvm.Float(1, -4, -2, 3)
-    >>> with drjit.scoped_set_flag(drjit.JitFlag.Debug):
-    ...     drjit.assert_true(x >= 0, "Found negative values: {}", x)
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, -4, -2, 3)
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_true(x >= 0, "Found negative values: {}", x)
     Traceback (most recent call last):
+        ...
     AssertionError: Assertion failure: Found negative values: [-4, -2]
     """
     function = "drjit.assert_true"
@@ -98,8 +100,9 @@ def assert_false(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 
                  **kwargs: Any) -> None:
     """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is true. See :func:`assert_true`.
 
-    >>> with drjit.scoped_set_flag(drjit.JitFlag.Debug):
-    ...     drjit.assert_false(drjit.llvm.Float(1, 2) < 0)
+    >>> from drjit.llvm import Float
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_false(Float(1, 2) < 0)
     """
     function = "drjit.assert_false"
     _check(function, lambda: _conditions(function, cond, False), fmt, args, kwargs)
@@ -111,10 +114,12 @@ def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit
 
     PyTrees are compared leaf by leaf; other structures are a failure, too.
 
-    >>> a, b = [drjit.llvm.Int(1, 2), {"x": 3}], [drjit.llvm.Int(1, 4), {"x": 3}]
-    >>> with drjit.scoped_set_flag(drjit.JitFlag.Debug):
-    ...     drjit.assert_equal(a, b, "{}", a[0])
+    >>> from drjit.llvm import Int
+    >>> a, b = [Int(1, 2), {"x": 3}], [Int(1, 4), {"x": 3}]
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_equal(a, b, "{}", a[0])
     Traceback (most recent call last):
+        ...
     AssertionError: Assertion failure: [2]
     """
     function = "drjit.assert_equal"

@@ -29,8 +29,9 @@ def graphviz(as_string: bool = False) -> Any:
     ``view()`` shows it), or the text with ``as_string``, which does without the package ``graphviz``; raises an
     ``ImportError`` where that is missing. Evaluates nothing.
 
-    >>> x = drjit.llvm.Float(1, 2) + 1
-    >>> print(drjit.graphviz(as_string=True).splitlines()[0])
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2) + 1
+    >>> print(dr.graphviz(as_string=True).splitlines()[0])
     digraph {
     """
     lines = ["digraph {", "    rankdir=TB;", '    graph [dpi=50 fontname="Ubuntu Mono"];',

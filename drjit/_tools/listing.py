@@ -21,7 +21,14 @@ def set_label(*args: Any, **kwargs: Any) -> None:
     """Label arrays for listings and graphs: ``set_label(value, 'name')`` or ``set_label(name=value, …)``.
 
     Traverses PyTrees and nested arrays, whose entries get the names of positions, keys and fields appended after
-    underscores. Other values, and arrays that are not traced, are ignored.
+    underscores. Other values, and arrays that are not traced, are ignored. Raises a ``TypeError`` for other arguments.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> x, v = Float(1, 2), Array2f(3, 4)
+    >>> dr.set_label(x=x, v=v)
+    >>> x.label, v.x.label, v.y.label
+    ('x', 'v_0', 'v_1')
     """
     if args and (len(args) != 2 or args[1].__class__ is not str or kwargs):
         found = ", ".join([*map(describe, args), *(f"{name}={describe(value)}" for name, value in kwargs.items())])
@@ -134,9 +141,10 @@ def whos(as_string: bool = False) -> str | None:
 
     The list is found by a search through all objects of the process: this is not for inner loops.
 
-    >>> x = drjit.opaque(drjit.llvm.Float, 1, 1000)
-    >>> drjit.set_label(x=x)
-    >>> print([line for line in drjit.whos(as_string=True).splitlines() if line.endswith(" x")][0][11:])
+    >>> from drjit.llvm import Float
+    >>> x = dr.opaque(Float, 1, 1000)
+    >>> dr.set_label(x=x)
+    >>> print([line for line in dr.whos(as_string=True).splitlines() if line.endswith(" x")][0][11:])
     LLVM  f32   LLVM         1          1000       3.9062 KiB  x
     """
     rule = "  " + "=" * 72

@@ -169,7 +169,8 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     for braces. Arrays of more than ``limit`` entries are abbreviated. Evaluates the arrays it shows; raises a
     ``RuntimeError`` for a bad format string and for symbolic arrays.
 
-    >>> drjit.format("{x=} of {0}", 2, x=drjit.llvm.Float(1, 2))
+    >>> from drjit.llvm import Float
+    >>> dr.format("{x=} of {0}", 2, x=Float(1, 2))
     'x=[1, 2] of 2'
     """
     try:
@@ -184,12 +185,13 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
 
     Of arrays, only the entries that are set in the mask ``active`` are shown; nothing is printed if there is none. A
     flat mask selects entries of flat and nested arrays of its width, and shows tensors whole; a tensor of masks selects
-    entries of tensors of its shape too, which are shown one after the other. In an evaluated loop, only entries of
-    lanes that have not finished are shown.
-    ``mode`` is ``'auto'`` or ``'evaluated'``: printing symbolic arrays later (``'symbolic'``) is yet to come and raises
-    a ``NotImplementedError``. Evaluates the arrays that it shows.
+    entries of tensors of its shape too, which are shown one after the other. ``mode`` is ``'auto'`` or ``'evaluated'``:
+    printing symbolic arrays later (``'symbolic'``) is yet to come and raises a ``NotImplementedError``. Evaluates the
+    arrays that it shows.
 
-    >>> drjit.print("{}", drjit.llvm.Int(1, 2, 3), active=drjit.llvm.Bool(True, False, True))
+    >>> from drjit.llvm import Int
+    >>> x = Int(1, 2, 3)
+    >>> dr.print("{}", x, active=x != 2)
     [1, 3]
     """
     function = "drjit.print"

@@ -24,10 +24,10 @@ class profile_enable:
     Sets ``JitFlag.KernelHistory`` in the current thread, and puts it back at the end. Evaluates nothing, and waits for
     nothing: what is traced inside and launched later is not in the history.
 
-    >>> with drjit.profile_enable():
-    ...     drjit.eval(drjit.arange(drjit.llvm.Float, 4) * 2)
-    True
-    >>> [entry["size"] for entry in drjit.kernel_history()]
+    >>> from drjit.llvm import Float
+    >>> with dr.profile_enable():
+    ...     done = dr.eval(dr.arange(Float, 4) * 2)
+    >>> [entry["size"] for entry in dr.kernel_history()]
     [4]
     """
 
@@ -53,9 +53,9 @@ def profile_mark(arg: str, /) -> None:
     type ``ProfileEvent.Mark`` (of ``drjit.detail``), ``name``, the enclosing ``ranges``, and its ``time`` in seconds on
     the clock of ``time.perf_counter``.
 
-    >>> with drjit.profile_enable():
-    ...     drjit.profile_mark("before the first step")
-    >>> drjit.kernel_history()[0]["name"]
+    >>> with dr.profile_enable():
+    ...     dr.profile_mark("before the first step")
+    >>> dr.kernel_history()[0]["name"]
     'before the first step'
     """
     core.profile_mark(_checked("drjit.profile_mark", arg))
@@ -69,13 +69,13 @@ class profile_range:
     end of a range adds an entry of the type ``ProfileEvent.Range`` (of ``drjit.detail``) with ``name``, the enclosing
     ``ranges``, its start as ``time`` in seconds, and as ``execution_time`` how many milliseconds the program spent
     there. Since kernels run asynchronously, that is not the time of the kernels, which their own entries tell. What
-    counts is where a kernel is launched, not where its operations are traced: end a range with ``dr.eval`` to have them
-    in it. Raises a ``TypeError`` if the name is no ``str``.
+    counts is where a kernel is launched, not where its operations are traced: end a range with :func:`eval` to have
+    them in it. Raises a ``TypeError`` if the name is no ``str``.
 
-    >>> with drjit.profile_enable(), drjit.profile_range("step"):
-    ...     drjit.eval(drjit.arange(drjit.llvm.Float, 4) * 2)
-    True
-    >>> [(entry["type"], entry["ranges"]) for entry in drjit.kernel_history()]
+    >>> from drjit.llvm import Float
+    >>> with dr.profile_enable(), dr.profile_range("step"):
+    ...     done = dr.eval(dr.arange(Float, 4) * 2)
+    >>> [(entry["type"], entry["ranges"]) for entry in dr.kernel_history()]
     [(KernelType.JIT, ('step',)), (ProfileEvent.Range, ())]
     """
 

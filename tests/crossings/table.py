@@ -1,0 +1,161 @@
+"""The product of the three tables: which cells there are, which must raise, and which have no meaning."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .known import KNOWN, Known
+from .model import kind_of
+from .places import NOT_ONE, PLACES, Refusal
+from .states import State
+from .touches import TOUCHES, Touch
+
+__all__ = ["EXCLUDED", "REFUSED", "Cell", "cells", "exclusion", "known", "refusal", "run"]
+
+
+class Cell(NamedTuple):
+    """A touch of a state in a place, with what rules need to know of it."""
+
+    touch: Touch
+    state: str
+    place: str
+    kind: str
+    letter: str  # of the scalar type: b, i, u or f
+    count: int  # elements, or lanes
+
+    @property
+    def name(self) -> str:
+        """How a failure names it."""
+        return f"{self.touch.name}-{self.state}-{self.place}"
+
+    @property
+    def room(self) -> str:
+        """What the touch needs of this kind of array."""
+        return self.touch.room(self.kind)
+
+
+Predicate = Callable[[Cell], bool]
+
+
+def _named(names: str) -> frozenset[str]:
+    return frozenset(names.split())
+
+
+# --- cells that have no meaning --------------------------------------------------------------------------------------
+
+#: Predicates and reasons; the first that applies is the one.
+EXCLUDED: list[tuple[Predicate, str]] = [
+    (lambda c: not c.room or c.letter not in c.touch.letters, "*"),  # the row of the touch says why
+    (lambda c: c.count == 0 and c.place.endswith("captured"),
+     "an empty array has no lane that could be combined with those of a loop"),
+    (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
+     "how many elements an array of one has inside of a loop is not defined"),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather") and
+     c.touch.name.startswith(("slice", "set-slice", "element", "item", "set-", "increase-")),
+     "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "symbolic-carried" and c.touch.name == "slice-nothing",
+     "what covers all elements, or none, needs no memory"),
+    (lambda c: c.count == 0 and c.kind in "ND" and c.touch.name in _COMPONENT_WRITES,
+     "components that are written one by one need elements to go with the others"),
+    (lambda c: c.state == "tensor-empty" and c.touch.name in ("add-list", "subtract-list"),
+     "an empty list does not say how many columns it has"),
+    (lambda c: c.state == "tensor-scalar" and c.touch.name == "add-one-element",
+     "an array of one element has one dimension"),
+    (lambda c: c.kind in "DM" and c.touch.name in ("slice", "slice-step"),
+     "there is no type of matrices of one row"),
+]
+_WIDE_RESULTS = _named("slice-none slice-column length list")
+_LOOPS = ("symbolic", "evaluated")
+_COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-component increase-component "
+                           "set-component-wide set-element")
+
+# --- cells that must raise -------------------------------------------------------------------------------------------
+
+_BESIDE_A_NUMBER = _named(
+    "add-number number-minus add-one-element add-numpy-number divide floor-divide shift and-number fma maximum "
+    "in-place-number greater equal-number increase-key set-mask set-mask-of-array increase-mask scatter-add-one-place "
+    "all-of-comparison copy deepcopy dr-copy construct-change")
+_LOCAL = _named("copy-write deepcopy-write pickle-write")
+_OF_ONE = _named("float int range bool f-string-of-one")
+_WRITING = ("inplace", "scatter", "item", "write")
+_SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)",
+    "a number is an array of one element beside an empty one")
+_TARGET = Refusal((RuntimeError, TypeError, IndexError), "empty|out of bounds", "there is no element to write to")
+_SYMBOLIC = Refusal((RuntimeError,), "symbolic", "the value of a symbolic array exists only while the loop runs")
+_UNWRITABLE = Refusal((RuntimeError,), "symbolic", "a symbolic loop cannot write to an array that was made outside")
+
+REFUSED: list[tuple[Predicate, Refusal]] = [
+    (lambda c: c.count == 0 and c.place.endswith("carried"),
+     Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
+    (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
+     Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
+    (lambda c: c.touch.name in _OF_ONE and c.count != 1, NOT_ONE),
+    (lambda c: c.touch.name == "set-item-text" and c.count == 0 and c.kind in "FVTS",
+     Refusal((IndexError,), "out of bounds", "the element does not exist")),
+    (lambda c: c.touch.name == "key-rows" and c.count == 0, Refusal((IndexError,), "empty|out of bounds", "no rows")),
+    (lambda c: c.touch.name == "set-item-text", Refusal((TypeError, RuntimeError), "str", "text is no number")),
+    (lambda c: c.touch.name == "greater-special",
+     Refusal((RuntimeError, TypeError), "no order", "there is no order among complex numbers")),
+    (lambda c: c.touch.name == "key-nested",
+     Refusal((TypeError,), r"invalid key.*UInt", "the first axis of a nested array has components, not lanes")),
+    (lambda c: c.touch.name == "gather-tensor",
+     Refusal((RuntimeError,), "tensor", "the shape of a result would be ambiguous")),
+    (lambda c: c.touch.name == "set-slice-mismatch",
+     Refusal((RuntimeError,), "cannot assign|incompatible|elements|broadcast", "three values are no one element")),
+    (lambda c: c.touch.name == "set-mask-of-array" and c.count == 0 and c.kind not in "VTS", _SIZES),
+    (lambda c: c.touch.name in _BESIDE_A_NUMBER and c.count == 0 and c.kind not in "VTS" and
+     not (c.letter == "b" and c.touch.name in ("copy", "deepcopy")), _SIZES),
+    (lambda c: c.touch.name in (*_LOCAL, "scatter-storage")
+     and c.count == 0, _TARGET),
+    (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
+     Refusal((), "symbolic", "text says that an array is symbolic")),
+    (lambda c: c.place == "symbolic-carried" and c.room in ("gather", "scatter", "read", "item", "write"), _SYMBOLIC),
+    (lambda c: c.place == "symbolic-captured" and c.room in _WRITING, _UNWRITABLE),
+    (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _UNWRITABLE),
+]
+
+
+# --- the product -----------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _facts(state: State) -> tuple[str, str, int]:
+    sample = state.make()
+    kind = kind_of(sample.array)
+    value = sample.value
+    return kind, value.dtype.kind, value.size if kind in "VTS" else value.shape[-1]
+
+
+def cells(state: State, place: str) -> list[Cell]:
+    """All cells of a state in a place, excluded ones as well."""
+    return [Cell(touch, state.name, place, *_facts(state)) for touch in TOUCHES]
+
+
+def exclusion(cell: Cell) -> str:
+    """Why a cell has no meaning; the empty string if it has one."""
+    for predicate, reason in EXCLUDED:
+        if predicate(cell):
+            return (cell.touch.why or "not meant for such arrays") if reason == "*" else reason
+    return ""
+
+
+def refusal(cell: Cell) -> Refusal | None:
+    """The error that a cell must raise, if it must."""
+    return next((refused for predicate, refused in REFUSED if predicate(cell)), None)
+
+
+def known(cell: Cell) -> Known | None:
+    """The defect that a cell is known to show."""
+    return next((entry for entry in KNOWN if entry.covers(cell.touch.name, cell.state, cell.place)), None)
+
+
+def run(state: State, place: str) -> dict[str, str]:
+    """Run the cells of a state in a place: for each touch in words what went wrong.
+
+    Cells that are known to destroy memory are left out.
+    """
+    included = [cell for cell in cells(state, place) if not exclusion(cell)]
+    safe = {cell.touch.name: cell for cell in included if (entry := known(cell)) is None or not entry.crashes}
+    return PLACES[place](state, [cell.touch for cell in safe.values()], lambda touch: refusal(safe[touch.name]))

@@ -1,0 +1,73 @@
+"""The crossing table, see the package: a test for each state in each place, whose failures name cells."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crossings.known import KNOWN
+from tests.crossings.places import PLACES, isolated
+from tests.crossings.states import STATES, State
+from tests.crossings.table import EXCLUDED, REFUSED, Cell, cells, exclusion, known, refusal, run
+from tests.crossings.touches import TOUCHES
+
+PRODUCT = [(state, place) for state in STATES for place in PLACES]
+
+
+def _all_cells() -> list[Cell]:
+    return [cell for state, place in PRODUCT for cell in cells(state, place)]
+
+
+@pytest.mark.parametrize(("state", "place"), PRODUCT, ids=[f"{state.name}-{place}" for state, place in PRODUCT])
+def test_cells(state: State, place: str) -> None:
+    failures = run(state, place)
+    problems = []
+    for cell in cells(state, place):
+        if exclusion(cell):
+            assert cell.touch.name not in failures
+            continue
+        entry = known(cell)
+        if entry is not None and entry.crashes:
+            assert cell.touch.name not in failures  # see below
+            continue
+        failure = failures[cell.touch.name]
+        if failure and entry is None:
+            problems.append(f"{cell.name}: {failure}")
+        elif not failure and entry is not None:
+            problems.append(f"{cell.name}: passes; take it out of KNOWN ({entry.defect})")
+    assert not problems, f"{len(problems)} cells:\n" + "\n".join(problems)
+
+
+def test_every_cell_runs_or_has_a_reason() -> None:
+    reasons = [exclusion(cell) for cell in _all_cells()]
+    excluded = sum(map(bool, reasons))
+    print(f"{len(TOUCHES)} touches x {len(STATES)} states x {len(PLACES)} places: {len(reasons)} cells, "
+          f"{len(reasons) - excluded} run, {excluded} excluded")
+    assert len(reasons) == len(TOUCHES) * len(STATES) * len(PLACES)
+    assert len(reasons) - excluded > 30_000
+    assert all(len(reason) >= 8 for reason in reasons if reason)
+
+
+def test_no_rule_is_stale() -> None:
+    all_cells = _all_cells()
+    unused = [reason for predicate, reason in EXCLUDED if not any(map(predicate, all_cells))]
+    included = [cell for cell in all_cells if not exclusion(cell)]
+    unused += [refusal.reason for predicate, refusal in REFUSED if not any(map(predicate, included))]
+    unused += [entry.defect for entry in KNOWN
+               if not any(entry.covers(cell.touch.name, cell.state, cell.place) for cell in included)]
+    assert not unused
+
+
+@pytest.mark.parametrize("entry", [entry for entry in KNOWN if entry.crashes], ids=lambda entry: entry.touches)
+def test_what_destroys_memory_still_does(entry: object) -> None:
+    """Such cells may pass by accident, so that one that fails is enough."""
+    state = next(state for state in STATES if state.name == "evaluated")
+    chosen = {cell.touch.name: cell for cell in cells(state, "plain") if not exclusion(cell) and known(cell) is entry}
+    failures = isolated(chosen, lambda name: PLACES["plain"](
+        state, [chosen[name].touch], lambda touch: refusal(chosen[name]))[name], seconds=5)
+    assert any(failures.values()), "take it out of KNOWN"
+
+
+@pytest.mark.parametrize("rows", [STATES, TOUCHES], ids=["states", "touches"])
+def test_names_are_unique(rows: list[object]) -> None:
+    names = [row.name for row in rows]  # type: ignore[attr-defined]
+    assert len(set(names)) == len(names)
