@@ -186,12 +186,8 @@ def _block_mask(access: Access) -> Node:
 
 def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape: tuple[int, ...]) -> Node:
     """Which elements of a view are written, given a value and its shape before broadcasting: see :mod:`.lanes`."""
-    count = access.shape_size
-    lanes = lane_mask(count)
-    if lanes is not None:
-        return lanes
     mask = _block_mask(access)
-    lanes = lane_mask(value.size)
+    lanes = lane_mask(value.size) if access.block is None or len(value_shape) < 2 else None
     return mask if lanes is None else getattr(ops, "and")(mask, expand(lanes, value_shape, shape))
 
 

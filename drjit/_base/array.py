@@ -18,15 +18,18 @@ Slots
 from __future__ import annotations
 
 import copyreg
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import Any, ClassVar, NoReturn, SupportsIndex
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of, read_element, state_of, symbolic_error
 
-from .errors import CORE_ERRORS, ArgumentError, SizeError, describe
+from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe
 from .links import links
 from .types import Record, members
+
+if TYPE_CHECKING:
+    from .._promotion.plans import Operation
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -120,14 +123,14 @@ class ArrayBase:
     # --- what special kinds override, see drjit._base.types -----------------------------------------------------------
 
     @classmethod
-    def _convert(cls, value: Any, function: str) -> list[Node]:
+    def _convert(cls, value: Any, function: Site) -> list[Node]:
         """The component nodes of an argument of an operation that is promoted to this type."""
         raise NotImplementedError
 
     @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
-        return NotImplemented
+    def _plan(cls, operation: Operation, site: Site, keys: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """The plan of an elementwise operation with operands of this kind, or ``None``: by the common rules."""
+        return None
 
     def _function(self, name: str) -> Any:
         """Apply a unary function by its name in ``drjit``, or leave it to the rule for components."""

@@ -36,9 +36,9 @@ What a base class of a special kind may override
 ``_convert(cls, value, function)``
     A class method: the component nodes of an argument of an operation that is promoted to this type. Here a scalar
     becomes a multiple of the identity.
-``_promote_with(function, trace, args, mask)``
-    A class method: takes over an elementwise operation with an argument of this kind whose types differ. ``trace`` maps
-    nodes to a node; returns the result, or ``NotImplemented`` to go on with the common rules.
+``_plan(operation, site, keys)``
+    A class method: the plan of an elementwise operation with an operand of this kind (see
+    :mod:`drjit._promotion.plans`), or ``None`` to go on with the common rules.
 ``_format(limit)``
     The text of ``repr``.
 operators and methods

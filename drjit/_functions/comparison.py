@@ -13,7 +13,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.promote import elementwise
+from .._promotion.plans import elementwise
 from .elementwise import abs as _abs
 from .elementwise import isnan, maximum, select
 from .reductions import all as _all

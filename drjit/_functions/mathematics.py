@@ -18,14 +18,16 @@ from .._arrays.broadcasting import tensor_select
 from .._arrays.operators import power as _array_power
 from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
-from .._promotion.promote import alike, elementwise, operands, wrap, wrap_like
+from .._promotion.operations import FMA, LT, MUL
+from .._promotion.plans import SELECT, apply, operands
+from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
-from .rows import dress, from_numpy, make, on_numbers, refuse
+from .rows import dress, from_numpy, make, on_numbers, owner_of, refuse
 
 __all__ = ["OF_ROWS", "deg2rad", "mul_wide", "rad2deg", "reinterpret_array", "step"]
 
@@ -64,10 +66,9 @@ def lerp(a: Any, b: Any, t: Any) -> Any:
     if _is_special(a) or _is_special(b) or _is_special(t):
         array = _array_among(a, b, t)
         assert array is not None
-        function = f"drjit.lerp(<{array._name}>)"
-        rest = elementwise(function, ops.fma, (-a, t, a)) if isinstance(a, ArrayBase) or isinstance(t, ArrayBase) \
-            else a - a * t
-        return elementwise(function, ops.fma, (b, t, rest))
+        site = CallSite("drjit.lerp", type(array))
+        rest = apply(FMA, site, (-a, t, a)) if isinstance(a, ArrayBase) or isinstance(t, ArrayBase) else a - a * t
+        return apply(FMA, site, (b, t, rest))
     return _lerp(a, b, t)
 
 
@@ -95,25 +96,21 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """See the row."""
     function = "drjit.select"
-    cls: Any
-    if isinstance(arg0, ArrayBase) and arg0._kind == "b" and isinstance(arg1, ArrayBase) \
-            and arg0.__class__ is arg1._mask_type:
-        found = alike((arg1, arg2))
-        if found is not None:
-            cls, (first, second) = found
-            try:
-                return wrap(cls, list(map(ops.select, arg0._nodes(), first, second)))
-            except CORE_ERRORS as error:
-                raise translate(error, f"{function}(<{cls._name}>)") from error
+    plan = SELECT.plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
+    if plan is not None:
+        try:
+            return plan(arg0, arg1, arg2)
+        except FAILURES as error:
+            raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
-            cls, (first, second) = operands(function, (arg1, arg2))
+            found, (first, second) = operands(function, (arg1, arg2))
             try:
-                return wrap(cls, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
+                return wrap(found, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
             except CORE_ERRORS as error:
-                raise translate(error, function) from error
+                raise translate(error, function) from None
         return arg1 if arg0 else arg2
     if is_ndarray(arg0) and scalar_type_of(arg0) == BOOL:
         array = _array_among(arg1, arg2)
@@ -121,7 +118,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
         raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
     if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
-        cls = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
+        cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
         return select(arg0, *(cls(value) if value.__class__ is complex else value for value in (arg1, arg2)))
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
         return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
@@ -131,13 +128,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         if not _selectable(value, None):
             raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure; "
                                 f"'{name}' is of type {describe(value)}.")
-    if _is_tensor(arg0) or _is_tensor(arg1) or _is_tensor(arg2):
-        return tensor_select(f"{function}(<{arg0._name}>)", arg0, arg1, arg2)
-    cls, (masks, first, second) = operands(f"{function}(<{arg0._name}>)", (arg1, arg2), mask=arg0)
-    try:
-        return wrap(cls, list(map(ops.select, masks, first, second)))
-    except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{cls._name}>)") from error
+    return apply(SELECT, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2))
 
 
 def _chosen(condition: Any, first: Node, second: Node) -> Node:
@@ -178,7 +169,7 @@ def step(arg0: Any, arg1: Any, /) -> Any:
         if is_ndarray(arg0) or is_ndarray(arg1):
             return step(from_numpy(arg0, function, "arg0"), from_numpy(arg1, function, "arg1"))
         return int(not _number(arg0, function, "arg0") < _number(arg1, function, "arg1"))
-    return select(elementwise(f"{function}(<{array._name}>)", ops.lt, (arg0, arg1), mask=True), 0, 1)
+    return select(apply(LT, CallSite(function, type(array)), (arg0, arg1)), 0, 1)
 
 
 def _number(value: Any, function: str, argument: str) -> Any:
@@ -204,7 +195,7 @@ def mulsign(arg0: Any, arg1: Any, /) -> Any:
         elif arg0._kind == "u" and _is_signed(arg1):
             factor = wrap_like(arg1, type(arg1), list(map(core.sign, arg1._nodes())))
         if factor is not None:
-            return elementwise(f"drjit.mulsign(<{arg0._name}>)", ops.mul, (arg0, factor))
+            return apply(MUL, CallSite("drjit.mulsign", type(arg0)), (arg0, factor))
     return _mulsign(arg0, arg1)
 
 
@@ -238,15 +229,15 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     if array._depth < 0 or any(map(_is_tensor, args)):
         wide_args = [retype(type(arg), {INT32: INT64, UINT32: UINT64}.get(arg._type, arg._type))(arg)
                      if isinstance(arg, ArrayBase) and arg._kind in "iu" else arg for arg in args]
-        return elementwise(f"{function}(<{array._name}>)", ops.mul, wide_args)
-    cls, lists = alike(args) or operands(f"{function}(<{array._name}>)", args)
+        return apply(MUL, CallSite(function, type(array)), wide_args)
+    cls, lists = operands(function, args)
     wide = {INT32: INT64, UINT32: UINT64}.get(cls._type)
     try:
         if wide is None:
             raise UnsupportedType("mul_wide", TYPES[cls._type].name)
         nodes = [ops.mul(cast(a, wide), cast(b, wide)) for a, b in zip(*lists, strict=True)]
     except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{cls._name}>)") from error
+        raise translate(error, CallSite(function, cls)) from None
     return wrap(retype(cls, wide), nodes)
 
 
@@ -254,7 +245,7 @@ def _scaled(arg: Any, factor: float, function: str) -> Any:
     if is_ndarray(arg):
         arg = from_numpy(arg, function, "arg")
     if isinstance(arg, ArrayBase):
-        return elementwise(f"{function}(<{arg._name}>)", ops.mul, (arg, factor))
+        return apply(MUL, CallSite(function, type(arg)), (arg, factor))
     return _number(arg, function, "arg") * factor
 
 

@@ -22,7 +22,8 @@ from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
-from .._promotion.promote import elementwise, wrap, wrap_like
+from .._promotion.plans import elementwise
+from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
 from .tensor_reductions import reduce_axes, result_shape
 

@@ -29,13 +29,14 @@ from .._arrays.quaternion import QuaternionBase
 from .._arrays.special import SpecialArray
 from .._base.array import ArrayBase
 from .._base.backends import array_type_of
-from .._base.errors import CORE_ERRORS, describe, translate
+from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
 from .._base.nodes import number_of
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.promote import elementwise, wrap_like
+from .._promotion.plans import Operation, apply
+from .._promotion.promote import wrap_like
 
-__all__ = ["dress", "from_numpy", "make", "on_numbers", "refuse"]
+__all__ = ["dress", "from_numpy", "make", "on_numbers", "owner_of", "refuse"]
 
 _new = object.__new__
 _NO_RESULT = (ArithmeticError, ValueError, NotImplementedError)
@@ -208,7 +209,7 @@ def _unary(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
                     return wrap_like(arg, type(arg), list(map(trace, arg._nodes())))
                 result._n = trace(arg._n)  # type: ignore[attr-defined]
             except CORE_ERRORS as error:
-                raise translate(error, f"drjit.{name}(<{arg._name}>)") from error
+                raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
             result._o = None
             return result
         return otherwise(function, arg)
@@ -230,7 +231,7 @@ def _pair(row: Op, trace: Callable[[Node], tuple[Node, Node]]) -> Callable[[Any]
         try:
             pairs = list(map(trace, arg._nodes()))
         except CORE_ERRORS as error:
-            raise translate(error, f"drjit.{name}(<{arg._name}>)") from error
+            raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
         return wrap_like(arg, type(arg), [a for a, _ in pairs]), wrap_like(arg, type(arg), [b for _, b in pairs])
 
     return function
@@ -248,23 +249,27 @@ def _test(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     return function
 
 
+def owner_of(*args: Any) -> type | None:
+    """The type by which messages name a call: that of the first array among the arguments."""
+    return next((type(arg) for arg in args if isinstance(arg, ArrayBase)), None)
+
+
 def _binary(row: Op, trace: Callable[[Node, Node], Node]) -> Callable[[Any, Any], Any]:
     """A function of two arguments whose result has their promoted type."""
-    name, otherwise = row.name, _otherwise(row)
+    name, names, otherwise = f"drjit.{row.name}", parameters(row), _otherwise(row)
+    operation = Operation(row.name, trace)
+    plans = operation.plans
 
     def function(arg0: Any, arg1: Any, /) -> Any:
-        cls = arg0.__class__
-        if cls is arg1.__class__ and isinstance(arg0, ArrayBase) and not cls._depth:
-            result: Any = _new(cls)
+        plan = plans.get((arg0.__class__, arg1.__class__))
+        if plan is not None:
             try:
-                result._n = trace(arg0._n, arg1._n)  # type: ignore[attr-defined]
-            except CORE_ERRORS as error:
-                raise translate(error, f"drjit.{name}(<{cls._name}>)") from error
-            result._o = None
-            return result
-        array = arg0 if isinstance(arg0, ArrayBase) else arg1
-        if isinstance(array, ArrayBase):
-            return elementwise(f"drjit.{name}(<{array._name}>)", trace, (arg0, arg1))
+                return plan(arg0, arg1)
+            except FAILURES as error:
+                raise translate(error, CallSite(name, owner_of(arg0, arg1), names), (arg0, arg1)) from None
+        owner = owner_of(arg0, arg1)
+        if owner is not None:
+            return apply(operation, CallSite(name, owner, names), (arg0, arg1))
         return otherwise(function, arg0, arg1)
 
     return function
@@ -272,12 +277,20 @@ def _binary(row: Op, trace: Callable[[Node, Node], Node]) -> Callable[[Any, Any]
 
 def _ternary(row: Op, trace: Callable[[Node, Node, Node], Node]) -> Callable[[Any, Any, Any], Any]:
     """A function of three arguments whose result has their promoted type."""
-    name, otherwise = row.name, _otherwise(row)
+    name, names, otherwise = f"drjit.{row.name}", parameters(row), _otherwise(row)
+    operation = Operation(row.name, trace)
+    plans = operation.plans
 
     def function(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
-        array = arg0 if isinstance(arg0, ArrayBase) else arg1 if isinstance(arg1, ArrayBase) else arg2
-        if isinstance(array, ArrayBase):
-            return elementwise(f"drjit.{name}(<{array._name}>)", trace, (arg0, arg1, arg2))
+        plan = plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
+        if plan is not None:
+            try:
+                return plan(arg0, arg1, arg2)
+            except FAILURES as error:
+                raise translate(error, CallSite(name, owner_of(arg0, arg1, arg2), names), (arg0, arg1, arg2)) from None
+        owner = owner_of(arg0, arg1, arg2)
+        if owner is not None:
+            return apply(operation, CallSite(name, owner, names), (arg0, arg1, arg2))
         return otherwise(function, arg0, arg1, arg2)
 
     return function

@@ -12,7 +12,8 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
-from .._promotion.promote import alike, operands, wrap
+from .._promotion.plans import operands
+from .._promotion.promote import wrap
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import sum
@@ -41,7 +42,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
         return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
     if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
         return sum(arg0 * arg1)
-    cls, (first, second) = alike(args) or operands(f"{function}(<{array._name}>)", args)
+    cls, (first, second) = operands(function, args)
     try:
         if not cls._depth:
             return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])

@@ -99,9 +99,9 @@ def _evaluate() -> bool:
         return False
     numbering.sweep_if_large()
     with _outside_of_loops():
-        if _VERIFY:
-            verify(roots)
         try:
+            if _VERIFY:
+                _verify(roots)
             kernels = plan(roots)
         except SymbolicValue:  # the others are evaluated next time
             _scheduled.nodes = [weakref.ref(root) for root in roots if not depends_on_formals(root)]
@@ -111,6 +111,14 @@ def _evaluate() -> bool:
         for kernel in kernels:
             _launch(kernel)
     return True
+
+
+def _verify(roots: list[Node]) -> None:
+    """Check the graph, once it is known that no mistake of the user's is in it."""
+    for root in roots:
+        if depends_on_formals(root):
+            raise symbolic_error(root, "eval")
+    verify(roots)
 
 
 @contextmanager
