@@ -43,6 +43,5 @@ from .runtime.pool import get_expand_threshold as expand_threshold
 from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 #: Every public name that is imported above.
-__all__ = [
-    "_", "annotations", "operands",
-]
+__all__ = [name for name, value in globals().items()
+           if not name.startswith("_") and name != "annotations" and not isinstance(value, _Module)]
