@@ -22,6 +22,7 @@ from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
+from .ir.region import operands
 from .ir.symbolic import call_site, is_internal, symbolic_error
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
 from .messages import log_level, set_log_level
@@ -42,5 +43,6 @@ from .runtime.pool import get_expand_threshold as expand_threshold
 from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 #: Every public name that is imported above.
-__all__ = [name for name, value in globals().items()
-           if not name.startswith("_") and name != "annotations" and not isinstance(value, _Module)]
+__all__ = [
+    "_", "annotations", "operands",
+]

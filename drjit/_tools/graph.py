@@ -8,7 +8,7 @@ import drjit_core as core
 from drjit_core import OPS, VarState
 
 from .._arrays.format import format_element
-from .listing import live_variables, operands_of, type_name
+from .listing import live_variables, type_name
 
 __all__ = ["graphviz"]
 
@@ -46,7 +46,7 @@ def graphviz(as_string: bool = False) -> Any:
         style = f" style=filled fillcolor={colour}" if colour else ""
         lines.append(f'    n{node.id} [label="{{{head}{_escape(name + value)}|{{Type: {type_name(node)}|'
                      f'Size: {node.size}}}|{{r{core.index_of(node)}|{state.name}}}}}"{style}];')
-        edges += [f"    n{operand.id} -> n{node.id};" for operand in operands_of(node)]
+        edges += [f"    n{operand.id} -> n{node.id};" for operand in core.operands(node)]
     lines += edges
     lines += ["    subgraph cluster_legend {", '        label="Legend";']
     for number, (name, colour) in enumerate([*((s.name, c) for s, c in _COLOURS.items()), ("Labeled", "wheat")]):

@@ -14,7 +14,7 @@ from .._base.errors import describe
 from .._base.links import links
 from .._trees.pytree import flatten
 
-__all__ = ["Variable", "live_variables", "operands_of", "set_label", "type_name", "whos"]
+__all__ = ["Variable", "live_variables", "set_label", "type_name", "whos"]
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
@@ -87,19 +87,12 @@ def live_variables() -> list[Variable]:
     held = set(found)
     pending = list(found.values())
     while pending:
-        for operand in operands_of(pending.pop()):
+        for operand in core.operands(pending.pop()):
             references[operand.id] = references.get(operand.id, 0) + 1
             if operand.id not in found:
                 found[operand.id] = operand
                 pending.append(operand)
     return [Variable(found[number], references[number], number in held) for number in sorted(found)]
-
-
-def operands_of(node: Node) -> list[Node]:
-    """What a node refers to, loops included."""
-    found = [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
-    loop = node.payload
-    return found + list(loop.inputs()) if hasattr(loop, "inputs") else found
 
 
 def _storage(node: Node) -> int:

@@ -120,6 +120,17 @@ class Exchange:
         return self.memory.__dlpack_device__()
 
 
+def test_whos_follows_what_loops_read():
+    tables, x = [dr.opaque(Float, 2, 10)], dr.opaque(Int, 3, 4)
+    dr.set_label(table=tables[0], x=x)
+    before = int(row("table")[4])
+    _, total = dr.while_loop((Int(0, 0, 0, 0), Float(0)), lambda i, total: i < x,
+                             lambda i, total: (i + 1, total + dr.gather(Float, tables[0], i)))
+    assert int(row("table")[4]) == before + 1 and row("x")[4] == "2"
+    tables.clear()
+    assert row("table")[4] == "1" and total.tolist() == [6] * 4
+
+
 def test_whos_counts_launches():
     def launches():
         (line,) = [line for line in dr.whos(as_string=True).splitlines() if "- Kernel launches" in line]
