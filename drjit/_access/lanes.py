@@ -31,8 +31,8 @@ from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
-           "with_lanes", "written_from"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
+           "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -84,13 +84,6 @@ def note_writes(nodes: Sequence[Node]) -> None:
 def _identity(node: Node) -> object:
     """What tells a version before all writes from others: equal literals of any size are one."""
     return (node.type, repr(node.payload)) if node.kind == _LITERAL else node.id
-
-
-def note_version(node: Node, original: Node) -> Node:
-    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
-    if _stack.masks and node is not original:
-        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
-    return node
 
 
 def written_from(new: Node, old: Node) -> bool:
