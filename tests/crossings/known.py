@@ -95,17 +95,17 @@ KNOWN: list[Known] = [
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-item set-item-last",
-          "!literal !one-literal !one-evaluated !one-mask !tensor !tensor-unevaluated !tensor-vector "
+          "!tensor !tensor-unevaluated !tensor-vector "
           "!tensor-literal !tensor-half !tensor-int !tensor-mask !tensor-shared !tensor-exported",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "increase-item",
-          "!literal !one-literal !one-evaluated !tensor !tensor-unevaluated !tensor-vector !tensor-literal "
+          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal "
           "!tensor-half !tensor-int !tensor-shared !tensor-exported",
           "symbolic-captured"),
     Known(_OUTSIDE,
-          "write-after-copy",
-          "!literal !one-literal !one-evaluated !one-mask",
+          "write-after-copy increase-mask set-slice-all",
+          "*",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-slice",
@@ -119,19 +119,22 @@ KNOWN: list[Known] = [
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-element",
-          "!nested-literal !tensor !tensor-unevaluated !tensor-literal !tensor-half !tensor-int !tensor-mask "
+          "!tensor !tensor-unevaluated !tensor-literal !tensor-half !tensor-int !tensor-mask "
           "!tensor-shared !tensor-exported",
-          "symbolic-captured"),
-    Known(_OUTSIDE,
-          "set-slice-all",
-          "row nested nested-literal nested-unevaluated nested-broadcast nested-int nested-half nested-mask "
-          "nested-pending-target dynamic deep quaternion matrix tensor tensor-unevaluated tensor-vector "
-          "tensor-literal tensor-one tensor-half tensor-int tensor-mask tensor-shared tensor-exported "
-          "differentiable-nested",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-row-wide set-slice-wide set-slice-numpy",
           "tensor-one",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-slice-wide set-slice-list set-slice-numpy set-slice-reversed",
+          "one-literal one-evaluated one-reduced one-mask",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "key-numpy",
+          "unevaluated evaluated scheduled one-reduced gathered component shared-import exported exported-dlpack held "
+          "read-by-pending used-by-pending pending-target pending-addition half double int uint int8 uint8 int16 int64 "
+          "uint64 mask mask-unevaluated differentiable",
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "slice",
