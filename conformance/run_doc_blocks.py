@@ -124,7 +124,7 @@ def run_modules() -> int:
                     raise
                 print(f"{name}: left out, as {error.name} is not installed")
                 continue
-            results = doctest.testmod(module, optionflags=OPTIONS, extraglobs=names)
+            results = doctest.testmod(module, globs=names, optionflags=OPTIONS)
             attempted, failed = attempted + results.attempted, failed + results.failed
     print(f"docstrings: {attempted} examples, {failed} failures")
     return int(failed > 0)

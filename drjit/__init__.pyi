@@ -3188,8 +3188,10 @@ def largest(arg: Any, /) -> float:
 def leaf_t(arg: Any, /) -> Any:
     """The innermost array type; the type itself for anything but arrays."""
 @overload
-def lerp(a: _WithFloat[_R, Any], b: _Numbers, t: float) -> _R:
+def lerp(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT, t: int) -> SelfT:
     """Linear interpolation ``(1 - t) * a + t * b``, as two fused multiply-additions."""
+@overload
+def lerp(a: _WithFloat[_R, Any], b: _Numbers, t: float) -> _R: ...
 @overload
 def lerp(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT, t: SelfCpT) -> SelfT: ...
 @overload
@@ -3481,8 +3483,10 @@ def popcnt(arg: int, /) -> int: ...
 @overload
 def popcnt(arg: _NumPyArray, /) -> Any: ...
 @overload
-def power(arg0: _Chooses[Any, _R, Any], arg1: int, /) -> _R:
+def power(arg0: _Chooses[T, Any, Any], arg1: bool, /) -> T:
     """``arg0 ** arg1``, elementwise."""
+@overload
+def power(arg0: _Chooses[Any, _R, Any], arg1: int, /) -> _R: ...
 @overload
 def power(arg0: float, arg1: _PowerOf[_R], /) -> _R: ...
 @overload

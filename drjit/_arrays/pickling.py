@@ -31,6 +31,7 @@ from typing import Any
 
 from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error, unshared
 
+from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.links import links
@@ -122,12 +123,9 @@ def restore_array(array: ArrayBase, state: Any) -> None:
                          f"({describe(error)}: {error}).") from error
     target: Any = array
     target._o = None
-    if array._depth > 0:
-        target._c = nodes
-    else:
-        target._n = nodes[0]
-        if array._depth < 0:
-            target._s = tuple(state["shape"])
+    if array._depth < 0:
+        target._s = tuple(state["shape"])
+    store(array, nodes)
     if "attributes" in state:
         target.__dict__.update(state["attributes"])
 

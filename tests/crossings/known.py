@@ -35,119 +35,19 @@ def _matches(name: str, patterns: str) -> bool:
 
 
 _PICKLE = "Pickles hold addresses of memory"
-_FINISHED = "Item access in evaluated loops acts on lanes that have finished"
-_UNDONE = "Writes to memory of a state variable are undone in lanes that take no part in an evaluated loop"
-_MASKED = "Writes by a mask key in evaluated loops act on lanes that have finished"
 _EMPTY = "Evaluated loops take empty state variables"
 _OUTSIDE = "A symbolic loop changes arrays that were made outside, or leaves symbolic values in them"
 _INDEPENDENT = "What depends on nothing in a symbolic loop counts as symbolic when it was computed inside"
 _NUMPY = "NumPy operands of nested arrays give dynamic arrays, or nothing"
 _COMPLEX = "Complex NumPy operands, and complex DLPack exports"
-_KEYS = "Keys: None, NumPy integers, masks that are read"
 _CONVERSIONS = "Conversions: tolist, float, int, range, formats of one element"
 _MEAN = "The mean of no numbers is 0"
-_WHOLE = "Whole flat arrays are assigned to by a scatter"
 
 KNOWN: list[Known] = [
     Known(_PICKLE,
           "pickle*",
           "*",
           "*", crashes=True),
-    Known(_FINISHED,
-          "key key-signed",
-          "!empty !one-literal !one-evaluated !one-reduced !one-mask",
-          "evaluated-carried evaluated-captured"),
-    Known(_FINISHED,
-          "set-slice-reversed set-key-wide",
-          "!one-literal !one-evaluated !one-reduced !mask !one-mask",
-          "evaluated-captured"),
-    Known(_FINISHED,
-          "set-key",
-          "!unevaluated !one-literal !one-evaluated !one-reduced !mask-unevaluated !one-mask",
-          "evaluated-captured"),
-    Known(_FINISHED,
-          "increase-key",
-          "!one-literal !one-evaluated !one-reduced",
-          "evaluated-captured"),
-    Known(_UNDONE,
-          "set-slice",
-          "!empty !one-literal !one-evaluated !one-reduced !one-mask !row !nested !nested-literal "
-          "!nested-unevaluated !nested-broadcast !nested-int !nested-half !nested-mask !nested-pending-target "
-          "!dynamic !deep !quaternion !matrix !tensor-one !tensor-empty !tensor-mask !differentiable-nested",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-slice-wide",
-          "!scheduled !empty !one-literal !one-evaluated !one-reduced !mask !mask-unevaluated !one-mask "
-          "!pending-addition !tensor-one !tensor-empty !tensor-mask",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-slice-numpy",
-          "!scheduled !empty !one-literal !one-evaluated !one-reduced !one-mask !pending-addition !tensor-one "
-          "!tensor-empty",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-slice-reversed set-key set-key-wide",
-          "!empty !one-literal !one-evaluated !one-reduced !one-mask",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "increase-key",
-          "!empty !one-literal !one-evaluated !one-reduced",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "scatter-number",
-          "!empty !one-literal !one-evaluated !one-reduced !one-mask !nested-literal !nested-empty",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "scatter-add scatter-add-one-place",
-          "!empty !one-literal !one-evaluated !one-reduced !nested-literal !nested-empty",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-slice-shifted",
-          "!literal !empty !one-literal !one-evaluated !one-reduced !one-mask !tensor-literal !tensor-one "
-          "!tensor-empty !tensor-mask",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "scatter scatter-after-copy",
-          "!literal !unevaluated !empty !one-literal !one-evaluated !one-reduced !one-mask !nested-literal "
-          "!nested-empty",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "scatter-max",
-          "!literal !unevaluated !empty !one-literal !one-evaluated !one-reduced !nested-literal "
-          "!nested-unevaluated !nested-empty",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-item increase-item increase-key-numpy",
-          "tensor tensor-unevaluated tensor-vector tensor-literal tensor-half tensor-int tensor-shared "
-          "tensor-exported",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-item-last",
-          "tensor tensor-unevaluated tensor-literal tensor-half tensor-int tensor-shared tensor-exported",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-row-wide",
-          "!tensor-one !tensor-empty !tensor-mask",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "set-key-numpy",
-          "tensor tensor-unevaluated tensor-vector tensor-literal tensor-half tensor-int tensor-mask tensor-shared "
-          "tensor-exported",
-          "evaluated-carried"),
-    Known(_MASKED,
-          "set-mask",
-          "!one-mask !tensor-one",
-          "evaluated-captured"),
-    Known(_MASKED,
-          "set-mask-wide",
-          "!scheduled !mask !mask-unevaluated !pending-addition !nested-mask !tensor-one !tensor-mask",
-          "evaluated-captured"),
-    Known(_MASKED,
-          "set-mask-of-array",
-          "!evaluated !scheduled !gathered !half !double !int !uint !int8 !uint8 !int16 !int64 !uint64 !component "
-          "!row !shared-import !exported !exported-dlpack !held !read-by-pending !used-by-pending !pending-target "
-          "!pending-addition !tensor-vector !tensor-one !differentiable",
-          "evaluated-captured"),
     Known(_EMPTY,
           "add-number number-minus add-wide wide-times add-one-element add-itself times-itself add-double add-numpy "
           "numpy-minus add-numpy-number negative absolute square divide fma select maximum sqrt function-of-numpy "
@@ -335,67 +235,6 @@ KNOWN: list[Known] = [
           "np-from-dlpack",
           "complex",
           "symbolic-captured"),
-    Known(_KEYS,
-          "slice-none",
-          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-scalar !tensor-one !tensor-empty "
-          "!tensor-half !tensor-int !tensor-mask !tensor-shared !tensor-exported",
-          "plain thread fork exception"),
-    Known(_KEYS,
-          "slice-none",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-empty !tensor-half !tensor-int "
-          "!tensor-mask !tensor-shared !tensor-exported",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_KEYS,
-          "slice-column",
-          "!tensor-vector",
-          "plain thread fork exception"),
-    Known(_KEYS,
-          "slice-column",
-          "!empty !tensor-vector",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_KEYS,
-          "key-numpy set-key-numpy",
-          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-one !tensor-empty !tensor-half "
-          "!tensor-int !tensor-mask !tensor-shared !tensor-exported",
-          "plain thread fork exception"),
-    Known(_KEYS,
-          "key-numpy",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-one !tensor-empty !tensor-half "
-          "!tensor-int !tensor-mask !tensor-shared !tensor-exported",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_KEYS,
-          "mask-key increase-mask",
-          "*",
-          "plain thread fork exception"),
-    Known(_KEYS,
-          "mask-key increase-mask",
-          "!empty !nested-empty !tensor-empty",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_KEYS,
-          "set-key-numpy",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-empty !tensor-half !tensor-int "
-          "!tensor-mask !tensor-shared !tensor-exported",
-          "symbolic-carried"),
-    Known(_KEYS,
-          "set-key-numpy",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-one !tensor-empty !tensor-half "
-          "!tensor-int !tensor-mask !tensor-shared !tensor-exported",
-          "symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_KEYS,
-          "increase-key-numpy",
-          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-one !tensor-empty !tensor-half "
-          "!tensor-int !tensor-shared !tensor-exported",
-          "plain thread fork exception"),
-    Known(_KEYS,
-          "increase-key-numpy",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-empty !tensor-half !tensor-int "
-          "!tensor-shared !tensor-exported",
-          "symbolic-carried"),
-    Known(_KEYS,
-          "increase-key-numpy",
-          "!empty !tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-one !tensor-empty !tensor-half "
-          "!tensor-int !tensor-shared !tensor-exported",
-          "symbolic-captured evaluated-carried evaluated-captured"),
     Known(_CONVERSIONS,
           "tolist float int f-string-of-one",
           "*",
@@ -415,10 +254,4 @@ KNOWN: list[Known] = [
           "mean-all",
           "empty nested-empty tensor-empty",
           "plain thread fork exception"),
-    Known(_WHOLE,
-          "set-slice-all",
-          "literal unevaluated evaluated scheduled one-literal one-evaluated one-reduced gathered half double int "
-          "uint int8 uint8 int16 int64 uint64 mask mask-unevaluated one-mask component shared-import exported "
-          "exported-dlpack held read-by-pending used-by-pending pending-target pending-addition differentiable",
-          "symbolic-carried"),
 ]

@@ -85,7 +85,8 @@ def _model(touch: Touch, sample: Sample, o: Operands) -> tuple[Any, Array, Excep
 
 
 _BEYOND = Refusal((IndexError,), "out of bounds", "the element does not exist")
-NOT_ONE = Refusal((TypeError, RuntimeError), r"exactly 1 element|one element|1 element", "a number has one element")
+NOT_ONE = Refusal((TypeError, RuntimeError), r"exactly 1 element|one element|1 element|symbolic",
+                  "a number has one element")
 
 
 def _observer_room(touch: Touch, kind: str) -> str:
