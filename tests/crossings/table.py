@@ -52,9 +52,13 @@ EXCLUDED: list[tuple[Predicate, str]] = [
      "an empty array has no lane that could be combined with those of a loop"),
     (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
      "how many elements an array of one has inside of a loop is not defined"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather") and
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather", "scatter") and
      c.touch.name.startswith(("slice", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "evaluated-captured" and
+     (c.count == 1 and c.touch.name in ("set-mask-of-array", "set-slice-all") or
+      c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
+     "what is written to all lanes at once, when some have finished, is not defined"),
     (lambda c: c.place == "symbolic-carried" and c.touch.name == "slice-nothing",
      "what covers all elements, or none, needs no memory"),
     (lambda c: c.count == 0 and c.kind in "ND" and c.touch.name in _COMPONENT_WRITES,
@@ -75,7 +79,7 @@ _COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-c
 
 _BESIDE_A_NUMBER = _named(
     "add-number number-minus add-one-element add-numpy-number divide floor-divide shift and-number fma maximum "
-    "in-place-number greater equal-number increase-key set-mask set-mask-of-array increase-mask scatter-add-one-place "
+    "in-place-number greater equal-number increase-key set-mask-of-array increase-mask scatter-add-one-place "
     "all-of-comparison copy deepcopy dr-copy construct-change")
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
 _OF_ONE = _named("float int range bool f-string-of-one")
@@ -91,6 +95,8 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
     (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
      Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
+    (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.place == "symbolic-carried",
+     Refusal((TypeError, RuntimeError), "1 element|one element|symbolic", "a number has one element, and a value")),
     (lambda c: c.touch.name in _OF_ONE and c.count != 1, NOT_ONE),
     (lambda c: c.touch.name == "set-item-text" and c.count == 0 and c.kind in "FVTS",
      Refusal((IndexError,), "out of bounds", "the element does not exist")),

@@ -256,7 +256,8 @@ touch("component", lambda a, o: _first(a, o), lambda m, o: m[0, 0] if o.kind == 
 
 
 def _rows(o: Operands) -> list[int]:
-    return [0, 0] if len(o.value) == 1 else [1, 0]
+    """Some rows of a tensor, or two elements."""
+    return [0] if len(o.value) == 1 else [1] if o.kind == "T" else [1, 0]
 
 
 def _first(a: Any, o: Operands) -> Any:
@@ -313,8 +314,9 @@ touch("set-slice-numpy", lambda a, o: _set(a, _some(o), o.host()[_some(o)]), lam
 touch("set-slice-shifted", lambda a, o: _set(a, slice(1, None), a[:-1]), lambda m,
       o: _set(m, slice(1, None), m[:-1].copy()),
       "FVT:write", "biuf", "components have items of their own", holds=True)
-touch("set-slice-all", lambda a, o: _set(a, slice(None), five(o)), lambda m, o: _set(m, slice(None), five(o)),
-      "FNDQMVT:inplace", "biuf", _DIMENSION)
+touch("set-slice-all", lambda a, o: _set(a, slice(None), five(o)),
+      lambda m, o: _blend(m, five(o), o, np.ones(m.shape, bool)) if o.tensor or o.kind == "F" else
+      _set(m, slice(None), five(o)), "FNDQMVT:inplace", "biuf", _DIMENSION)
 touch("set-slice-reversed", lambda a, o: _set(a, slice(None, None, -1), o.wide()),
       lambda m, o: o.put(m, np.arange(len(m))[::-1], o.wide_value), "FV:scatter", "biuf",
       "components have items of their own")
