@@ -6,6 +6,7 @@
 #   make lint | wheel | doc-blocks | pytest    the parts of it
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
 #   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
+#   make reference   write docs/what-exists.md
 #   make clean       remove what was built
 
 VENV := .venv
@@ -19,7 +20,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs stubs clean
+.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -53,11 +54,14 @@ bench: $(VENV)/.installed-dev
 stubs: $(VENV)/.installed-dev
 	$(BIN)/python -m conformance.stubs
 
+reference: $(VENV)/.installed-dev
+	$(BIN)/python -m conformance.reference.coverage
+
 docs: $(VENV)/.installed-docs
 	$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info docs/_build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info docs/_build docs/reference .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: one, whose stamps say which extras it has ---------------------------------------------------------

@@ -5,7 +5,8 @@
 A Markdown file is one program: its fenced ``python`` and ``pycon`` blocks, and ``>>>`` examples outside of fences, run
 from top to bottom in one namespace, each file in a process of its own.  Blocks with ``>>>`` are compared with what is
 printed (``...`` stands for anything); other blocks must run without an exception.  A block after a comment
-``<!-- not run: reason -->`` is left out and counted.  Docstrings of the installed packages run by :mod:`doctest`.
+``<!-- not run: reason -->`` is left out and counted.  Docstrings of the installed packages run by :mod:`doctest`, where
+``dr`` is the package.
 """
 
 from __future__ import annotations
@@ -113,6 +114,7 @@ def run_file(path: pathlib.Path) -> int:
 def run_modules() -> int:
     """Run the examples in the docstrings of the packages; the exit status."""
     attempted = failed = 0
+    names = {"dr": importlib.import_module("drjit")}
     for package in PACKAGES:
         for name in module_names(package):
             try:
@@ -122,7 +124,7 @@ def run_modules() -> int:
                     raise
                 print(f"{name}: left out, as {error.name} is not installed")
                 continue
-            results = doctest.testmod(module, optionflags=OPTIONS)
+            results = doctest.testmod(module, globs=names, optionflags=OPTIONS)
             attempted, failed = attempted + results.attempted, failed + results.failed
     print(f"docstrings: {attempted} examples, {failed} failures")
     return int(failed > 0)

@@ -4,9 +4,9 @@
 
 The files are not part of this repository. In a reStructuredText file, the code blocks are found by their directive and
 share a namespace within a chapter; in a plain text, by their prompts, or because they are paragraphs of Python, and
-they share one throughout. A block *passes*; *differs* from the reference, or raises; comes *later*, as it needs what
-:mod:`drjit._base.later` lists (a ``NotImplementedError`` says so); or is *not runnable*. What differs for reasons of
-typography, or because the reference leaves something out, is put right by the narrow rules below, each with its reason.
+they share one throughout. A block *passes*; *differs* from the reference, or raises; comes *later*, as it needs a name
+that is not implemented yet (the exception says so); or is *not runnable*. What differs for reasons of typography, or
+because the reference leaves something out, is put right by the narrow rules below, each with its reason.
 The exit status is 1 if a block differs.
 """
 
@@ -216,7 +216,7 @@ class Chapter:
         if ">>> " not in block.text:
             source = changed(block.text, SOURCE)
             _, error = self.execute(source, name, "exec")
-            if isinstance(error, NotImplementedError):
+            if is_later(error):
                 return "later", str(error)
             return ("passes", "") if error is None else ("differs", f"{source}raises {describe(error)}")
         for source, want in examples(block.text):
@@ -231,7 +231,7 @@ class Chapter:
         output, error = self.execute(source, name, "single")
         if "jit_var_new" in want:
             drjit.set_log_level(drjit.LogLevel.Warn)  # one statement is logged
-        if isinstance(error, NotImplementedError):
+        if is_later(error):
             return "later", str(error)
         want = changed(changed(want, EXPECTED), BOTH)
         raised = list(_RAISED.finditer(want))
@@ -267,6 +267,18 @@ class Chapter:
         return "differs", source + "\n".join(lines)
 
 
+def is_later(error: BaseException | None) -> bool:
+    """Whether an exception says that something is not implemented yet."""
+    if isinstance(error, ImportError):
+        match = re.match(r"cannot import name '(\w+)' from 'drjit'", str(error))
+        try:
+            getattr(drjit, match[1] if match else "__name__")
+        except AttributeError as cause:
+            error = cause
+    return isinstance(error, NotImplementedError) or \
+        isinstance(error, AttributeError) and "not implemented yet" in str(error)
+
+
 def describe(error: BaseException) -> str:
     """An exception in one line."""
     return "".join(traceback.format_exception_only(error)).strip()
@@ -292,7 +304,7 @@ def run_file(path: pathlib.Path, verbose: bool) -> dict[str, int]:
 
 def main() -> int:
     """Run all files; the exit status."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])  # type: ignore[union-attr]
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("files", nargs="+", type=pathlib.Path)
     parser.add_argument("--verbose", action="store_true", help="show the code of all blocks")
     options = parser.parse_args()

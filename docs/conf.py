@@ -1,8 +1,13 @@
 """Configuration of Sphinx; ``make docs`` builds the pages."""
 
+import pathlib
 import re
+import sys
 from importlib.metadata import version as _version
 from typing import Any
+
+_HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(_HERE.parent)]  # the pages of the reference are made by conformance.reference
 
 project = "drjit-python"
 author = "the drjit-python developers"
@@ -23,6 +28,14 @@ def _unlink(app: Any, name: str, source: list[str]) -> None:
     source[0] = re.sub(r"\[([^\]]+)\]\(\.\./[^)]*\)", r"\1", source[0])
 
 
+def _write_reference(app: Any) -> None:
+    """Make the pages of the reference from the package as it is."""
+    from conformance.reference import pages
+
+    pages.write(_HERE / "reference")
+
+
 def setup(app: Any) -> None:
     """Called by Sphinx."""
+    app.connect("builder-inited", _write_reference)
     app.connect("source-read", _unlink)

@@ -10,7 +10,7 @@ import importlib as _importlib
 from typing import Any as _Any
 
 from . import detail, llvm
-from ._base import environment as _environment, later as _later
+from ._base import environment as _environment
 from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
@@ -22,16 +22,12 @@ from ._functions.constants import (e, epsilon, four_pi, inf, inv_four_pi, inv_lo
     inv_sqrt_two, inv_sqrt_two_pi, inv_two_pi, largest, log_two, nan, one_minus_epsilon, pi, recip_overflow, smallest,
     sqrt_four_pi, sqrt_pi, sqrt_two, sqrt_two_pi, two_pi)
 from ._functions.creation import arange, empty, empty_like, full, linspace, ones, ones_like, opaque, zeros, zeros_like
-from ._functions.elementwise import (abs, brev, ceil, clip, cos, exp, floor, fma, isfinite, isinf, isnan, lerp, log,
-    log2i, lzcnt, maximum, minimum, mul_hi, popcnt, power, rcp, reinterpret_array, round, rsqrt, select, sin, sincos,
-    sqrt, trunc, tzcnt)
+from ._functions.elementwise import FUNCTIONS as _FUNCTIONS
 from ._control.search import binary_search
 from ._functions.evaluation import copy
 from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
-from ._functions.mathematics import (acos, acosh, asin, asinh, atan, atan2, atanh, cbrt, copysign, cosh, cot, deg2rad,
-    erf, erfc, erfinv, exp2, fmax, fmin, hypot, lgamma, log2, mul_wide, mulsign, rad2deg, safe_acos, safe_asin,
-    safe_sqrt, sign, sincosh, sinh, step, tan, tanh)
+from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
 from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
     reshape, split, squeeze, stack, swapaxes, take, transpose, unravel, vstack)
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum
@@ -64,50 +60,43 @@ from ._tools.runtime import (
     thread_count,
 )
 from ._tools.printing import format, print
+from ._tools.profiling import profile_enable, profile_mark, profile_range
 from ._tools.graph import graphviz
 from ._tools.listing import set_label, whos
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "AnyArray", "ArrayBase", "ArrayT", "Dynamic", "JitBackend", "JitFlag", "KernelRecordingMode", "KernelType",
-    "LogLevel", "MaskT", "PlainT", "RedT", "ReduceMode", "ReduceOp", "SelfCpT", "SelfT", "T", "Ts", "ValCpT", "ValT",
-    "VarState", "VarType", "abs", "abs_dot", "acos", "acosh", "all", "allclose", "any", "arange", "arg", "array_split",
-    "array_t", "asin", "asinh", "assert_allclose", "assert_equal", "assert_false", "assert_true", "atan", "atan2",
-    "atanh", "backend_v", "binary_search", "brev", "cbrt", "ceil", "clip", "column_stack", "concat", "conj", "copy",
-    "copysign", "cos", "cosh", "cot", "count", "cross", "deg2rad", "depth_v", "det", "detached_t", "detail", "diag",
-    "diff_array_t", "dot", "dstack", "e", "empty", "empty_like", "epsilon", "erf", "erfc", "erfinv", "euler_to_quat",
-    "eval", "exp", "exp2", "expand_dims", "expand_threshold", "expr_t", "flag", "float16_array_t", "float32_array_t",
-    "float64_array_t", "float_array_t", "floor", "flush_kernel_cache", "flush_malloc_cache", "fma", "fmax", "fmin",
-    "format", "four_pi", "frob", "full", "gather", "graphviz", "has_backend", "hstack", "hypot", "identity", "imag",
-    "inf", "int32_array_t", "int64_array_t", "int8_array_t", "int_array_t", "inv_four_pi", "inv_log_two", "inv_pi",
-    "inv_sqrt_pi", "inv_sqrt_two", "inv_sqrt_two_pi", "inv_two_pi", "inverse", "is_arithmetic_v", "is_array_v",
-    "is_complex_v", "is_diff_v", "is_dynamic_v", "is_float_v", "is_half_v", "is_integral_v", "is_jit_v", "is_mask_v",
-    "is_matrix_v", "is_quaternion_v", "is_signed_v", "is_special_v", "is_struct_v", "is_tensor_v", "is_unsigned_v",
-    "is_vector_v", "isfinite", "isinf", "isnan", "itemsize_v", "kernel_history", "kernel_history_clear", "largest",
-    "leaf_t", "lerp", "lgamma", "linear_srgb_to_oklab", "linear_to_srgb", "linspace", "llvm", "log", "log2", "log2i",
-    "log_level", "log_two", "lzcnt", "make_opaque", "mask_t", "matmul", "matrix_t", "matrix_to_quat", "max", "maximum",
-    "mean", "meshgrid", "min", "minimum", "moveaxis", "mul_hi", "mul_wide", "mulsign", "nan", "newaxis", "none", "norm",
-    "normalize", "oklab_to_linear_srgb", "one_minus_epsilon", "ones", "ones_like", "opaque", "pi", "polar_decomp",
-    "popcnt", "power", "print", "prod", "quat_apply", "quat_to_euler", "quat_to_matrix", "rad2deg", "ravel", "rcp",
-    "real", "recip_overflow", "reduce", "reinterpret_array", "reinterpret_array_t", "replace_shape_t", "replace_type_t",
-    "reshape", "rotate", "round", "rsqrt", "safe_acos", "safe_asin", "safe_sqrt", "scalar_t", "scatter", "scatter_add",
-    "scatter_reduce", "schedule", "scoped_set_flag", "select", "set_backend", "set_expand_threshold", "set_flag",
-    "set_label", "set_log_level", "set_thread_count", "sh_eval", "shape", "sign", "sin", "sincos", "sincosh", "sinh",
-    "size_v", "slerp", "slice_index", "smallest", "sphdir", "split", "sqrt", "sqrt_four_pi", "sqrt_pi", "sqrt_two",
-    "sqrt_two_pi", "squared_norm", "squeeze", "srgb_to_linear", "stack", "std", "step", "sum", "swapaxes",
-    "sync_thread", "take", "tan", "tanh", "tensor_t", "thread_count", "trace", "transform_compose",
-    "transform_decompose", "transpose", "trunc", "two_pi", "type_v", "tzcnt", "uint32_array_t", "uint64_array_t",
-    "uint8_array_t", "uint_array_t", "unit_angle", "unravel", "value_t", "var", "vstack", "while_loop", "whos", "width",
-    "zeros", "zeros_like",
-]
+# The elementwise functions, which are rows of the compiler's op table.
+globals().update(_FUNCTIONS)
+
+#: Packages of array types, imported when they are first needed.
+_PACKAGES = ("auto", "cuda", "scalar")
+#: Every public name that is bound here: the imports above are the list.
+__all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
+                 if not name.startswith("_") and (not isinstance(value, type(detail)) or value in (detail, llvm)))
+for _name in __all__:
+    if getattr(globals()[_name], "__module__", "").startswith("drjit._"):
+        globals()[_name].__module__ = "drjit"
+del _name
+
+#: Names of the reference that do not exist yet, for the message.
+_YET_TO_COME = """
+    ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
+    enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
+    resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
+    reorder_threads switch syntax argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum
+    compress cumsum prefix_reduce prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort convolve repeat
+    resample reverse slice take_interp tile random rng freeze wrap FilterMode WrapMode dda nn opt"""
 
 
 def __getattr__(name: str) -> _Any:
-    """Packages that are imported when they are first needed, and what is yet to come."""
-    if name in ("auto", "cuda", "scalar"):
+    """Packages that are imported when they are first needed."""
+    if name in _PACKAGES:
         return _importlib.import_module(f"drjit.{name}")
-    found = _later.public_name(name)
-    if found is None:
-        raise AttributeError(f"module 'drjit' has no attribute {name!r}")
-    return found
+    missing = " (it is part of Dr.Jit's interface, and not implemented yet)" if name in _YET_TO_COME.split() else ""
+    raise AttributeError(f"module 'drjit' has no attribute {name!r}{missing}", name=name)
+
+
+def __dir__() -> list[str]:
+    """The public names, and the packages of array types."""
+    return sorted([*__all__, *_PACKAGES, "__version__"])

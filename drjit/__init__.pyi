@@ -41,6 +41,8 @@ log_two: float
 nan: float
 newaxis: None
 pi: float
+profile_enable: type
+profile_range: type
 sqrt_four_pi: float
 sqrt_pi: float
 sqrt_two: float
@@ -86,6 +88,9 @@ _Numbers: TypeAlias = float | Sequence[float]
 class _Exports(Protocol):
     @property
     def __array__(self) -> Any: ...
+class _NumPyArray(Protocol):
+    @property
+    def __array_interface__(self) -> Any: ...
 class _ExportsDLPack(Protocol):
     @property
     def __dlpack__(self) -> Any: ...
@@ -158,56 +163,47 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
     def __setitem__(self, key: Any, value: Any, /) -> None: ...
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged."""
+        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged. Evaluates nothing."""
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions. Evaluates nothing."""
     @property
     def state(self) -> VarState:
-        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ."""
+        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ. Evaluates nothing."""
     @property
     def array(self) -> PlainT:
-        """The array itself (other kinds of types return their storage here)."""
+        """The elements as an array of the type with ordinary semantics (:func:`array_t`), of which tensors are flat."""
     @property
     def real(self) -> SelfT:
-        """The real part: the array itself where there is no other."""
+        """The real part of complex numbers and quaternions; any other array itself. Evaluates nothing."""
     @property
     def imag(self) -> SelfT:
-        """The imaginary part: zeros of the array's shape where there is none."""
+        """The imaginary part of complex numbers, that of quaternions as a 3D array; zero for other arrays. Evaluates nothing."""
     @property
     def index(self) -> int:
-        """Index of a flat array's variable in the computation graph; zero for nested arrays."""
+        """Index of a flat array's variable in listings and messages; zero for nested arrays. Evaluates nothing."""
     @property
     def index_ad(self) -> int:
-        """Index of a flat array's variable in the graph of derivatives; zero, as this type does not track them."""
+        """Index of a flat array's variable in the graph of derivatives: zero, as there are none yet."""
     @property
     def label(self) -> str | None:
         """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
     @label.setter
     def label(self, value: str | None) -> None: ...
-    @property
-    def grad(self) -> SelfT:
-        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
-    @grad.setter
-    def grad(self, value: Any) -> None: ...
     def item(self) -> Any:
-        """The only element as a Python number (evaluates the array); raises if it has more or fewer elements."""
+        """The only element as a Python number; raises a ``RuntimeError`` if the array has more or fewer elements."""
     def __bool__(self) -> bool:
-        ...
+        """The only element of a mask, so that ``if`` can test it. Evaluates the array and waits for it."""
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy."""
     def numpy(self) -> Any:
-        """A NumPy array with these values: a view of evaluated memory for flat arrays, a copy for nested ones."""
+        """A NumPy array with these values: a view of evaluated memory for flat arrays and tensors, a copy for nested ones."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        ...
-    def torch(self) -> Any:
-        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
-    def jax(self) -> Any:
-        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
-    def tf(self) -> Any:
-        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
+        """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those of NumPy."""
     def memview(self) -> memoryview:
-        """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A ``memoryview`` of these values, zero-copy for flat arrays and tensors. Evaluates the array and waits for the result."""
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A DLPack capsule of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A DLPack capsule of these values, for ``from_dlpack`` of other libraries; zero-copy for flat arrays and tensors."""
     def __dlpack_device__(self) -> tuple[int, int]:
         """Device type and number in the terms of DLPack: the memory of the CPU."""
 class _HasLeaf(Generic[_LeafT]): ...
@@ -2617,28 +2613,35 @@ class _Components4:
     wwwz: _Four
     wwww: _Four
 
-def abs(arg: SupportsAbs[T], /) -> T:
-    """Absolute value of numbers of any kind."""
+@overload
+def abs(arg: _NumPyArray, /) -> Any:
+    """Absolute value."""
+@overload
+def abs(arg: SupportsAbs[T], /) -> T: ...
 @overload
 def abs_dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
-    """Absolute value of :func:`dot`."""
+    """Absolute value of the inner product, see :func:`dot`."""
 @overload
 def abs_dot(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> RedT: ...
 @overload
 def abs_dot(arg0: AnyArray | Sequence[Any], arg1: AnyArray | Sequence[Any], /) -> Any: ...
 @overload
 def acos(arg: ArrayT, /) -> ArrayT:
-    """Arccosine in radians; NaN beyond -1 and 1 (see :func:`safe_acos`). ``arg``: array of floating-point numbers, or a Python number."""
+    """Arccosine in radians, between 0 and pi."""
 @overload
 def acos(arg: float, /) -> float: ...
 @overload
+def acos(arg: _NumPyArray, /) -> Any: ...
+@overload
 def acosh(arg: ArrayT, /) -> ArrayT:
-    """Inverse hyperbolic cosine; NaN below 1. ``arg``: array of floating-point numbers, or a Python number."""
+    """Inverse hyperbolic cosine, not negative; NaN below 1."""
 @overload
 def acosh(arg: float, /) -> float: ...
 @overload
+def acosh(arg: _NumPyArray, /) -> Any: ...
+@overload
 def all(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether all elements of a mask are set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether all elements of a mask are set along one or several axes; true if there are none."""
 @overload
 def all(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -2651,7 +2654,7 @@ def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = Non
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``."""
 @overload
 def any(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether any element of a mask is set along one or several axes; false if empty. See :func:`reduce`."""
+    """Whether any element of a mask is set along one or several axes; false if there are none."""
 @overload
 def any(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -2667,7 +2670,7 @@ def arange(dtype: type[T], size: int) -> T:
 def arange(dtype: type[T], start: int, stop: int, step: int = ...) -> T: ...
 @overload
 def arg(z: _WithFloat[_R, Any], /) -> _R:
-    """Argument of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
+    """Argument (angle) of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
 @overload
 def arg(z: float, /) -> float: ...
 @overload
@@ -2681,14 +2684,18 @@ def array_t(arg: ArrayBase[Any, Any, Any, Any, Any, PlainT, Any] | type[ArrayBas
 def array_t(arg: object) -> Any: ...
 @overload
 def asin(arg: ArrayT, /) -> ArrayT:
-    """Arcsine in radians; NaN beyond -1 and 1 (see :func:`safe_asin`). ``arg``: array of floating-point numbers, or a Python number."""
+    """Arcsine in radians, between -pi/2 and pi/2."""
 @overload
 def asin(arg: float, /) -> float: ...
 @overload
+def asin(arg: _NumPyArray, /) -> Any: ...
+@overload
 def asinh(arg: ArrayT, /) -> ArrayT:
-    """Inverse hyperbolic sine. ``arg``: array of floating-point numbers, or a Python number."""
+    """Inverse hyperbolic sine."""
 @overload
 def asinh(arg: float, /) -> float: ...
+@overload
+def asinh(arg: _NumPyArray, /) -> Any: ...
 def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False, err_msg: str = '') -> None:
     """Raise an ``AssertionError`` unless :func:`allclose`; it tells how many elements differ, and by how much."""
 def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit: int = 3, tb_skip: int = 0, **kwargs: Any) -> None:
@@ -2699,12 +2706,14 @@ def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3
     """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is false. Does nothing outside of debug mode."""
 @overload
 def atan(arg: ArrayT, /) -> ArrayT:
-    """Arctangent in radians. ``arg``: array of floating-point numbers, or a Python number."""
+    """Arctangent in radians, between -pi/2 and pi/2, which it is for infinite arguments."""
 @overload
 def atan(arg: float, /) -> float: ...
 @overload
+def atan(arg: _NumPyArray, /) -> Any: ...
+@overload
 def atan2(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """Angle of the point with ordinate ``arg0`` and abscissa ``arg1``, in radians between -pi and pi. Zeros and infinities are as in C99."""
+    """Angle of the point with ordinate ``arg0`` and abscissa ``arg1``, in radians between -pi and pi."""
 @overload
 def atan2(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -2722,32 +2731,44 @@ def atan2(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 @overload
 def atan2(arg0: float, arg1: float, /) -> float: ...
 @overload
+def atan2(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def atan2(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def atanh(arg: ArrayT, /) -> ArrayT:
-    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond. ``arg``: array of floating-point numbers, or a Python number."""
+    """Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond."""
 @overload
 def atanh(arg: float, /) -> float: ...
+@overload
+def atanh(arg: _NumPyArray, /) -> Any: ...
 def backend_v(arg: Any, /) -> JitBackend:
     """Backend of an array or array type; ``JitBackend.Invalid`` for scalar arrays and anything else."""
 def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     """The first index from ``start`` to ``end`` that no longer satisfies a predicate."""
 @overload
 def brev(arg: ArrayT, /) -> ArrayT:
-    """The bits in reverse order. ``arg``: array of integers, or a Python ``int``, taken as 32 bits wide."""
+    """The bits in reverse order."""
 @overload
 def brev(arg: int, /) -> int: ...
 @overload
+def brev(arg: _NumPyArray, /) -> Any: ...
+@overload
 def cbrt(arg: ArrayT, /) -> ArrayT:
-    """Cube root, of negative numbers too. ``arg``: array of floating-point numbers, or a Python number."""
+    """Cube root, of negative numbers too."""
 @overload
 def cbrt(arg: float, /) -> float: ...
 @overload
+def cbrt(arg: _NumPyArray, /) -> Any: ...
+@overload
 def ceil(arg: ArrayT, /) -> ArrayT:
-    """Smallest integer that is not below. ``arg``: array of floating-point numbers, or a Python number."""
+    """Smallest integer that is not below, as a number of the same type."""
 @overload
 def ceil(arg: float, /) -> float: ...
 @overload
+def ceil(arg: _NumPyArray, /) -> Any: ...
+@overload
 def clip(value: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], min: SelfCpT, max: SelfCpT) -> SelfT:
-    """``value`` brought into the range from ``min`` to ``max``, elementwise."""
+    """``value`` brought into the interval from ``min`` to ``max``, elementwise: ``maximum(minimum(value, max), min)``."""
 @overload
 def clip(value: SelfCpT, min: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], max: SelfCpT) -> SelfT: ...
 @overload
@@ -2767,11 +2788,11 @@ def clip(value: int, min: int, max: int) -> int: ...
 @overload
 def clip(value: float, min: float, max: float) -> float: ...
 @overload
-def clip(value: AnyArray | float, min: AnyArray | float, max: AnyArray | float) -> Any: ...
+def clip(value: AnyArray | float | _NumPyArray, min: AnyArray | float | _NumPyArray, max: AnyArray | float | _NumPyArray) -> Any: ...
 def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis; those with one dimension become columns."""
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
-    """Arrays of one type joined along an existing axis; their other sizes agree. ``axis=None`` joins them raveled."""
+    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
 def copy(arg: T, /) -> T:
@@ -2798,23 +2819,33 @@ def copysign(arg0: int, arg1: int, /) -> int: ...
 @overload
 def copysign(arg0: float, arg1: float, /) -> float: ...
 @overload
+def copysign(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def copysign(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def cos(arg: ArrayT, /) -> ArrayT:
-    """Cosine of an angle in radians. ``arg``: array of floating-point numbers, or a Python number."""
+    """Cosine of an angle in radians."""
 @overload
 def cos(arg: float, /) -> float: ...
 @overload
+def cos(arg: _NumPyArray, /) -> Any: ...
+@overload
 def cosh(arg: ArrayT, /) -> ArrayT:
-    """Hyperbolic cosine. ``arg``: array of floating-point numbers, or a Python number."""
+    """Hyperbolic cosine. Together with the sine: :func:`drjit.sincosh`."""
 @overload
 def cosh(arg: float, /) -> float: ...
 @overload
+def cosh(arg: _NumPyArray, /) -> Any: ...
+@overload
 def cot(arg: ArrayT, /) -> ArrayT:
-    """Cotangent of an angle in radians; infinite at zero. ``arg``: array of floating-point numbers, or a Python number."""
+    """Cotangent of an angle in radians, ``1 / tan(arg)``."""
 @overload
 def cot(arg: float, /) -> float: ...
 @overload
+def cot(arg: _NumPyArray, /) -> Any: ...
+@overload
 def count(value: _Counts[_R], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> _R:
-    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers. See :func:`reduce`."""
+    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers."""
 @overload
 def count(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> int: ...
 @overload
@@ -2831,19 +2862,21 @@ def deg2rad(arg: _WithFloat[_R, Any], /) -> _R:
 def deg2rad(arg: ArrayT, /) -> ArrayT: ...
 @overload
 def deg2rad(arg: float, /) -> float: ...
+@overload
+def deg2rad(arg: _NumPyArray, /) -> Any: ...
 def depth_v(arg: Any, /) -> int:
     """Number of dimensions of an array type; 0 for tensors, whose number varies, and anything else."""
 def det(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Determinant of a matrix, by Laplace expansion."""
 def detached_t(arg: Any, /) -> Any:
-    """The type of the same name that does not track derivatives."""
+    """The type of the same name that does not track derivatives; the type itself for anything but arrays."""
 @overload
 def diag(arg: _Matrices[Any, Any, _R, Any, Any], /) -> _R:
-    """The diagonal of a matrix as an array, or the matrix with the entries of an array on its diagonal."""
+    """The diagonal of a matrix as an array, or the matrix with the components of an array on its diagonal."""
 @overload
 def diag(arg: AnyArray, /) -> Any: ...
 def diff_array_t(arg: Any, /) -> Any:
-    """The type of the same name that tracks derivatives."""
+    """The type of the same name that tracks derivatives; the type itself for anything but traced arrays."""
 @overload
 def dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
     """Inner product of two arrays or Python sequences."""
@@ -2854,29 +2887,35 @@ def dot(arg0: AnyArray | Sequence[Any], arg1: AnyArray | Sequence[Any], /) -> An
 def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
 def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
+    """An array of undefined contents, meant to be written to afterwards."""
 def empty_like(arg: T, /) -> T:
-    """Undefined contents of the type and shape of an array or PyTree."""
+    """Undefined contents of the type and shape of an array, tensor or PyTree, see :func:`empty` and :func:`zeros_like`."""
 def epsilon(arg: Any, /) -> float:
-    """Machine epsilon: the largest relative error of rounding to nearest. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """Machine epsilon: the largest relative error of rounding to nearest."""
 @overload
 def erf(arg: ArrayT, /) -> ArrayT:
-    """Error function. ``arg``: array of floating-point numbers, or a Python number."""
+    """Error function, ``2 / sqrt(pi)`` times the integral of ``exp(-t**2)`` from 0 to the argument."""
 @overload
 def erf(arg: float, /) -> float: ...
 @overload
+def erf(arg: _NumPyArray, /) -> Any: ...
+@overload
 def erfc(arg: ArrayT, /) -> ArrayT:
-    """Complement of the error function, ``1 - erf(arg)`` without cancellation. ``arg``: array of floating-point numbers, or a Python number."""
+    """Complement of the error function, ``1 - erf(arg)`` without cancellation."""
 @overload
 def erfc(arg: float, /) -> float: ...
 @overload
+def erfc(arg: _NumPyArray, /) -> Any: ...
+@overload
 def erfinv(arg: ArrayT, /) -> ArrayT:
-    """Inverse of the error function; infinite at -1 and 1, NaN beyond. ``arg``: array of floating-point numbers, or a Python number."""
+    """Inverse of the error function; infinite at -1 and 1, NaN beyond."""
 @overload
 def erfinv(arg: float, /) -> float: ...
 @overload
+def erfinv(arg: _NumPyArray, /) -> Any: ...
+@overload
 def euler_to_quat(arg: scalar.Array3f16, /) -> scalar.Quaternion4f16:
-    """The rotation quaternion of Euler angles: about x, then y, then z."""
+    """The rotation quaternion of Euler angles in radians: about x, then y, then z."""
 @overload
 def euler_to_quat(arg: scalar.Array3f, /) -> scalar.Quaternion4f: ...
 @overload
@@ -2909,16 +2948,20 @@ def eval(*args: Any) -> bool:
     """Evaluate arrays and everything that was scheduled, in as few kernels as possible."""
 @overload
 def exp(arg: ArrayT, /) -> ArrayT:
-    """Natural exponential. ``arg``: array of floating-point numbers, or a Python number."""
+    """Exponential function, ``e ** arg``."""
 @overload
 def exp(arg: float, /) -> float: ...
 @overload
+def exp(arg: _NumPyArray, /) -> Any: ...
+@overload
 def exp2(arg: ArrayT, /) -> ArrayT:
-    """Two to the power of the argument; exact for integers. ``arg``: array of floating-point numbers, or a Python number."""
+    """Two to the power of the argument; exact for integers."""
 @overload
 def exp2(arg: float, /) -> float: ...
+@overload
+def exp2(arg: _NumPyArray, /) -> Any: ...
 def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
-    """The same elements with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
+    """A tensor with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
 def expand_threshold() -> int:
     """Number of elements up to which scatter-reductions use a table per thread instead of atomic updates."""
 def expr_t(*args: Any) -> Any:
@@ -2933,16 +2976,18 @@ def float_array_t(arg: Any, /) -> Any:
     """The analogous type of floating-point numbers whose elements have the same size."""
 @overload
 def floor(arg: ArrayT, /) -> ArrayT:
-    """Largest integer that is not above. ``arg``: array of floating-point numbers, or a Python number."""
+    """Largest integer that is not above, as a number of the same type."""
 @overload
 def floor(arg: float, /) -> float: ...
+@overload
+def floor(arg: _NumPyArray, /) -> Any: ...
 def flush_kernel_cache() -> None:
-    """Forget the kernels in memory (those on disk stay)."""
+    """Forget the kernels in memory (those on disk stay): they are loaded or compiled again when they are next needed."""
 def flush_malloc_cache() -> None:
     """Give unused memory back to the operating system."""
 @overload
 def fma(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, arg2: SelfCpT, /) -> SelfT:
-    """``arg0 * arg1 + arg2`` with a single rounding, elementwise over arrays and numbers of promoted type."""
+    """Fused multiply-add: ``arg0 * arg1 + arg2`` with a single rounding, elementwise."""
 @overload
 def fma(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg2: SelfCpT, /) -> SelfT: ...
 @overload
@@ -2962,10 +3007,10 @@ def fma(arg0: int, arg1: int, arg2: int, /) -> int: ...
 @overload
 def fma(arg0: float, arg1: float, arg2: float, /) -> float: ...
 @overload
-def fma(arg0: AnyArray | float, arg1: AnyArray | float, arg2: AnyArray | float, /) -> Any: ...
+def fma(arg0: AnyArray | float | _NumPyArray, arg1: AnyArray | float | _NumPyArray, arg2: AnyArray | float | _NumPyArray, /) -> Any: ...
 @overload
 def fmax(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """Larger of two values, elementwise; a number is preferred to NaN (see :func:`maximum`)."""
+    """Larger of two values, elementwise; a number is preferred to NaN (see :func:`drjit.maximum`)."""
 @overload
 def fmax(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -2985,8 +3030,12 @@ def fmax(arg0: int, arg1: int, /) -> int: ...
 @overload
 def fmax(arg0: float, arg1: float, /) -> float: ...
 @overload
+def fmax(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def fmax(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def fmin(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """Smaller of two values, elementwise; a number is preferred to NaN (see :func:`minimum`)."""
+    """Smaller of two values, elementwise; a number is preferred to NaN (see :func:`drjit.minimum`)."""
 @overload
 def fmin(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -3005,23 +3054,27 @@ def fmin(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 def fmin(arg0: int, arg1: int, /) -> int: ...
 @overload
 def fmin(arg0: float, arg1: float, /) -> float: ...
-def format(fmt: Any, /, *args: Any, limit: int = 20, **kwargs: Any) -> str:
+@overload
+def fmin(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def fmin(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+def format(fmt: Any, *args: Any, limit: int = 20, **kwargs: Any) -> str:
     """Text of a format string with arguments, or of a single value: arrays and PyTrees, indented."""
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments."""
+    """An array filled with a value, a literal that takes no memory."""
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""
 def graphviz(as_string: bool = False) -> Any:
-    """The live variables of the compiler and what they are computed from, as a GraphViz diagram."""
+    """The program's variables and what they are computed from, as a GraphViz diagram."""
 def has_backend(arg: JitBackend, /) -> bool:
-    """Whether a backend is available on this machine."""
+    """Whether a backend is available on this machine. ``arg`` is a :class:`JitBackend`."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""
 @overload
 def hypot(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT) -> SelfT:
-    """Length ``sqrt(a**2 + b**2)``, whose squares neither overflow nor underflow; floating-point arrays or numbers."""
+    """Length ``sqrt(a**2 + b**2)`` of a vector, whose squares neither overflow nor underflow."""
 @overload
 def hypot(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]) -> SelfT: ...
 @overload
@@ -3038,8 +3091,12 @@ def hypot(a: _AnyFlat, b: AnyArray) -> Any: ...
 def hypot(a: AnyArray, b: _AnyFlat) -> Any: ...
 @overload
 def hypot(a: float, b: float) -> float: ...
+@overload
+def hypot(a: _NumPyArray, b: AnyArray | float | _NumPyArray) -> Any: ...
+@overload
+def hypot(a: AnyArray | float, b: _NumPyArray) -> Any: ...
 def identity(dtype: type[T], size: int = 1) -> T:
-    """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
+    """The identity element of a type: the identity matrix, or 1."""
 def imag(arg: _HasImag[_R], /) -> _R:
     """Imaginary part of complex numbers, ``(i, j, k)`` part of quaternions as a 3D array; else zero."""
 def int32_array_t(arg: Any, /) -> Any:
@@ -3049,15 +3106,15 @@ def int64_array_t(arg: Any, /) -> Any:
 def int8_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type int8; ``int`` for anything but arrays."""
 def int_array_t(arg: Any, /) -> Any:
-    """The analogous type of signed integers of one size."""
+    """The analogous type of signed integers whose elements have the same size."""
 def inverse(arg: T, /) -> T:
-    """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
+    """Inverse of a matrix, or what :func:`rcp` returns for complex numbers, quaternions and numbers."""
 def is_arithmetic_v(arg: Any, /) -> bool:
     """Whether the elements are numbers (those of masks are not)."""
 def is_array_v(arg: Any) -> bool:
     """Whether the argument is an array or array type."""
 def is_complex_v(arg: Any, /) -> bool:
-    """Whether it is a complex number."""
+    """Whether the argument is an array of complex numbers, or a type of such."""
 def is_diff_v(arg: Any, /) -> bool:
     """Whether the array type belongs to a package whose types track derivatives (``drjit.*.ad``)."""
 def is_dynamic_v(arg: Any, /) -> bool:
@@ -3073,9 +3130,9 @@ def is_jit_v(arg: Any, /) -> bool:
 def is_mask_v(arg: Any, /) -> bool:
     """Whether the argument is a mask array, a ``bool``, or a type of such."""
 def is_matrix_v(arg: Any, /) -> bool:
-    """Whether the argument is a matrix."""
+    """Whether the argument is an array of matrices, or a type of such."""
 def is_quaternion_v(arg: Any, /) -> bool:
-    """Whether a quaternion."""
+    """Whether the argument is an array of quaternions, or a type of such."""
 def is_signed_v(arg: Any, /) -> bool:
     """Whether the elements are numbers that may be negative."""
 def is_special_v(arg: Any, /) -> bool:
@@ -3083,34 +3140,40 @@ def is_special_v(arg: Any, /) -> bool:
 def is_struct_v(arg: Any, /) -> bool:
     """Whether the class of the argument has a ``DRJIT_STRUCT`` annotation, which makes its instances PyTrees."""
 def is_tensor_v(arg: Any, /) -> bool:
-    """Whether the argument is a tensor."""
+    """Whether the argument is a tensor, or a type of such."""
 def is_unsigned_v(arg: Any, /) -> bool:
     """Whether the elements are unsigned integers or booleans."""
 def is_vector_v(arg: Any, /) -> bool:
     """Whether the argument is a nested array with ordinary array semantics."""
 @overload
 def isfinite(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT], /) -> MaskT:
-    """Whether values are neither infinite nor NaN: a mask, or a ``bool``."""
+    """Whether values are neither infinite nor NaN: a mask, or a ``bool`` for a Python number."""
 @overload
 def isfinite(arg: float, /) -> bool: ...
 @overload
+def isfinite(arg: _NumPyArray, /) -> Any: ...
+@overload
 def isinf(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT], /) -> MaskT:
-    """Whether values are infinite: a mask, or a ``bool``."""
+    """Whether values are infinite, of either sign: a mask, or a ``bool`` for a Python number."""
 @overload
 def isinf(arg: float, /) -> bool: ...
 @overload
+def isinf(arg: _NumPyArray, /) -> Any: ...
+@overload
 def isnan(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT], /) -> MaskT:
-    """Whether values are NaN: a mask, or a ``bool``."""
+    """Whether values are NaN: a mask, or a ``bool`` for a Python number."""
 @overload
 def isnan(arg: float, /) -> bool: ...
+@overload
+def isnan(arg: _NumPyArray, /) -> Any: ...
 def itemsize_v(arg: Any, /) -> int:
-    """Bytes that an element of an array or array type takes in memory."""
+    """Bytes that an element of an array or array type takes in memory. Raises a ``TypeError`` for anything else."""
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given."""
 def kernel_history_clear() -> None:
-    """Clear the history of launches."""
+    """Clear the history of launches, see :func:`kernel_history`."""
 def largest(arg: Any, /) -> float:
-    """The largest finite number. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The largest finite number. See :func:`epsilon` for the argument."""
 def leaf_t(arg: Any, /) -> Any:
     """The innermost array type; the type itself for anything but arrays."""
 @overload
@@ -3135,12 +3198,14 @@ def lerp(a: _WithFloat[_R, Any], b: float, t: float) -> _R: ...
 @overload
 def lerp(a: float, b: float, t: float) -> float: ...
 @overload
-def lerp(a: AnyArray | float, b: AnyArray | float, t: AnyArray | float) -> Any: ...
+def lerp(a: AnyArray | float | _NumPyArray, b: AnyArray | float | _NumPyArray, t: AnyArray | float | _NumPyArray) -> Any: ...
 @overload
 def lgamma(arg: ArrayT, /) -> ArrayT:
-    """Logarithm of the absolute value of the gamma function. ``arg``: array of floating-point numbers, or a Python number."""
+    """Logarithm of the absolute value of the gamma function."""
 @overload
 def lgamma(arg: float, /) -> float: ...
+@overload
+def lgamma(arg: _NumPyArray, /) -> Any: ...
 def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     """Linear sRGB colors, converted to Oklab."""
 @overload
@@ -3152,26 +3217,34 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set."""
 @overload
 def log(arg: ArrayT, /) -> ArrayT:
-    """Natural logarithm; NaN below zero. ``arg``: array of floating-point numbers, or a Python number."""
+    """Natural logarithm."""
 @overload
 def log(arg: float, /) -> float: ...
 @overload
+def log(arg: _NumPyArray, /) -> Any: ...
+@overload
 def log2(arg: ArrayT, /) -> ArrayT:
-    """Logarithm to the base 2; exact for powers of two, NaN below zero. ``arg``: array of floating-point numbers, or a Python number."""
+    """Logarithm to the base 2; exact for powers of two."""
 @overload
 def log2(arg: float, /) -> float: ...
 @overload
+def log2(arg: _NumPyArray, /) -> Any: ...
+@overload
 def log2i(arg: ArrayT, /) -> ArrayT:
-    """Logarithm to the base two, rounded down. ``arg``: array of integers, or a Python ``int``, taken as 32 bits wide."""
+    """Logarithm to the base two, rounded down: the position of the highest one bit; -1 for zero."""
 @overload
 def log2i(arg: int, /) -> int: ...
+@overload
+def log2i(arg: _NumPyArray, /) -> Any: ...
 def log_level() -> LogLevel:
-    """How much the compiler tells about its work."""
+    """How much the compiler tells about its work, see :func:`set_log_level`."""
 @overload
 def lzcnt(arg: ArrayT, /) -> ArrayT:
-    """Number of leading zero bits. ``arg``: array of integers, or a Python ``int``, taken as 32 bits wide."""
+    """Number of zero bits above the highest one bit; the width of the type for zero."""
 @overload
 def lzcnt(arg: int, /) -> int: ...
+@overload
+def lzcnt(arg: _NumPyArray, /) -> Any: ...
 def make_opaque(*args: Any) -> None:
     """Evaluate arrays, literals included: their values no longer take part in compilation."""
 @overload
@@ -3181,7 +3254,7 @@ def mask_t(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT] | type[ArrayBase[
 def mask_t(arg: object, /) -> Any: ...
 @overload
 def matmul(A: _Matrices[SelfT, SelfCpT, Any, Any, Any], B: SelfCpT, At: bool = False, Bt: bool = False) -> SelfT:
-    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar."""
+    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar: ``A @ B``."""
 @overload
 def matmul(A: _Matrices[Any, Any, ValT, ValCpT, Any], B: ValCpT, At: bool = False, Bt: bool = False) -> ValT: ...
 @overload
@@ -3221,7 +3294,7 @@ def matrix_to_quat(arg: cuda.ad.Matrix3f | cuda.ad.Matrix4f, /) -> cuda.ad.Quate
 def matrix_to_quat(arg: cuda.ad.Matrix3f64 | cuda.ad.Matrix4f64, /) -> cuda.ad.Quaternion4f64: ...
 @overload
 def max(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Maximum along one or several axes, NaN ignored; the smallest value of the type if empty. See :func:`reduce`."""
+    """Maximum along one or several axes, NaN ignored; the smallest value of the type (or -infinity) if there is nothing."""
 @overload
 def max(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3234,7 +3307,7 @@ def max(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., m
 def max(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
 @overload
 def maximum(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """Larger of two values, elementwise; NaN if either is."""
+    """Larger of two values, elementwise."""
 @overload
 def maximum(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -3254,8 +3327,12 @@ def maximum(arg0: int, arg1: int, /) -> int: ...
 @overload
 def maximum(arg0: float, arg1: float, /) -> float: ...
 @overload
+def maximum(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def maximum(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def mean(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Mean along one or several axes of floating-point arrays or sequences; 0 if empty."""
+    """Mean along one or several axes; 0 if there is nothing."""
 @overload
 def mean(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3268,7 +3345,7 @@ def meshgrid(*args: ArrayT, indexing: Literal['xy', 'ij'] = 'xy') -> tuple[Array
     """Coordinates of all points of a grid, flattened, given those along each of its axes."""
 @overload
 def min(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Minimum along one or several axes, NaN ignored; the largest value of the type if empty. See :func:`reduce`."""
+    """Minimum along one or several axes, NaN ignored; the largest value of the type (or infinity) if there is nothing."""
 @overload
 def min(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3281,7 +3358,7 @@ def min(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., m
 def min(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
 @overload
 def minimum(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """Smaller of two values, elementwise; NaN if either is."""
+    """Smaller of two values, elementwise."""
 @overload
 def minimum(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -3300,6 +3377,10 @@ def minimum(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 def minimum(arg0: int, arg1: int, /) -> int: ...
 @overload
 def minimum(arg0: float, arg1: float, /) -> float: ...
+@overload
+def minimum(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def minimum(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
 def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> ArrayT:
     """A tensor with some axes (int or tuple) moved to other positions; the others keep their order."""
 @overload
@@ -3314,6 +3395,10 @@ def mul_hi(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 @overload
 def mul_hi(arg0: int, arg1: int, /) -> int: ...
 @overload
+def mul_hi(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def mul_hi(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def mul_wide(arg0: AnyArray, arg1: AnyArray | int, /) -> Any:
     """All 64 bits of the product of two 32-bit integers: an array of 64-bit integers of the same signedness."""
 @overload
@@ -3322,7 +3407,7 @@ def mul_wide(arg0: int, arg1: AnyArray, /) -> Any: ...
 def mul_wide(arg0: int, arg1: int, /) -> int: ...
 @overload
 def mulsign(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> SelfT:
-    """``arg0 * sign(arg1)``, see :func:`sign`."""
+    """``arg0`` times the sign of ``arg1``, which is 1 for zeros, -0 included (see :func:`drjit.sign`)."""
 @overload
 def mulsign(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 @overload
@@ -3342,8 +3427,12 @@ def mulsign(arg0: int, arg1: int, /) -> int: ...
 @overload
 def mulsign(arg0: float, arg1: float, /) -> float: ...
 @overload
+def mulsign(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def mulsign(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+@overload
 def none(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
-    """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether no element of a mask is set along one or several axes; true if there are none."""
 @overload
 def none(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> T: ...
 @overload
@@ -3354,7 +3443,7 @@ def none(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., k
 def none(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
 def norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Euclidean length, ``sqrt(sum(value * value))``; see :func:`reduce` for the other arguments."""
+    """Euclidean length, ``sqrt(sum(value * value))``."""
 @overload
 def norm(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3364,23 +3453,25 @@ def normalize(arg: ArrayT, /) -> ArrayT:
 def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
     """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
 def one_minus_epsilon(arg: Any, /) -> float:
-    """One minus the machine epsilon: the largest number below 1. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """One minus the machine epsilon: the largest number below 1. See :func:`epsilon` for the argument."""
 def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
+    """An array of ones (``True`` for masks), a literal that takes no memory."""
 def ones_like(arg: T, /) -> T:
-    """Ones of the type and shape of an array or PyTree."""
+    """Ones of the type and shape of an array, tensor or PyTree, see :func:`ones` and :func:`zeros_like`."""
 def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
+    """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`."""
 def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P."""
 @overload
 def popcnt(arg: ArrayT, /) -> ArrayT:
-    """Number of one bits. ``arg``: array of integers, or a Python ``int``, taken as 32 bits wide."""
+    """Number of one bits."""
 @overload
 def popcnt(arg: int, /) -> int: ...
 @overload
+def popcnt(arg: _NumPyArray, /) -> Any: ...
+@overload
 def power(arg0: _Chooses[Any, _R, Any], arg1: int, /) -> _R:
-    """``arg0 ** arg1``: multiplications if ``arg1`` is an integral Python number, else ``exp2(log2(arg0) * arg1)``."""
+    """``arg0 ** arg1``, elementwise."""
 @overload
 def power(arg0: float, arg1: _PowerOf[_R], /) -> _R: ...
 @overload
@@ -3395,11 +3486,15 @@ def power(arg0: _AnyFlat, arg1: AnyArray, /) -> Any: ...
 def power(arg0: AnyArray, arg1: _AnyFlat, /) -> Any: ...
 @overload
 def power(arg0: float, arg1: float, /) -> float: ...
-def print(fmt: Any, /, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
+@overload
+def power(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
+def power(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+def print(fmt: Any, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output)."""
 @overload
 def prod(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Product along one or several axes; 1 if there is nothing to multiply. See :func:`reduce`."""
+    """Product along one or several axes; 1 if there is nothing to multiply."""
 @overload
 def prod(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3410,9 +3505,11 @@ def prod(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mo
 def prod(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def prod(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def profile_mark(arg: str, /) -> None:
+    """Note an event by name: an entry between those of kernels in the history, if one is kept."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4f16, arg1: scalar.Array3f16, /) -> scalar.Array3f16:
-    """The 3D vector ``arg1`` rotated by the quaternion ``arg0``."""
+    """The 3D vector ``arg1`` rotated by the unit quaternion ``arg0``."""
 @overload
 def quat_apply(arg0: scalar.Quaternion4f, arg1: scalar.Array3f, /) -> scalar.Array3f: ...
 @overload
@@ -3482,22 +3579,26 @@ def rad2deg(arg: ArrayT, /) -> ArrayT: ...
 @overload
 def rad2deg(arg: float, /) -> float: ...
 @overload
+def rad2deg(arg: _NumPyArray, /) -> Any: ...
+@overload
 def ravel(array: _HasLeaf[bool] | _HasLeaf[int] | _HasLeaf[float], order: str = 'A') -> Any:
     """The elements of an array or tensor as a flat array."""
 @overload
 def ravel(array: _HasLeaf[_R], order: str = 'A') -> _R: ...
 @overload
 def rcp(arg: ArrayT, /) -> ArrayT:
-    """Reciprocal ``1 / arg``. ``arg``: array of floating-point numbers, or a Python number."""
+    """Reciprocal ``1 / arg``, correctly rounded; infinite at zero, with its sign."""
 @overload
 def rcp(arg: float, /) -> float: ...
+@overload
+def rcp(arg: _NumPyArray, /) -> Any: ...
 def real(arg: _HasReal[_R], /) -> _R:
     """Real part of complex numbers and quaternions; other values are returned as they are."""
 def recip_overflow(arg: Any, /) -> float:
-    """The largest number whose reciprocal overflows. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The largest number whose reciprocal overflows. See :func:`epsilon` for the argument."""
 @overload
 def reduce(op: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], value: Any, axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Combine the elements of an array or sequence along one or several axes."""
+    """Combine the elements of an array, tensor or sequence along one or several axes by an operation."""
 @overload
 def reduce(op: _Tensor[T], value: Any, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3511,7 +3612,7 @@ def reduce(op: AnyArray | Sequence[Any], value: Any, axis: int | tuple[int, ...]
 def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
-    """The analogous type over another scalar type whose elements have the same size, see ``reinterpret_array``."""
+    """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> Any:
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
@@ -3525,35 +3626,45 @@ def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload
 def round(arg: ArrayT, /) -> ArrayT:
-    """Nearest integer; halves go to the even one. ``arg``: array of floating-point numbers, or a Python number."""
+    """Nearest integer, as a number of the same type; halves go to the even one."""
 @overload
 def round(arg: float, /) -> float: ...
 @overload
+def round(arg: _NumPyArray, /) -> Any: ...
+@overload
 def rsqrt(arg: ArrayT, /) -> ArrayT:
-    """Reciprocal square root ``1 / sqrt(arg)``. ``arg``: array of floating-point numbers, or a Python number."""
+    """Reciprocal square root ``1 / sqrt(arg)``; infinite at zero, NaN below."""
 @overload
 def rsqrt(arg: float, /) -> float: ...
 @overload
+def rsqrt(arg: _NumPyArray, /) -> Any: ...
+@overload
 def safe_acos(arg: ArrayT, /) -> ArrayT:
-    """Arccosine of the argument, clipped to the range from -1 to 1."""
+    """Arccosine in radians of the argument, clipped to the interval from -1 to 1."""
 @overload
 def safe_acos(arg: float, /) -> float: ...
 @overload
+def safe_acos(arg: _NumPyArray, /) -> Any: ...
+@overload
 def safe_asin(arg: ArrayT, /) -> ArrayT:
-    """Arcsine of the argument, clipped to the range from -1 to 1."""
+    """Arcsine in radians of the argument, clipped to the interval from -1 to 1."""
 @overload
 def safe_asin(arg: float, /) -> float: ...
+@overload
+def safe_asin(arg: _NumPyArray, /) -> Any: ...
 @overload
 def safe_sqrt(arg: ArrayT, /) -> ArrayT:
     """Square root that takes negative arguments, as rounding errors leave them, for zero."""
 @overload
 def safe_sqrt(arg: float, /) -> float: ...
+@overload
+def safe_sqrt(arg: _NumPyArray, /) -> Any: ...
 def scalar_t(arg: Any, /) -> Any:
-    """The Python type of the innermost elements."""
+    """The Python type of the innermost elements; the type itself for anything but arrays."""
 def scatter(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Write ``target[index] = value`` where ``active`` is set, in place."""
 def scatter_add(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
-    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place. See :func:`scatter`."""
+    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place."""
 def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place."""
 def schedule(*args: Any) -> bool:
@@ -3594,7 +3705,7 @@ def set_expand_threshold(arg: int, /) -> None:
 def set_label(*args: Any, **kwargs: Any) -> None:
     """Label arrays for listings and graphs: ``set_label(value, 'name')`` or ``set_label(name=value, …)``."""
 def set_log_level(arg: LogLevel | int, /) -> None:
-    """Set how much the compiler tells about its work on standard error."""
+    """Set how much the compiler tells about its work on standard error, for all threads."""
 def set_thread_count(arg: int, /) -> None:
     """Set the number of threads that run kernels on the CPU; 0 and 1 both leave all work to the calling thread."""
 def sh_eval(d: ArrayBase[Any, Any, ValT, Any, Any, Any, Any], order: int) -> list[ValT]:
@@ -3603,31 +3714,41 @@ def shape(arg: Any) -> tuple[int, ...]:
     """Sizes of the dimensions of an array or of a nested sequence, outermost first."""
 @overload
 def sign(arg: ArrayT, /) -> ArrayT:
-    """1 where the argument is positive or zero, else -1 (for NaN too), in the type of the argument."""
+    """1 where the argument is positive or zero, else -1 (for NaN too)."""
 @overload
 def sign(arg: int, /) -> int: ...
 @overload
 def sign(arg: float, /) -> float: ...
 @overload
+def sign(arg: _NumPyArray, /) -> Any: ...
+@overload
 def sin(arg: ArrayT, /) -> ArrayT:
-    """Sine of an angle in radians. ``arg``: array of floating-point numbers, or a Python number."""
+    """Sine of an angle in radians."""
 @overload
 def sin(arg: float, /) -> float: ...
 @overload
+def sin(arg: _NumPyArray, /) -> Any: ...
+@overload
 def sincos(arg: ArrayT, /) -> tuple[ArrayT, ArrayT]:
-    """Sine and cosine of an angle in radians, sharing their work."""
+    """Sine and cosine of an angle in radians, which share most of their work."""
 @overload
 def sincos(arg: float, /) -> tuple[float, float]: ...
 @overload
+def sincos(arg: _NumPyArray, /) -> tuple[Any, Any]: ...
+@overload
 def sincosh(arg: ArrayT, /) -> tuple[ArrayT, ArrayT]:
-    """Hyperbolic sine and cosine, sharing their work."""
+    """Hyperbolic sine and cosine, which share most of their work."""
 @overload
 def sincosh(arg: float, /) -> tuple[float, float]: ...
 @overload
+def sincosh(arg: _NumPyArray, /) -> tuple[Any, Any]: ...
+@overload
 def sinh(arg: ArrayT, /) -> ArrayT:
-    """Hyperbolic sine. ``arg``: array of floating-point numbers, or a Python number."""
+    """Hyperbolic sine. Together with the cosine: :func:`drjit.sincosh`."""
 @overload
 def sinh(arg: float, /) -> float: ...
+@overload
+def sinh(arg: _NumPyArray, /) -> Any: ...
 def size_v(arg: Any, /) -> int:
     """Static size of the outermost dimension of an array type, or ``Dynamic``; 0 for tensors, 1 for anything else."""
 def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
@@ -3635,10 +3756,10 @@ def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
 def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape."""
 def smallest(arg: Any, /) -> float:
-    """The smallest positive normal number. ``arg`` is an array or array type with floating-point elements, whose precision counts."""
+    """The smallest positive normal number. See :func:`epsilon` for the argument."""
 @overload
 def sphdir(theta: llvm.Float16, phi: llvm.Float16 | float) -> llvm.Array3f16:
-    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``."""
+    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``, both in radians."""
 @overload
 def sphdir(theta: llvm.Float, phi: llvm.Float | float) -> llvm.Array3f: ...
 @overload
@@ -3688,21 +3809,23 @@ def sphdir(theta: float, phi: cuda.ad.Float64) -> cuda.ad.Array3f64: ...
 @overload
 def sphdir(theta: Any, phi: Any) -> Any: ...
 def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
-    """A list of parts of a tensor: a number of equal ones, or those between the given positions along an axis."""
+    """A list of parts of a tensor along an axis: a number of equal ones, or those between the given positions."""
 @overload
 def sqrt(arg: ArrayT, /) -> ArrayT:
-    """Square root, correctly rounded; NaN below zero. ``arg``: array of floating-point numbers, or a Python number."""
+    """Square root, correctly rounded."""
 @overload
 def sqrt(arg: float, /) -> float: ...
 @overload
+def sqrt(arg: _NumPyArray, /) -> Any: ...
+@overload
 def squared_norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Square of the Euclidean length, ``sum(value * value)``; see :func:`reduce` for the other arguments."""
+    """Square of the Euclidean length, ``sum(value * value)``."""
 @overload
 def squared_norm(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
 def squared_norm(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
 def squeeze(value: ArrayT, /, axis: int | tuple[int, ...] | None = None) -> ArrayT:
-    """The same elements without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
+    """A tensor without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
 @overload
 def srgb_to_linear(x: ArrayT, clip: bool = True) -> ArrayT:
     """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
@@ -3712,7 +3835,7 @@ def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
     """Tensors of one type and shape joined along a new axis, at a position of the result."""
 @overload
 def std(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ..., ddof: int = 0) -> RedT:
-    """Standard deviation: the square root of the variance, see :func:`var`."""
+    """Standard deviation along one or several axes: the square root of the variance, see :func:`var`."""
 @overload
 def std(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False, ddof: int = 0) -> T: ...
 @overload
@@ -3732,7 +3855,7 @@ def step(arg0: AnyArray, arg1: AnyArray, /) -> Any: ...
 def step(arg0: float, arg1: float, /) -> int: ...
 @overload
 def sum(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Sum along one or several axes; 0 if there is nothing to add. See :func:`reduce`."""
+    """Sum along one or several axes; 0 if there is nothing to add."""
 @overload
 def sum(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3746,19 +3869,23 @@ def sum(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisT
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
 def sync_thread() -> None:
-    """Wait for everything that has been launched. Programs do not need this to be correct."""
+    """Wait for everything that has been launched."""
 def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
 @overload
 def tan(arg: ArrayT, /) -> ArrayT:
-    """Tangent of an angle in radians. ``arg``: array of floating-point numbers, or a Python number."""
+    """Tangent of an angle in radians."""
 @overload
 def tan(arg: float, /) -> float: ...
 @overload
+def tan(arg: _NumPyArray, /) -> Any: ...
+@overload
 def tanh(arg: ArrayT, /) -> ArrayT:
-    """Hyperbolic tangent. ``arg``: array of floating-point numbers, or a Python number."""
+    """Hyperbolic tangent, between -1 and 1."""
 @overload
 def tanh(arg: float, /) -> float: ...
+@overload
+def tanh(arg: _NumPyArray, /) -> Any: ...
 def tensor_t(arg: Any, /) -> Any:
     """The tensor type over the same elements; ``None`` for anything but arrays."""
 def thread_count() -> int:
@@ -3831,16 +3958,20 @@ def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
     """A tensor with its axes in another order: that of the permutation ``axes``, or reversed."""
 @overload
 def trunc(arg: ArrayT, /) -> ArrayT:
-    """The integer part: rounds towards zero. ``arg``: array of floating-point numbers, or a Python number."""
+    """Integer part: rounds towards zero, to a number of the same type."""
 @overload
 def trunc(arg: float, /) -> float: ...
+@overload
+def trunc(arg: _NumPyArray, /) -> Any: ...
 def type_v(arg: Any, /) -> VarType:
     """Scalar type of an array or array type; ``VarType.Void`` for anything else."""
 @overload
 def tzcnt(arg: ArrayT, /) -> ArrayT:
-    """Number of trailing zero bits. ``arg``: array of integers, or a Python ``int``, taken as 32 bits wide."""
+    """Number of zero bits below the lowest one bit; the width of the type for zero."""
 @overload
 def tzcnt(arg: int, /) -> int: ...
+@overload
+def tzcnt(arg: _NumPyArray, /) -> Any: ...
 def uint32_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type uint32; ``int`` for anything but arrays."""
 def uint64_array_t(arg: Any, /) -> Any:
@@ -3848,10 +3979,10 @@ def uint64_array_t(arg: Any, /) -> Any:
 def uint8_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type uint8; ``int`` for anything but arrays."""
 def uint_array_t(arg: Any, /) -> Any:
-    """The analogous type of unsigned integers of one size."""
+    """The analogous type of unsigned integers whose elements have the same size."""
 @overload
 def unit_angle(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT) -> RedT:
-    """Angle between two vectors of length 1, accurate for vectors that are nearly parallel as well."""
+    """Angle in radians between two vectors of length 1, accurate for vectors that are nearly parallel as well."""
 @overload
 def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]) -> RedT: ...
 @overload
@@ -3860,14 +3991,14 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
 @overload
 def value_t(arg: _Tensor[Any] | type[_Tensor[Any]]) -> Any:
-    """The type of an entry of the outermost dimension."""
+    """The type of an entry of the outermost dimension; the type itself for anything but arrays."""
 @overload
 def value_t(arg: ArrayBase[Any, Any, ValT, Any, Any, Any, Any] | type[ArrayBase[Any, Any, ValT, Any, Any, Any, Any]]) -> type[ValT]: ...
 @overload
 def value_t(arg: object) -> Any: ...
 @overload
 def var(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ..., ddof: int = 0) -> RedT:
-    """Variance along one or several axes of floating-point arrays, sequences or numbers."""
+    """Variance along one or several axes: the mean of the squares of the deviations from the mean."""
 @overload
 def var(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False, ddof: int = 0) -> T: ...
 @overload
@@ -3881,10 +4012,10 @@ def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
 def while_loop(state: tuple[*Ts,], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts,]], labels: Sequence[str] = (), label: str | None = None, mode: Literal['scalar', 'symbolic', 'evaluated'] | None = None, strict: bool = True, compress: bool | None = None, max_iterations: int | None = None) -> tuple[*Ts,]:
     """Repeat ``state = body(*state)`` for every element for which ``cond(*state)`` holds; returns the final state."""
 def whos(as_string: bool = False) -> str | None:
-    """Print (or return) a list of live variables of the compiler and the memory they take."""
+    """Print a list of the program's variables and the memory they take, or return it with ``as_string``."""
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of zeros (``False`` for masks): a literal that consumes no memory."""
+    """An array of zeros (``False`` for masks), a literal that takes no memory."""
 def zeros_like(arg: T, /) -> T:
-    """Zeros of the type and shape of an array or PyTree."""
+    """Zeros of the type and shape of an array, tensor or PyTree."""

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import drjit_core as core
+from drjit_core import ProfileEvent
 
-__all__ = ["cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
+__all__ = ["ProfileEvent", "cuda_version", "leak_warnings", "llvm_version", "set_leak_warnings"]
 
 _leak_warnings = False
 
 
 def leak_warnings() -> bool:
-    """Whether leak warnings are enabled, see :func:`set_leak_warnings`."""
+    """Whether leak warnings are enabled, see :func:`set_leak_warnings`.
+
+    >>> dr.detail.leak_warnings()
+    False
+    """
     return _leak_warnings
 
 
@@ -18,7 +23,12 @@ def set_leak_warnings(arg: bool, /) -> None:
     """Enable or disable leak warnings (disabled by default).
 
     The setting is only remembered: the lifetime of arrays is that of Python objects, so that there is nothing to leak
-    that :func:`drjit.whos` would not list.
+    that :func:`drjit.whos` would not list. Raises a ``TypeError`` for anything but a ``bool``.
+
+    >>> dr.detail.set_leak_warnings(True)
+    >>> dr.detail.leak_warnings()
+    True
+    >>> dr.detail.set_leak_warnings(False)
     """
     if arg.__class__ is not bool:
         raise TypeError(f"drjit.detail.set_leak_warnings(): expected a bool, found {arg!r}.")
@@ -27,10 +37,19 @@ def set_leak_warnings(arg: bool, /) -> None:
 
 
 def llvm_version() -> tuple[int, ...]:
-    """Version of LLVM: major, minor, patch. Raises an ``ImportError`` if it is not installed."""
+    """Version of LLVM: major, minor, patch. Raises an ``ImportError`` if it is not installed.
+
+    >>> major, minor, patch = dr.detail.llvm_version()
+    >>> major >= 15
+    True
+    """
     return core.llvm_version()
 
 
 def cuda_version() -> tuple[int, int]:
-    """Version of the CUDA driver: major, minor; ``(0, 0)``, as kernels run on the CPU."""
+    """Version of the CUDA driver: major, minor; ``(0, 0)``, as kernels run on the CPU.
+
+    >>> dr.detail.cuda_version()
+    (0, 0)
+    """
     return (0, 0)

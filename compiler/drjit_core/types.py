@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ReduceMode", "ReduceOp", "TYPES", "TypeInfo",
-           "VarState", "VarType", "is_float", "is_integral", "is_signed"]
+__all__ = ["JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp",
+           "TYPES", "TypeInfo", "VarState", "VarType", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
 POINTER, FLOAT16, FLOAT32, FLOAT64 = 11, 13, 14, 15
@@ -79,100 +79,226 @@ class _Enum(enum.Enum):
 
 
 class VarType(_Enum):
-    """Scalar types of array elements."""
+    """Scalar types of array elements, see :func:`drjit.type_v`.
 
+    >>> from drjit.llvm import Array3f, UInt
+    >>> dr.type_v(Array3f), dr.type_v(UInt)
+    (VarType.Float32, VarType.UInt32)
+    """
+
+    #: No type: what :func:`drjit.type_v` says of anything but arrays.
     Void = 0
+    #: Elements of masks: one byte each.
     Bool = 1
+    #: Signed integers of 8 bits.
     Int8 = 3
+    #: Unsigned integers of 8 bits.
     UInt8 = 4
+    #: Signed integers of 16 bits.
     Int16 = 5
+    #: Unsigned integers of 16 bits.
     UInt16 = 6
+    #: Signed integers of 32 bits: the elements of ``Int``.
     Int32 = 7
+    #: Unsigned integers of 32 bits: the elements of ``UInt``, and of indices.
     UInt32 = 8
+    #: Signed integers of 64 bits.
     Int64 = 9
+    #: Unsigned integers of 64 bits.
     UInt64 = 10
+    #: Addresses in memory; there are no arrays of them.
     Pointer = 11
+    #: Floating-point numbers of half precision.
     Float16 = 13
+    #: Floating-point numbers of single precision: the elements of ``Float``.
     Float32 = 14
+    #: Floating-point numbers of double precision.
     Float64 = 15
 
 
 class VarState(_Enum):
-    """Evaluation state of an array, see ``ArrayBase.state``."""
+    """Evaluation state of an array, see :attr:`drjit.ArrayBase.state`.
 
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2, 3)
+    >>> x.state, (x + 1).state, Float(1).state
+    (VarState.Evaluated, VarState.Unevaluated, VarState.Literal)
+    """
+
+    #: An array without elements, or of the scalar backend, which takes no part in tracing.
     Invalid = 0
+    #: Of undefined contents, see :func:`drjit.empty`; not in memory yet.
     Undefined = 1
+    #: A constant, which takes no memory.
     Literal = 2
+    #: Traced, but not computed yet.
     Unevaluated = 3
+    #: In memory.
     Evaluated = 4
+    #: With a scatter to it that has not happened yet: the next evaluation carries it out.
     Dirty = 5
+    #: A value inside a symbolic loop, which has no value outside of it.
     Symbolic = 6
+    #: A nested array whose components differ.
     Mixed = 7
 
 
 class JitBackend(_Enum):
-    """Backends that compile and run traced programs."""
+    """Backends that compile and run traced programs, see :func:`drjit.backend_v` and :func:`drjit.has_backend`.
 
+    >>> dr.backend_v(dr.llvm.Float)
+    JitBackend.LLVM
+    """
+
+    #: None: that of ``drjit.scalar``, which computes at once.
     Invalid = 0
+    #: GPUs of NVIDIA; there is no such backend yet.
     CUDA = 1
+    #: CPUs, through LLVM.
     LLVM = 2
 
 
 class ReduceOp(_Enum):
-    """Operations of reductions and of atomic read-modify-write scatters."""
+    """Operations of reductions (:func:`drjit.reduce`) and of scatter-reductions (:func:`drjit.scatter_reduce`).
 
+    >>> from drjit.llvm import Float
+    >>> dr.reduce(dr.ReduceOp.Min, Float(3, 1, 2))
+    [1]
+    """
+
+    #: None: a plain write. Not an operation of reductions.
     Identity = 0
+    #: Sum.
     Add = 1
+    #: Product.
     Mul = 2
+    #: Minimum.
     Min = 3
+    #: Maximum.
     Max = 4
+    #: Bits that are set in all (of integers); conjunction of masks.
     And = 5
+    #: Bits that are set in any (of integers); disjunction of masks.
     Or = 6
 
 
 class ReduceMode(_Enum):
-    """Compilation strategies of scatter-reductions."""
+    """How scatter-reductions such as :func:`drjit.scatter_add` cope with updates of one element by several threads.
 
+    Results do not depend on it, except for the rounding of floating-point sums, and for ``NoConflicts``.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> x = dr.zeros(Float, 2)
+    >>> dr.scatter_add(x, Float(1, 2, 3), UInt(0, 1, 1), mode=dr.ReduceMode.Expand)
+    >>> x
+    [1, 5]
+    """
+
+    #: ``Expand`` where the target is small, see :func:`drjit.expand_threshold`, else atomic updates.
     Auto = 0
+    #: Atomic updates, one for each element.
     Direct = 1
+    #: Atomic updates: combining those of a packet first is not there yet.
     Local = 2
+    #: Updates that are not atomic: the caller guarantees that no two go to one element at a time.
     NoConflicts = 3
+    #: A copy of the target for each thread, which are combined afterwards.
     Expand = 4
+    #: For plain writes: the caller guarantees that each element is written once. A hint without effect so far.
     Permute = 5
 
 
 class KernelType(_Enum):
-    """Kinds of entries in the kernel history."""
+    """Kinds of entries in the kernel history, see :func:`drjit.kernel_history`.
 
+    Kernels of traced programs are the only kind so far: reductions are parts of them.
+
+    >>> from drjit.llvm import Float
+    >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+    ...     done = dr.eval(dr.sqrt(Float(1, 2)) + 1)
+    ...     entry = dr.kernel_history([dr.KernelType.JIT])[-1]
+    >>> entry["type"], entry["size"]
+    (KernelType.JIT, 2)
+    """
+
+    #: A kernel that was compiled from a traced program.
     JIT = 0
+    #: Reduction of blocks.
     BlockReduce = 1
+    #: Running reduction of blocks.
     BlockPrefixReduce = 2
+    #: Inner product.
     Dot = 3
+    #: Products of many matrices.
     BatchedGemm = 4
+    #: Positions of the set elements of a mask.
     Compress = 5
+    #: Sorting of the targets of calls.
     MkPerm = 6
+    #: Copy of memory.
     Memcpy = 7
+    #: Filling of memory.
     Memset = 8
+    #: Writing of one element.
     Poke = 9
+    #: Collection of the arguments of calls.
     Aggregate = 10
+    #: A function that the host runs between kernels.
     LLVMHostFunc = 11
 
 
-class KernelRecordingMode(_Enum):
-    """Whether a kernel ran inside a frozen function, and how."""
+class ProfileEvent(_Enum):
+    """Kinds of entries in the kernel history that are no kernels, see :func:`drjit.kernel_history`.
 
+    >>> with dr.profile_enable():
+    ...     dr.profile_mark("start")
+    >>> dr.kernel_history()[0]["type"]
+    ProfileEvent.Mark
+    """
+
+    #: An event, see :func:`drjit.profile_mark`.
+    Mark = 0
+    #: The end of a named range, see :class:`drjit.profile_range`.
+    Range = 1
+
+
+class KernelRecordingMode(_Enum):
+    """Whether a kernel ran inside a frozen function, and how, see :func:`drjit.kernel_history`.
+
+    >>> from drjit.llvm import Float
+    >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+    ...     done = dr.eval(dr.sqrt(Float(1, 2)) + 1)
+    ...     entry = dr.kernel_history()[-1]
+    >>> entry["recording_mode"]
+    KernelRecordingMode.Inactive
+    """
+
+    #: It did not: there are no frozen functions yet.
     Inactive = 0
+    #: While a function was recorded.
     Recorded = 1
+    #: As a part of a recorded function that is called again.
     Replayed = 2
 
 
 class LogLevel(_Enum):
-    """Verbosity of the compiler's messages."""
+    """How much the compiler tells about its work, see :func:`drjit.set_log_level`.
 
+    >>> dr.log_level()
+    LogLevel.Warn
+    """
+
+    #: Nothing.
     Disable = 0
+    #: Nothing so far: errors are exceptions.
     Error = 1
+    #: Problems, such as a kernel cache that cannot be used. The default.
     Warn = 2
+    #: Every kernel: compiled, found in the cache, launched, and why it was compiled again.
     Info = 3
+    #: The same as ``Info`` so far.
     InfoSym = 4
+    #: A line for each operation that is traced. Slow.
     Debug = 5
+    #: The same as ``Debug`` so far.
     Trace = 6

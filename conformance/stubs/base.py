@@ -97,7 +97,7 @@ def doc(function: object, indent: str = "    ") -> str:
 # --- ArrayBase -------------------------------------------------------------------------------------------------------
 
 #: Members of ``ArrayBase`` whose types say more than the annotations of the class.
-_MEMBERS = {"array": "PlainT", "real": "SelfT", "imag": "SelfT", "grad": "SelfT"}
+_MEMBERS = {"array": "PlainT", "real": "SelfT", "imag": "SelfT"}
 _LEFT_OUT = {"T", "mT"}  # of matrices and tensors only
 _SPECIAL_MEMBERS = {"__bool__", "__array__", "__dlpack__", "__dlpack_device__"}
 
@@ -129,7 +129,6 @@ def array_base() -> Iterator[str]:
             found = _MEMBERS.get(name) or member.fget.__annotations__["return"]
             yield f"    @property\n    def {name}(self) -> {found}:\n{doc(member, '        ')}"
             if member.fset:
-                found = "Any" if name == "grad" else found
                 yield f"    @{name}.setter\n    def {name}(self, value: {found}) -> None: ..."
         elif inspect.isfunction(member) and (not name.startswith("_") or name in _SPECIAL_MEMBERS):
             text = str(inspect.signature(member)).replace("'", "").replace("NoReturn", "Any")
@@ -340,6 +339,7 @@ def class_stubs() -> Iterator[str]:
     yield "class _HasImag(Protocol[_R_co]):\n    @property\n    def imag(self) -> _R_co: ..."
     yield "_Numbers: TypeAlias = float | Sequence[float]"
     yield "class _Exports(Protocol):\n    @property\n    def __array__(self) -> Any: ..."
+    yield "class _NumPyArray(Protocol):\n    @property\n    def __array_interface__(self) -> Any: ..."
     yield "class _ExportsDLPack(Protocol):\n    @property\n    def __dlpack__(self) -> Any: ..."
     # Spelled out, as a string is an Iterable[str], and so would be one of a recursive alias.
     yield "_Foreign: TypeAlias = _Exports | _ExportsDLPack | Buffer"

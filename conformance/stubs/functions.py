@@ -1,9 +1,8 @@
 """The stubs of public functions, from their signatures at runtime and, where types depend on arguments, from patterns.
 
 The names, the order and the defaults of parameters are always those of the function. Their types are its annotations;
-a pattern replaces those that the annotations cannot express, because the result depends on several arguments. A
-function that one of the factories of elementwise functions has made needs no entry here: its pattern is that of the
-factory.
+a pattern replaces those that the annotations cannot express, because the result depends on several arguments. The
+function of a row of the op table needs no entry here: its pattern follows from the row.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from typing import Any
 
 import drjit
 from drjit._base import typing as _typing
-from drjit_core import KIND, OPS
+from drjit_core import FUNCTIONS, Op
 
 from . import base
 from .records import PACKAGES
@@ -35,6 +34,7 @@ def _array(*names: str, cls: str = "ArrayBase", parameters: Sequence[str] = base
 _SHORT = {
     "Array": f"ArrayBase[{_SEVEN}]", "Reduced": _array("RedT"), "Masked": _array("MaskT"), "Valued": _array("ValT"),
     "Plain": _array("PlainT"), "Entries": "Sequence[Any]", "Operand": "AnyArray | float",
+    "Argument": "AnyArray | float | _NumPyArray",
     "Mask": "_MaskCpT | bool", "Choice": "AnyArray | bool",
     "Selected": _array("SelfT", "SelfCpT", "_MaskCpT", cls="_Array", parameters=base.COMMON),
 }
@@ -50,6 +50,7 @@ _BINARY = ["Array, SelfCpT -> SelfT", "SelfCpT, Array -> SelfT"]
 _WEAK = ["_Chooses[Any, _R, Any], int -> _R", "int, _Chooses[Any, _R, Any] -> _R",
          "_WithFloat[_R, Any], _Numbers -> _R", "_Numbers, _WithFloat[_R, Any] -> _R"]
 _FLAT = ["_AnyFlat, AnyArray -> Any", "AnyArray, _AnyFlat -> Any"]  # a nested array over other scalars
+_FOREIGN_PAIR = ["_NumPyArray, Argument -> Any", "Operand, _NumPyArray -> Any"]
 _NUMBERS = {"i": "int", "f": "float"}
 _DEFAULT_AXIS = "axis: EllipsisType = ..., keepdims: Literal[False] = ..."
 
@@ -70,23 +71,22 @@ _TERNARY = ["Array, SelfCpT, SelfCpT -> SelfT", "SelfCpT, Array, SelfCpT -> Self
             "int, int, _Chooses[Any, _R, Any] -> _R", "_Chooses[Any, _R, Any], int, int -> _R",
             "int, int, Array -> SelfT", "float, float, _WithFloat[_R, Any] -> _R", "float, float, Array -> SelfT",
             "_WithFloat[_R, Any], float, float -> _R", "int, int, int -> int", "float, float, float -> float",
-            "Operand, Operand, Operand -> Any"]
+            "Argument, Argument, Argument -> Any"]
 _REAL = ["ArrayT -> ArrayT", "float -> float"]
 _OF_ENTRIES = ["_Matrices[Any, Any, Any, Any, _R] -> _R"]
-_ANGLE = ["_WithFloat[_R, Any] -> _R", "ArrayT -> ArrayT", "float -> float"]
+_FOREIGN = "_NumPyArray -> Any"
+_ANGLE = ["_WithFloat[_R, Any] -> _R", "ArrayT -> ArrayT", "float -> float", _FOREIGN]
 _TYPE = "{0} | type[{0}] -> type[{1}]"
 
 _PATTERNS: dict[str, list[str]] = {
-    "fma": _TERNARY, "clip": _TERNARY,
     "lerp": ["_WithFloat[_R, Any], _Numbers, float -> _R",
              *(pattern for pattern in _TERNARY if pattern != "int, int, int -> int")],
-    "hypot": [*_BINARY, *_WEAK, *_FLAT, "float, float -> float"],
     "power": ["_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R", *_BINARY,
-              "_WithFloat[_R, Any], float -> _R", *_FLAT, "float, float -> float"],
+              "_WithFloat[_R, Any], float -> _R", *_FLAT, "float, float -> float", *_FOREIGN_PAIR],
     "step": ["_HasInt[_R], float -> _R", "float, _HasInt[_R] -> _R", "AnyArray, AnyArray -> Any",
              "float, float -> int"],
     "mul_wide": ["AnyArray, AnyArray | int -> Any", "int, AnyArray -> Any", "int, int -> int"],
-    "abs": ["SupportsAbs[T] -> T"],
+    "abs": [_FOREIGN, "SupportsAbs[T] -> T"],
     "select": [
         "_Chooses[T, Any, Any], bool, bool -> T", "_Chooses[Any, _R, Any], int, int -> _R",
         "_Chooses[Any, Any, _R], float, float -> _R",
@@ -96,7 +96,6 @@ _PATTERNS: dict[str, list[str]] = {
         "bool, int, int -> int", "bool, float, float -> float",
         "Choice, AnyArray, Operand -> Any", "Choice, Operand, AnyArray -> Any", "Choice, T, T -> T"],
     "rad2deg": _ANGLE, "deg2rad": _ANGLE,
-    "safe_sqrt": _REAL, "safe_asin": _REAL, "safe_acos": _REAL,
     **dict.fromkeys(["sum", "prod", "min", "max", "reduce"], _REDUCE),
     **dict.fromkeys(["mean", "var", "std"], _AVERAGE),
     **dict.fromkeys(["all", "any", "none"], _TEST),
@@ -128,50 +127,30 @@ _PATTERNS: dict[str, list[str]] = {
     "array_t": [_TYPE.format("Plain", "PlainT"), "object -> Any"],
 }
 
-#: The kinds of Python numbers that functions take: those of their row in the op table, else floats, but for these.
-_TAKES = {"sign": "if", "log2i": "i", "copysign": "if", "mulsign": "if", "fmin": "if", "fmax": "if"}
 
 
-def _takes(name: str) -> str:
-    accepts = _TAKES.get(name) or (OPS[KIND[name]].accepts if name in KIND else "f")
-    return "".join(letter for letter in "if" if letter in accepts)
+def _of_row(row: Op) -> list[str]:
+    """The pattern of an elementwise function."""
+    numbers = [_NUMBERS[letter] for letter in "if" if letter in row.accepts]
+    if row.result == "mask":
+        return ["Masked -> MaskT", "float -> bool", _FOREIGN]
+    if row.result == "pair":
+        return ["ArrayT -> tuple[ArrayT, ArrayT]", "float -> tuple[float, float]", "_NumPyArray -> tuple[Any, Any]"]
+    if row.arity == 1:
+        return ["ArrayT -> ArrayT", *(f"{number} -> {number}" for number in numbers), _FOREIGN]
+    if row.arity == 2:
+        weak = _WEAK if "float" in numbers else []
+        return [*_BINARY, *weak, *_FLAT, *(f"{number}, {number} -> {number}" for number in numbers), *_FOREIGN_PAIR]
+    return _TERNARY
 
 
-def _unary(name: str) -> list[str]:
-    return ["ArrayT -> ArrayT", *(f"{_NUMBERS[letter]} -> {_NUMBERS[letter]}" for letter in _takes(name))]
-
-
-def _pair(name: str) -> list[str]:
-    return ["ArrayT -> tuple[ArrayT, ArrayT]", "float -> tuple[float, float]"]
-
-
-def _binary(name: str) -> list[str]:
-    numbers = [_NUMBERS[letter] for letter in _takes(name)]
-    weak = _WEAK if "float" in numbers else []
-    return [*_BINARY, *weak, *_FLAT, *(f"{number}, {number} -> {number}" for number in numbers)]
-
-
-def _classification(name: str) -> list[str]:
-    return ["Masked -> MaskT", "float -> bool"]
-
-
-#: The factories of functions, by the code that all functions of a factory share.
-_FACTORIES: dict[Any, Callable[[str], list[str]]] = {
-    drjit.sqrt.__code__: _unary, drjit.maximum.__code__: _binary, drjit.isnan.__code__: _classification,
-    drjit.sincosh.__code__: _pair, drjit.sincos.__code__: _pair,
-}
-
-
-#: Functions that call one of the second factory.
-_WRAPPED = {"mulsign"}
-
-
-def _overloads(name: str, function: Callable[..., Any]) -> list[str]:
+def _overloads(name: str) -> list[str]:
     """The pattern of a function, or none if its annotations say everything."""
-    if name in _PATTERNS:
-        return _PATTERNS[name]
-    factory = _binary if name in _WRAPPED else _FACTORIES.get(function.__code__)
-    return factory(name) if factory else []
+    return _PATTERNS.get(name) or (_of_row(FUNCTIONS[name]) if name in FUNCTIONS else [])
+
+
+#: Functions whose ways to be called share no parameters: they sort out their arguments, and the pattern names them all.
+_SORTED_OUT = {"arange", "reshape"}
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
@@ -225,8 +204,7 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
     pattern = dict(part.split(": ", 1) for part in types if re.match(r"\w+: ", part))
     positional = [part for part in types if not re.match(r"\w+: ", part)]
     parameters = inspect.signature(function).parameters
-    if any(parameter.kind is parameter.VAR_POSITIONAL for parameter in parameters.values()) and types:
-        # The function sorts out its arguments itself: the pattern names them all.
+    if types and function.__name__ in _SORTED_OUT:
         named = [("dtype", text) for text in positional] + list(pattern.items())
         return ", ".join(f"{name}: {text}" for name, text in named)
     result: list[str] = []
@@ -236,7 +214,8 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
         if parameter.kind is parameter.KEYWORD_ONLY and parameter.KEYWORD_ONLY not in kinds[:position] \
                 and parameter.VAR_POSITIONAL not in kinds:
             result.append("*")
-        stars = {parameter.VAR_POSITIONAL: "*", parameter.VAR_KEYWORD: "**"}.get(parameter.kind, "")
+        stars = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**" if parameter.kind is parameter.VAR_KEYWORD \
+            else ""
         if position < len(positional):
             text = f"{name}: {positional[position]}"
         elif name in pattern:
@@ -257,7 +236,7 @@ def _parameters(function: Callable[..., Any], types: list[str]) -> str:
 
 
 def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
-    patterns = [part for pattern in _overloads(name, function)
+    patterns = [part for pattern in _overloads(name)
                 for part in (_families(pattern) if pattern.startswith("per ") else [_expand(pattern)])]
     text = base.doc(function)
     if not patterns:
@@ -289,8 +268,11 @@ _MODULES = ["auto", "cuda", "detail", "llvm", "scalar"]
 
 def function_stubs() -> str:
     """The stub of ``drjit``."""
-    core, constants, functions = [], [], []
-    for name in sorted(drjit.__all__):
+    core: list[str] = []
+    constants: list[str] = []
+    functions: list[str] = []
+    names: list[str] = sorted(drjit.__all__)  # type: ignore[attr-defined]  # the stub has none
+    for name in names:
         found = getattr(drjit, name)
         if inspect.isfunction(found) and found.__module__.startswith("drjit_core"):
             core.append(name)

@@ -195,6 +195,7 @@ def _other_class(name: str, cls: type, package: str) -> Iterator[str]:
         if isinstance(member, property):
             if member_name in _WORDS:
                 found = _name(flat._replace(shape=(_WORDS[member_name],)))
+            assert member.fget is not None
             found = found or str(inspect.signature(member.fget).return_annotation)
             yield f"    @property\n    def {member_name}(self) -> {found}:\n{base.doc(member, '        ')}"
             if member.fset:
@@ -253,9 +254,9 @@ def package_stub(package: str) -> str:
         lines += _other_class(name, getattr(module, name), package)
     lines += ["", "# Aliases."]
     for name in types._listed(backend):
-        record = types.parse(name, backend, diff)
-        if record is not None and record.name != name or record is not None and _is_python(record):
-            lines.append(f"{name}: TypeAlias = {_name(record)}")
+        found = types.parse(name, backend, diff)
+        if found is not None and (found.name != name or _is_python(found)):
+            lines.append(f"{name}: TypeAlias = {_name(found)}")
     lines += ["", "# What is compatible with a type, and what it can be compared with."]
     lines += [_alias(record, package) for record in records]
     lines += dict.fromkeys(_order(record, package) for record in records)

@@ -20,7 +20,7 @@ from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
 from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_of_array, refuse_floats
-from .lanes import TRUE, with_lanes
+from .lanes import TRUE, lane_mask, widest_mask, with_lanes
 from .scalars import scatter_scalars
 from .slicing import Access, expand, is_identity, parse_slice, positions, read, write_mask
 from .store import store, store_element, store_written
@@ -29,6 +29,7 @@ __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set
 
 _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
 _ALL = slice(None)
+_and = getattr(ops, "and")
 Shape = tuple[int, ...]
 
 
@@ -104,9 +105,11 @@ def _fitting(found: Shape, selected: Shape) -> Shape | None:
     return found if len(found) <= len(selected) and all(a in (1, b) for a, b in aligned) else None
 
 
-def _blend(mask: Node, new: Node, old: Node) -> Node:
-    """Select by the mask of a key, in the lanes that take part."""
-    return ops.select(with_lanes(mask, max(mask.size, new.size, old.size)), new, old)  # type: ignore[no-any-return]
+def _blend(mask: Node, new: Node, old: Node, widen: bool = True) -> Node:
+    """Select by the mask of a key, in the lanes that take part; one element becomes as many as there are lanes."""
+    width = max(mask.size, new.size, old.size)
+    lanes = lane_mask(width) if width > 1 or not widen else widest_mask()
+    return ops.select(mask if lanes is None else _and(mask, lanes), new, old)  # type: ignore[no-any-return]
 
 
 def _only_entry(key: Any) -> Any:
@@ -162,7 +165,7 @@ def _flat_mask(function: str, array: Any, key: Any) -> Node:
     """The node of a mask key."""
     if isinstance(key, ArrayBase) and (key._depth > 0 and key._dynamic or key._depth < 0 and len(key.shape) > 1):
         raise TypeError(f"{function}(): the mask of type '{describe(key)}' has more than one dimension.")
-    mask = coerce(array._mask, key, function)[0]
+    mask = coerce(array._mask_type, key, function)[0]
     _require_length(function, mask.size, array._n.size)
     return mask
 
@@ -186,10 +189,9 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
     if is_mask(key):
         mask = _flat_mask(function, array, key)
         new = coerce(type(array), value, function)[0]
-        if not array._n.size and mask.size <= 1 and new.size <= 1:
-            return
         try:
-            store(array, [_blend(mask, new, array._n)])
+            widen = array._o is None or array._o[0]._depth > 0  # a tensor keeps its shape
+            store(array, [_blend(mask, new, array._n, widen)])
         except CORE_ERRORS as error:
             raise translate(error, function) from error
         return
@@ -247,17 +249,17 @@ def tensor_set(array: Any, key: Any, value: Any) -> None:
     lanes = with_lanes(TRUE, new.size) if new.size != array._n.size else TRUE
     try:
         if lanes is not TRUE:
-            mask = getattr(ops, "and")(expand(mask, mask_shape, array._s), expand(lanes, kept, array._s))
+            mask = _and(expand(mask, mask_shape, array._s), expand(lanes, kept, array._s))
         elif mask.size != array._n.size:
             mask = expand(with_lanes(mask, mask.size), mask_shape, array._s)
-        store(array, [_blend(mask, expand(new, kept, array._s), array._n)])
+        store(array, [_blend(mask, expand(new, kept, array._s), array._n, widen=False)])
     except CORE_ERRORS as error:
         raise translate(error, function) from error
 
 
 def _tensor_mask(function: str, array: Any, key: Any) -> tuple[Node, Shape]:
     """The node and the shape of a mask that can be broadcast to a tensor."""
-    mask, found = _value(function, array._mask, key)
+    mask, found = _value(function, array._mask_type, key)
     kept = _fitting(found, array._s)
     if kept is None:
         raise SizeError(f"{function}(): operands have incompatible shapes: a mask of the shape {found} cannot be "
@@ -389,8 +391,8 @@ def _nested_mask(function: str, array: Any, key: Any) -> list[Node]:
     """The nodes of a mask key, one for each component."""
     if not isinstance(key, ArrayBase) and array._dynamic and not (isinstance(key, list) and isinstance(key[0], list)) \
             and getattr(key, "ndim", 1) == 1:
-        key = array._leaf._mask(key)  # of the lanes, as a flat Dr.Jit array is
-    masks = coerce(array._mask, key, function)
+        key = array._leaf._mask_type(key)  # of the lanes, as a flat Dr.Jit array is
+    masks = coerce(array._mask_type, key, function)
     count = len(array._c)
     if len(masks) != count:
         if len(masks) != 1:

@@ -22,11 +22,11 @@ from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .keys import check_literal, refuse_floats
-from .lanes import TRUE, masked_access, widest_mask, with_lanes
+from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import store, store_written
 
-__all__ = ["gather", "masked_access", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
 
@@ -110,12 +110,24 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
     is a nested type and ``source`` flat, its components are read from consecutive elements, from ``index * n`` on;
     ``ArrayX*`` types need ``shape``, in which -1 stands for the number of indices; any other type's result must have
     that shape, if it is given. An array of one element beside larger ones in a PyTree (or nested array) goes with any
-    index. ``index`` and ``active`` are converted to unsigned integers and masks; NumPy arrays and
-    lists of numbers may stand for any array, and as ``source`` are converted to what ``dtype`` reads from. Evaluates
-    nothing.
+    index. ``index`` and ``active`` are converted to unsigned integers and masks; NumPy arrays and lists of numbers may
+    stand for any array, and as ``source`` are converted to what ``dtype`` reads from. The result has as many entries as
+    ``index``. Evaluates nothing.
 
     Indices are not checked, except for an index that is the same for all elements and known to the program (an
-    ``IndexError``), and in debug mode (``JitFlag.Debug``). ``mode`` is a hint for the derivative.
+    ``IndexError``), and in debug mode (``JitFlag.Debug``). ``mode`` is a hint for the derivative. Raises a
+    ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes of index and mask do not, or the
+    source is empty.
+
+    >>> from drjit.llvm import Array2f, Bool, Float, UInt
+    >>> source = Float(10, 11, 12, 13)
+    >>> dr.gather(Float, source, UInt(3, 0))
+    [13, 10]
+    >>> dr.gather(Float, source, UInt(3, 9), active=Bool(True, False))
+    [13, 0]
+    >>> dr.gather(Array2f, source, UInt(0, 1))
+    [[10, 11],
+     [12, 13]]
     """
     function = "drjit.gather"
     if not isinstance(dtype, type):
@@ -249,14 +261,35 @@ def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: Reduc
     ``target`` and ``value`` are arrays or PyTrees of one type, whose entries are written likewise; a nested ``value``
     may also be written to consecutive elements of a flat ``target``, from ``index * n`` on. ``index`` and ``active``
     are converted to unsigned integers and masks, and so are NumPy arrays and lists; but floating-point numbers are not
-    written to integers. Indices are checked as by :func:`gather`; if some coincide, one of the writes wins. The write
-    happens with the next evaluation.
+    written to integers. Indices are checked as by :func:`gather`; if some coincide, one of the writes wins. ``mode`` is
+    a hint.
+
+    Other arrays that shared the old contents keep them. Evaluates nothing: the write happens with the next evaluation.
+    Raises a ``TypeError`` if the types do not go together, a ``RuntimeError`` if the sizes do not, or the target is
+    empty; the target is unchanged then.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> x = dr.zeros(Float, 4)
+    >>> dr.scatter(x, Float(7, 8), UInt(3, 0))
+    >>> x
+    [8, 0, 0, 7]
     """
     _scatter(ReduceOp.Identity, target, value, index, active, mode, "drjit.scatter")
 
 
 def scatter_add(target: Any, value: Any, index: Any, active: Any = True, mode: ReduceMode = ReduceMode.Auto) -> None:
-    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place. See :func:`scatter`."""
+    """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place.
+
+    What goes to one element is added up, in no particular order, so that floating-point results may differ in their
+    last bits from run to run. ``mode`` chooses a strategy, see :class:`ReduceMode`; see :func:`scatter` for the other
+    arguments and errors. Evaluates nothing: the addition happens with the next evaluation.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> histogram = dr.zeros(Float, 3)
+    >>> dr.scatter_add(histogram, 1, UInt(0, 2, 2, 2))
+    >>> histogram
+    [1, 0, 3]
+    """
     _scatter(ReduceOp.Add, target, value, index, active, mode, "drjit.scatter_add")
 
 
@@ -264,7 +297,16 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
                    mode: ReduceMode = ReduceMode.Auto) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place.
 
-    The order of updates of one element is not specified. See :func:`scatter` for the arguments.
+    ``op`` is a :class:`ReduceOp` that is defined for the elements: ``And`` and ``Or`` for masks and integers, the
+    others for numbers. The order of updates of one element is not specified. See :func:`scatter_add` for the other
+    arguments. Raises a ``TypeError`` if the elements are of another kind. Evaluates nothing: the update happens with
+    the next evaluation.
+
+    >>> from drjit.llvm import Int, UInt
+    >>> x = Int(5, 5)
+    >>> dr.scatter_reduce(dr.ReduceOp.Max, x, Int(3, 9, 7), UInt(0, 1, 1))
+    >>> x
+    [5, 9]
     """
     if not isinstance(op, ReduceOp):
         raise TypeError(f"drjit.scatter_reduce(): 'op' must be a drjit.ReduceOp, found {describe(op)} ({op!r}).")
@@ -331,7 +373,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         sources = coerce(reshape(type(target), (len(nodes),)), value, function)
     width = target._width(function)
     index = index_node(index, width)
-    return [_scatter_node(op, broadcast(node, width), source, index, mask, mode, function)
+    return [_scatter_node(op, note_version(broadcast(node, width), node), source, index, mask, mode, function)
             for node, source in zip(nodes, sources, strict=True)]
 
 

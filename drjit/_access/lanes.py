@@ -5,14 +5,17 @@ likewise. The mask of each such construct is on a stack, one for each thread, wh
 inside of it happens for the lanes only that take part. What belongs to which lane follows from sizes, where *W*, more
 than one, is the width of the construct (the size of its mask):
 
-* An access of *W* elements is per lane: element *k* belongs to lane *k*. This holds for ``dr.gather`` and
-  ``dr.scatter``, for keys that are index arrays or masks, and for slices that are written, ``a[:] = value`` included,
-  even if the value is a single one.
-* Where an operand of *W* elements (an index array, a mask, a value) is broadcast to a larger selection of a tensor, its
-  mask is broadcast with it: in ``t[index] = 0`` it covers the rows of the lanes that take part.
-* All else is uniform, and happens once: accesses of other sizes, integer keys (``a[0] = 1``) and components
-  (``v.x = value``, ``v[0] = value``), which replace what the array holds as ``v += value`` does; a scatter of a single
-  element writes once, but a scatter-reduction of a single value takes place once for every lane that takes part.
+* An operand of *W* elements (an index array, a mask, a value) is per lane: element *k* belongs to lane *k*, and is
+  used if that lane takes part. This holds for ``dr.gather`` and ``dr.scatter`` and for keys in brackets, and for
+  ``a[:] = value`` with a value of *W* elements as well. (With an index array as key, a value of several dimensions is
+  uniform, however many elements it has.)
+* Where such an operand is broadcast to a larger selection of a tensor, the lanes are broadcast with it:
+  ``t[index] = 0`` writes the rows of those that take part.
+* All else is uniform, and happens once: accesses whose operands are of other sizes, such as ``a[:] = 0``, integer keys
+  (``a[0] = 1``) and components (``v.x = value``, ``v[0] = value``), which replace what the array holds as
+  ``v += value`` does. A scatter of a single element writes once, but a scatter-reduction of a single value takes place
+  once for every lane that takes part; and where a mask is the key of an array of one element, that element is one for
+  each lane.
 * Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
 
 A body must not be run when no lane takes part; masks of one element are hence of no consequence.
@@ -28,8 +31,8 @@ from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
-           "written_from"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
+           "with_lanes", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -41,8 +44,8 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.masks: list[Node] = []
-        #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
-        self.origins: dict[int, int] = {}
+        #: By ids of the results of writes that the masks have held back, what was there before the first write.
+        self.origins: dict[int, object] = {}
 
 
 _stack = _Stack()
@@ -62,6 +65,7 @@ def masked_access(mask: Node) -> Iterator[None]:
 
 #: A write makes a new version of its target, of which there may first be a copy.
 _VERSIONS = KIND["scatter"], KIND["opaque"]
+_GATHER, _LITERAL = KIND["gather"], KIND["literal"]
 
 
 def note_writes(nodes: Sequence[Node]) -> None:
@@ -72,7 +76,21 @@ def note_writes(nodes: Sequence[Node]) -> None:
             origin: Node = node
             while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
                 origin = origin.d0
-            origins[node.id] = origins.get(origin.id, origin.id)
+            if origin.kind == _GATHER and origin.d0 is not None and origin.d0.size == 1:
+                origin = origin.d0  # a single element that was broadcast before it was written to
+            origins[node.id] = origins.get(origin.id) or _identity(origin)
+
+
+def _identity(node: Node) -> object:
+    """What tells a version before all writes from others: equal literals of any size are one."""
+    return (node.type, repr(node.payload)) if node.kind == _LITERAL else node.id
+
+
+def note_version(node: Node, original: Node) -> Node:
+    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
+    if _stack.masks and node is not original:
+        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
+    return node
 
 
 def written_from(new: Node, old: Node) -> bool:
@@ -81,7 +99,7 @@ def written_from(new: Node, old: Node) -> bool:
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
     """
     origins = _stack.origins
-    return new.id in origins and origins[new.id] == origins.get(old.id, old.id)
+    return new.id in origins and origins[new.id] == (origins.get(old.id) or _identity(old))
 
 
 def lane_mask(width: int) -> Node | None:

@@ -186,12 +186,8 @@ def _block_mask(access: Access) -> Node:
 
 def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape: tuple[int, ...]) -> Node:
     """Which elements of a view are written, given a value and its shape before broadcasting: see :mod:`.lanes`."""
-    count = access.shape_size
-    lanes = lane_mask(count)
-    if lanes is not None:
-        return lanes
     mask = _block_mask(access)
-    lanes = lane_mask(value.size)
+    lanes = lane_mask(value.size) if access.block is None or len(value_shape) < 2 else None
     return mask if lanes is None else getattr(ops, "and")(mask, expand(lanes, value_shape, shape))
 
 
@@ -314,10 +310,10 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape.
 
     ``dtype`` is a flat array type of unsigned 32-bit integers, and that of the positions. ``indices`` is a tuple of
-    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Evaluates nothing, unless
-    ``dtype`` is ``drjit.scalar.ArrayXu``.
+    what stands in brackets: integers, slices, integer arrays, ``None`` or an ellipsis. Raises a ``TypeError`` for
+    others, an ``IndexError`` for an integer beyond the shape. Evaluates nothing, unless ``dtype`` is
+    ``drjit.scalar.ArrayXu``.
 
-    >>> import drjit as dr
     >>> from drjit.llvm import UInt
     >>> dr.slice_index(UInt, shape=(10, 1), indices=(slice(0, 10, 2), 0))
     ((5,), [0, 2, 4, 6, 8])

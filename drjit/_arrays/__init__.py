@@ -3,4 +3,4 @@
 Importing the package makes all of them known to the factory of types (:func:`drjit._base.types.base_class`).
 """
 
-from . import complex, flat, matrix, nested, quaternion, scalar, tensor
+from . import complex, flat, matrix, nested, pickling, quaternion, scalar, tensor

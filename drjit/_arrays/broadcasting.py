@@ -1,32 +1,60 @@
-"""Tensors as operands: promotion, broadcasting, and elementwise operations with a tensor among their arguments.
+"""Tensors as operands: promotion, broadcasting, and what their nodes become.
 
-Operands of one shape, and those with a single element, take part as they are; others are read through computed indices
+The contract with the factory stands in :mod:`drjit._base.types`. Operators and functions broadcast like NumPy: operands
+of one shape, and those with a single element, take part as they are; others are read through computed indices
 (:mod:`drjit._access.slicing`). Flat arrays count as tensors of one dimension, those with a single element as scalars.
+
+Plans of operations (:func:`tensor_plan`) know types only; shapes are aligned by each call. What two shapes become is
+remembered (:func:`_alignment`), and so are the indices that an operand is read through, as long as some array needs
+them.
 """
 
 from __future__ import annotations
 
+import functools
 import math
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, literal, ops
+from drjit_core import KIND, Node, cast, gather, literal
 
 from .._access import slicing
-from .._access.slicing import TRUE, broadcast_shapes, contiguous_strides, expand, positions
+from .._access.slicing import TRUE, contiguous_strides, positions
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import (
+    FAILURES,
+    ArgumentError,
+    IncompatibleArguments,
+    IncompatibleShapes,
+    Site,
+    called,
+    describe,
+    translate,
+)
 from .._base.nodes import broadcast
-from .._base.types import BOOL, retype
-from .._base.values import is_ndarray, plain_scalar, scalar_type_of
-from .._promotion.promote import common_package, scalar_literal, scalar_type, weak_rank
+from .._base.values import plain_scalar
+from .._promotion.plans import (
+    AND,
+    SELECT,
+    Keys,
+    Operation,
+    Plan,
+    is_array,
+    is_masking,
+    loader_of_number,
+    masked,
+    resolve,
+    tensor_type,
+)
+from .._promotion.promote import scalar_literal
 
-__all__ = ["Shape", "combine", "concatenate", "make", "operand", "prepare", "promote", "tensor_select", "traced",
-           "transposed"]
+__all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
 _new = object.__new__
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
+_EVALUATED = KIND["evaluated"]
 Shape = tuple[int, ...]
 
 
@@ -37,14 +65,14 @@ def make(cls: type[ArrayBase], node: Node, shape: Shape) -> Any:
     return tensor
 
 
-def operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
-    """The node (of the scalar type of ``cls``) and the shape of an argument of an elementwise operation."""
+def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
+    """The node (of the scalar type of ``cls``) and the shape of a value that stands for a tensor."""
     if isinstance(value, ArrayBase):
-        if value._special != "tensor" and value._depth:
-            raise ArgumentError(f"{function}(): incompatible arguments: {value._name} cannot be combined with tensors; "
-                                f"convert it to {cls._name} first.")
+        if value._depth > 0:
+            raise ArgumentError(f"{called(function)}: incompatible arguments: {value._name} cannot be combined with "
+                                f"tensors; convert it to {cls._name} first.")
         node = value._nodes()[0]
-        shape = value._s if value._special == "tensor" else (node.size,)  # type: ignore[attr-defined]
+        shape = value._s if value._depth < 0 else (node.size,)  # type: ignore[attr-defined]
         return cast(node, cls._type), shape
     number = plain_scalar(value)
     if number is not None:
@@ -52,78 +80,139 @@ def operand(function: str, cls: type[ArrayBase], value: Any) -> tuple[Node, Shap
     try:
         tensor: Any = cls(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to {cls._name}: "
-                            f"{error}") from error
+        raise ArgumentError(f"{called(function)}: could not convert an argument of type '{describe(value)}' to "
+                            f"{cls._name}: {error}") from None
     return tensor._n, tensor._s
 
 
-def _align(function: str, found: Sequence[tuple[Node, Shape]]) -> tuple[list[Node], Shape]:
-    """Nodes broadcast to a common shape, which is returned as well; those of size 1 are left alone."""
-    first = found[0][1]
-    if all(shape == first for _, shape in found):
-        return [node for node, _ in found], first
-    shape = broadcast_shapes(function, [shape for _, shape in found])
-    if not math.prod(shape):
-        return [core.invalid(node.type) for node, _ in found], shape
-    return [expand(node, own, shape) for node, own in found], shape
+# --- broadcasting ----------------------------------------------------------------------------------------------------
 
 
-def promote(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
-    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes; a ``mask`` comes first."""
-    values = [*args] if mask is None else [*args, mask]
-    arrays = [value for value in values if isinstance(value, ArrayBase)]
-    cls = common_package(function, arrays, next(type(a) for a in arrays if a._special == "tensor"))
-    inner: list[ArrayBase] = []
-    rank, scalar = -1, BOOL
-    for number, value in enumerate(args):
-        if is_ndarray(value) and value.ndim:
-            scalar = max(scalar, _scalar_of(function, value))
-        else:
-            rank = max(rank, weak_rank(value, function, inner, number + 1))
-    cls = retype(cls, scalar_type(max((a._type for a in inner), default=BOOL), scalar, rank))
-    found = [operand(function, cls, value) for value in args]
-    if mask is not None:
-        found.insert(0, operand(function, cls._mask, mask))
-    return cls, found
+@functools.lru_cache(maxsize=1024)
+def _alignment(shapes: tuple[Shape, ...]) -> tuple[Shape, int]:
+    """The common shape by the rules of NumPy, and its number of elements."""
+    rank = max(map(len, shapes))
+    result = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            if size != 1:
+                if result[axis] not in (1, size):
+                    raise IncompatibleShapes
+                result[axis] = size
+    return tuple(result), math.prod(result)
 
 
-def prepare(function: str, args: Sequence[Any], mask: Any = None) -> tuple[type[ArrayBase], list[Node], Shape]:
-    """Promote and broadcast arguments, one of them a tensor; a ``mask`` takes part in broadcasting, and comes first."""
-    cls, found = promote(function, args, mask)
-    nodes, shape = _align(function, found)
-    return cls, nodes, shape
+#: Indices that operands are read through, by the operand's shape and the common one.
+_positions: weakref.WeakValueDictionary[tuple[Shape, Shape], Node] = weakref.WeakValueDictionary()
 
 
-def _scalar_of(function: str, value: Any) -> int:
-    found = scalar_type_of(value)
-    if found is None:
-        raise ArgumentError(f"{function}(): arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
-                            "are not supported.")
-    return found
+def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
+    """A node of a shape, read so that it has another one; one of a single element goes with any as it is."""
+    if shape == target or node.size == 1:
+        return node
+    index = None if core.state.scope else _positions.get((shape, target))
+    if index is None or index.kind == _EVALUATED:
+        own, offset = contiguous_strides(shape), len(target) - len(shape)
+        strides = [0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
+                   for axis in range(len(target))]
+        access = slicing.Access(0, target, tuple(strides))
+        if slicing.is_identity(access, node.size):
+            return node
+        index = positions(access, node.size)
+        if not core.state.scope:  # what a loop traces belongs to it
+            _positions[shape, target] = index
+    return gather(node, index, TRUE)
 
 
-def combine(function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool = False) -> Any:
-    """An elementwise operation with arguments of different types or shapes, one of them a tensor."""
-    cls, nodes, shape = prepare(function, args)
-    return traced(function, cls._mask if mask else cls, trace, nodes, shape)
+def _align(nodes: list[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
+    """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
+    shape, count = _alignment(shapes)
+    if not count:
+        return [core.invalid(node.type) for node in nodes], shape
+    return [_expanded(node, own, shape) for node, own in zip(nodes, shapes, strict=True)], shape
 
 
-def traced(function: str, cls: type[ArrayBase], trace: Callable[..., Node], nodes: list[Node], shape: Shape) -> Any:
+# --- promotion -------------------------------------------------------------------------------------------------------
+
+
+def _loader(cls: type[ArrayBase], key: Any) -> Callable[[Any], tuple[Node, Shape]]:
+    """The function from operands of a class to their nodes, of the scalar type of ``cls``, and their shapes."""
+    if not is_array(key):
+        literal_of = loader_of_number(cls, key)
+        return lambda value: (literal_of(value), ())
+    if key._depth > 0:
+        raise IncompatibleArguments(f"{describe(key)} cannot be combined with tensors; convert it to {describe(cls)} "
+                                    "first")
+    scalar = cls._type
+    if key._depth:
+        if key._type == scalar:
+            return lambda value: (value._n, value._s)
+        return lambda value: (cast(value._n, scalar), value._s)
+
+    def flat(value: Any) -> tuple[Node, Shape]:
+        node = value._n
+        return cast(node, scalar), (node.size,)
+
+    return flat
+
+
+def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
+    """The plan of an elementwise operation with a tensor among the operands."""
+    trace, mask, order = operation.trace, -1, (0, 1)
+    if operation is SELECT:
+        mask = 0
+    elif operation is AND:
+        found = is_masking(keys)
+        if found is not None:
+            order, keys, mask = found, (keys[found[0]], keys[found[1]]), 0
+    cls = tensor_type(keys, mask)
+    result = cls._mask_type if operation.mask else cls
+    if operation is AND and mask == 0:
+        trace = masked(cls)
+    loaders = [_loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
+    if len(loaders) != 2:
+        def several(*args: Any) -> Any:
+            found = [load(value) for load, value in zip(loaders, args, strict=True)]
+            nodes, shape = _align([node for node, _ in found], tuple([shape for _, shape in found]))
+            return make(result, trace(*nodes), shape)
+
+        return several
+    first, second = loaders
+
+    def binary(a: Any, b: Any) -> Any:
+        left, left_shape = first(a)
+        right, right_shape = second(b)
+        if left_shape != right_shape:
+            (left, right), left_shape = _align([left, right], (left_shape, right_shape))
+        tensor: Any = _new(result)
+        tensor._n = trace(left, right)
+        tensor._s = left_shape
+        tensor._o = None
+        return tensor
+
+    return binary if order == (0, 1) else lambda a, b: binary(b, a)
+
+
+def promote(site: Site, args: Sequence[Any], mask: int = -1) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
+    """Arguments, one of them a tensor, as nodes of their promoted type, with shapes."""
+    values, keys = resolve(site, args, mask)
+    cls = tensor_type(keys, mask)
+    return cls, [_loader(cls._mask_type if position == mask else cls, key)(value)
+                 for position, (value, key) in enumerate(zip(values, keys, strict=True))]
+
+
+def tensor_select(site: Site, condition: bool, first: Any, second: Any) -> Any:
+    """``dr.select`` with a ``bool`` and a tensor among the choices."""
     try:
-        node = trace(*nodes)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
-    return make(cls, node, shape)
+        cls, found = promote(site, (first, second))
+        nodes, shape = _align([node for node, _ in found], tuple(own for _, own in found))
+    except FAILURES as error:
+        raise translate(error, site, (first, second)) from None
+    node = nodes[0 if condition else 1]
+    return make(cls, broadcast(node, math.prod(shape)) if node.size else node, shape)
 
 
-def tensor_select(function: str, mask: Any, first: Any, second: Any) -> Any:
-    """``dr.select`` with a tensor among its arguments."""
-    if mask.__class__ is bool or not isinstance(mask, ArrayBase):
-        cls, nodes, shape = prepare(function, (first, second))
-        node = nodes[0 if mask else 1]
-        return make(cls, broadcast(node, math.prod(shape)) if node.size else node, shape)
-    cls, nodes, shape = prepare(function, (first, second), mask)
-    return traced(function, cls, ops.select, nodes, shape)
+# --- nodes -----------------------------------------------------------------------------------------------------------
 
 
 def concatenate(nodes: Sequence[Node]) -> Node:

@@ -6,25 +6,20 @@ the factory stands in :mod:`drjit._base.types`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from drjit_core import Node, literal, ops
 
 from .._base.types import base_class
 from .._base.values import is_ndarray
+from .._promotion.plans import is_complex
 from .._rules import complex as rules
 from .components import absent_component
 from .format import hypercomplex_text
 from .special import SpecialArray
 
 __all__ = ["ComplexBase"]
-
-
-def _is_complex(value: Any) -> bool:
-    """Whether a value is a Python complex number or a NumPy scalar of that kind."""
-    return isinstance(value, complex) or (type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
-                                          and value.dtype.kind == "c")
 
 
 @base_class("complex")
@@ -35,7 +30,7 @@ class ComplexBase(SpecialArray):
 
     _rules: ClassVar[dict[str, Any]] = {
         "add": lambda a, b: list(map(ops.add, a, b)), "sub": lambda a, b: list(map(ops.sub, a, b)),
-        "mul": rules.mul, "truediv": rules.divide, "pow": rules.power, "fma": rules.fma,
+        "mul": rules.mul, "div": rules.divide, "power": rules.power, "fma": rules.fma,
     }
     _functions: ClassVar[dict[str, Any]] = {
         "abs": rules.absolute, "sqrt": rules.sqrt, "rsqrt": rules.rsqrt, "rcp": rules.rcp, "exp": rules.exp,
@@ -57,22 +52,15 @@ class ComplexBase(SpecialArray):
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if len(args) == 1:
             value: Any = args[0]
-            if _is_complex(value):
+            if is_complex(value):
                 return [literal(cls._type, value.real), literal(cls._type, value.imag)]
             if is_ndarray(value) and value.dtype.kind == "c" and value.ndim == 1:
                 return [node for part in (value.real, value.imag) for node in cls._leaf(part)._nodes()]
-            if isinstance(value, (list, tuple)) and any(map(_is_complex, value)):
+            if isinstance(value, (list, tuple)) and any(map(is_complex, value)):
                 parts = [complex(entry) for entry in value]
                 return [node for part in ([z.real for z in parts], [z.imag for z in parts])
                         for node in cls._leaf(part)._nodes()]
         return super()._construct(args)
-
-    @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        plain = [cls(value) if _is_complex(value) else value for value in args]
-        if mask and any(map(_is_complex, args)) and (trace is ops.eq or trace is ops.neq):
-            return type(plain[0]).__eq__(*plain) if trace is ops.eq else type(plain[0]).__ne__(*plain)
-        return super()._promote_with(function, trace, plain, mask)
 
     def _format(self, limit: int) -> str:
         return hypercomplex_text(self, ((0, ""), (1, "j")), limit)
@@ -103,9 +91,5 @@ class ComplexBase(SpecialArray):
         result = numpy.empty(numpy.shape(real), {2: "complex64", 4: "complex64", 8: "complex128"}[real.dtype.itemsize])
         result.real, result.imag = real, imaginary
         return result
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        result = self.numpy()
-        return result if dtype is None else result.astype(dtype)
 
     x, y, z, w = map(absent_component, "xyzw")

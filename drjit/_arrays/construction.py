@@ -123,6 +123,10 @@ def ndarray_node(cls: type[ArrayBase], value: Any) -> Node:
     info = TYPES[cls._type]
     if value.dtype.kind not in "biuf":
         raise _configuration(cls, value, f"found elements of type '{value.dtype}'")
+    if value.__class__ is not numpy.ndarray and getattr(value, "mask", None) is not None and value.mask.any():
+        raise ArgumentError(f"{cls._name}.__init__(): the argument of type '{describe(value)}' has masked entries "
+                            f"({int(value.mask.sum())} of {value.size}), whose values do not count. Say what to put "
+                            "there (value.filled(0)), or leave them out (value.compressed()).")
     if not value.size:
         return invalid(cls._type)
     if info.kind in "iu" and not numpy.can_cast(value.dtype, info.name):

@@ -22,7 +22,7 @@ from .host import HostMemory, host_memory
 __all__ = ["Imported", "from_dlpack", "to_capsule"]
 
 _CPU = 1
-_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
+_CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 
 
 class _DLTensor(ctypes.Structure):
@@ -76,22 +76,29 @@ def to_capsule(array: ArrayBase, stream: Any, max_version: tuple[int, int] | Non
         raise BufferError(f"{function}(): the array is in the memory of the CPU (1, 0), found dl_device={dl_device!r}.")
     if copy is False and array._depth > 0:
         raise BufferError(f"{function}(): nested arrays cannot be exported without a copy.")
-    memory = host_memory(array)
+    memory = _complex_memory(array) if array._special == "complex" else host_memory(array)
     if copy and array._depth <= 0 and memory.address:
         memory = _duplicate(memory)
     info, shape = memory.info, memory.shape
+    pairs = 1 + (array._special == "complex")
     sizes = (ctypes.c_int64 * len(shape))(*shape)
     strides = (ctypes.c_int64 * len(shape))(*_contiguous_strides(shape))
     managed = _DLManagedTensor()
     tensor = managed.tensor
     tensor.data, tensor.device_type, tensor.device_id, tensor.ndim = memory.address or None, _CPU, 0, len(shape)
-    tensor.code, tensor.bits, tensor.lanes = _CODES[info.kind], info.size * 8, 1
+    tensor.code, tensor.bits, tensor.lanes = _CODES["c" if pairs > 1 else info.kind], info.size * 8 * pairs, 1
     tensor.shape, tensor.strides = sizes, strides
     number = next(_numbers)
     managed.context = number
     managed.deleter = ctypes.cast(_release, ctypes.c_void_p)
     _exported[number] = (managed, sizes, strides, memory)
     return _capsule_new(ctypes.addressof(managed), _NAME, ctypes.cast(_destroy, ctypes.c_void_p))
+
+
+def _complex_memory(array: ArrayBase) -> HostMemory:
+    """Real and imaginary parts side by side."""
+    numbers = array.numpy()
+    return HostMemory(numbers.ctypes.data, numbers.shape, TYPES[array._type], numbers)
 
 
 def _contiguous_strides(shape: tuple[int, ...]) -> list[int]:

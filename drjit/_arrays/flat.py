@@ -13,6 +13,7 @@ from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.nodes import values
 from .._base.types import base_class
+from .._promotion import operations
 from .._promotion.promote import scalar_literal
 from . import operators as make
 from .components import absent_component, missing_attribute
@@ -83,28 +84,26 @@ class FlatArray(ArrayBase):
     def __getattr__(self, name: str) -> Any:
         raise missing_attribute(self, name)
 
-    __add__, __radd__, __iadd__ = make.flat_operators("add", ops.add)
-    __sub__, __rsub__, __isub__ = make.flat_operators("sub", ops.sub)
-    __mul__, __rmul__, __imul__ = make.flat_operators("mul", ops.mul)
-    __truediv__, __rtruediv__, __itruediv__ = make.flat_operators("truediv", ops.div)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators("floordiv", core.floordiv)
-    __mod__, __rmod__, __imod__ = make.flat_operators("mod", core.mod)
-    __lshift__, __rlshift__, __ilshift__ = make.flat_operators("lshift", ops.shl)
-    __rshift__, __rrshift__, __irshift__ = make.flat_operators("rshift", ops.shr)
-    __or__, __ror__, __ior__ = make.flat_operators("or", getattr(ops, "or"))
-    __xor__, __rxor__, __ixor__ = make.flat_operators("xor", ops.xor)
-    __and__, __rand__, _ = make.flat_operators("and", getattr(ops, "and"))
-    __and__ = make.masked(__and__)
-    __iand__ = make.inplace(__and__)
+    __add__, __radd__, __iadd__ = make.flat_operators(operations.ADD)
+    __sub__, __rsub__, __isub__ = make.flat_operators(operations.SUB)
+    __mul__, __rmul__, __imul__ = make.flat_operators(operations.MUL)
+    __truediv__, __rtruediv__, __itruediv__ = make.flat_operators(operations.DIV)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators(operations.FLOORDIV)
+    __mod__, __rmod__, __imod__ = make.flat_operators(operations.MOD)
+    __lshift__, __rlshift__, __ilshift__ = make.flat_operators(operations.SHL)
+    __rshift__, __rrshift__, __irshift__ = make.flat_operators(operations.SHR)
+    __or__, __ror__, __ior__ = make.flat_operators(operations.OR)
+    __xor__, __rxor__, __ixor__ = make.flat_operators(operations.XOR)
+    __and__, __rand__, __iand__ = make.flat_operators(operations.AND)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
-    __eq__ = make.comparison("eq", ops.eq)
-    __ne__ = make.comparison("ne", ops.neq)
-    __lt__ = make.comparison("lt", ops.lt)
-    __le__ = make.comparison("le", ops.le)
-    __gt__ = make.comparison("gt", ops.gt)
-    __ge__ = make.comparison("ge", ops.ge)
+    __eq__ = make.comparison(operations.EQ)
+    __ne__ = make.comparison(operations.NEQ)
+    __lt__ = make.comparison(operations.LT)
+    __le__ = make.comparison(operations.LE)
+    __gt__ = make.comparison(operations.GT)
+    __ge__ = make.comparison(operations.GE)
     __hash__ = object.__hash__
 
     __neg__ = make.flat_unary("neg", ops.neg)
@@ -112,4 +111,3 @@ class FlatArray(ArrayBase):
     __abs__ = make.flat_unary("abs", make.absolute)
 
     x, y, z, w = map(absent_component, "xyzw")
-    del _

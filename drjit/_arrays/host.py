@@ -7,15 +7,19 @@ contiguous block in C order. :mod:`drjit._arrays.dlpack` speaks to everybody els
 from __future__ import annotations
 
 import ctypes
+import math
+import struct
 from typing import Any
 
-from drjit_core import TYPES, host_view
+from drjit_core import KIND, TYPES, Node, TypeInfo, evaluate, host_view
 
 from .._base.array import ArrayBase
 from .._base.links import links
-from .._base.nodes import C_TYPES, broadcast, pack
+from .._base.nodes import C_TYPES, number_of, pack, values
 
-__all__ = ["HostMemory", "host_memory", "to_memoryview", "to_numpy"]
+__all__ = ["HostMemory", "host_memory", "to_list", "to_memoryview", "to_numpy"]
+
+_LITERAL = KIND["literal"]
 
 
 class HostMemory:
@@ -48,13 +52,36 @@ def host_memory(array: ArrayBase) -> HostMemory:
         node, address, buffer = host_view(nodes[0])
         if node is not nodes[0]:  # what was a literal stays in memory, so that the view shows later changes
             array._replace([node])
+        buffer.exported = True
         # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
         return HostMemory(address, shape, info, buffer)
+    evaluate(nodes)  # all of them in one kernel
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
-    for position, (_, address, _keep) in enumerate([host_view(broadcast(node, width)) for node in nodes]):
-        ctypes.memmove(start + position * stride, address, stride)
+    for position, node in enumerate(nodes):
+        _copy(node, width, info, start + position * stride)
     return HostMemory(start, shape, info, block)
+
+
+def _copy(node: Node, width: int, info: TypeInfo, target: int) -> None:
+    """Copy the elements of an evaluated node or of a literal to zeroed memory, the only one as often as needed."""
+    total = info.size * width
+    if node.kind == _LITERAL:
+        element = struct.pack(f"={info.code}", node.payload)
+        if not any(element):
+            return
+        ctypes.memmove(target, element, info.size)
+    else:
+        _, address, _keep = host_view(node)
+        if node.size == width:
+            ctypes.memmove(target, address, total)
+            return
+        ctypes.memmove(target, address, info.size)
+    done = info.size
+    while done < total:
+        part = min(done, total - done)
+        ctypes.memmove(target + done, target, part)
+        done += part
 
 
 def to_numpy(array: ArrayBase) -> Any:
@@ -84,5 +111,28 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     return view
 
 
+def to_list(array: ArrayBase) -> Any:
+    """See ``ArrayBase.tolist``."""
+    nodes = array._nodes()
+    if not array._dynamic:
+        elements: list[Any] = list(map(number_of, nodes))
+        shape = array._static_shape()
+    else:
+        width = array._width(f"{array._name}.tolist")
+        shape = (*array._static_shape(), width) if array._depth >= 0 else array.shape
+        evaluate(nodes)
+        elements = []
+        for node in nodes:
+            elements += values(node) if node.size == width else [number_of(node)] * width
+    if array._special == "complex":  # the first dimension is that of real and imaginary part
+        half = len(elements) // 2
+        elements, shape = list(map(complex, elements[:half], elements[half:])), shape[1:]
+    for size in reversed(shape[1:]):
+        elements = [elements[row * size:(row + 1) * size] for row in range(math.prod(shape[:-1]))]
+        shape = shape[:-1]
+    return elements if shape else elements[0]
+
+
 links.to_numpy = to_numpy
 links.to_memoryview = to_memoryview
+links.to_list = to_list

@@ -15,13 +15,14 @@ import drjit_core as core
 from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, IncompatibleArguments, Site, called, translate
 from .._base.types import base_class
+from .._promotion.plans import Keys, Operation, Plan, is_array
 from .._promotion.promote import wrap
 from .._rules import matrix as rules
 from .components import absent_component
 from .construction import nested_nodes
-from .products import matmul_operator, product
+from .products import static_product
 from .special import SpecialArray
 
 __all__ = ["MatrixBase"]
@@ -44,12 +45,13 @@ class MatrixBase(SpecialArray):
         return rules.inner(rules.inverse, nodes, cls._size)
 
     @classmethod
-    def _compute(cls, name: str, *args: list[Node]) -> list[Node]:
-        if name == "mul" or name == "fma":
-            return cls._product(*args)
-        if name == "truediv":
-            return cls._product(args[0], cls._inverse(args[1]))
-        return list(map(ops.add if name == "add" else ops.sub, *args))
+    def _rule(cls, row: str) -> Callable[..., list[Node]]:
+        if row == "mul" or row == "fma":
+            return cls._product
+        if row == "div":
+            return lambda a, b: cls._product(a, cls._inverse(b))
+        trace = ops.add if row == "add" else ops.sub
+        return lambda a, b: list(map(trace, a, b))
 
     @classmethod
     def _product(cls, a: list[Node], b: list[Node], addend: list[Node] | None = None) -> list[Node]:
@@ -70,17 +72,17 @@ class MatrixBase(SpecialArray):
         return super()._construct(args)
 
     @classmethod
-    def _convert(cls, value: Any, function: str) -> list[Node]:
+    def _convert(cls, value: Any, function: Site) -> list[Node]:
         if isinstance(value, ArrayBase) and value._special == "matrix" and value._size != cls._size \
-                and function.endswith(".__init__"):
+                and str(function).endswith(".__init__"):
             return cls._resized(value, function)
         return super()._convert(value, function)
 
     @classmethod
-    def _resized(cls, value: Any, function: str) -> list[Node]:
+    def _resized(cls, value: Any, function: Site) -> list[Node]:
         """The upper left part of a larger matrix, or a smaller one within the identity."""
         if len(value._record.shape) != len(cls._record.shape) or value._record.shape[2:] != cls._record.shape[2:]:
-            raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
+            raise ArgumentError(f"{called(function)}: cannot convert {value._name} to {cls._name}.")
         source, size, other = value._nodes(), cls._size, value._size
         nodes, inner = cls._identity(literal(cls._type, 1)), cls._count // (cls._size * cls._size)
         for row in range(min(size, other)):
@@ -93,29 +95,26 @@ class MatrixBase(SpecialArray):
     # --- operations --------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        if not mask and len(args) == 2:
-            left, right = args
-            vector = next((a for a in args if isinstance(a, ArrayBase) and not a._special and a._depth), None)
-            if trace is ops.mul and vector is not None:
+    def _plan(cls, operation: Operation, site: Site, keys: Keys) -> Plan | None:
+        row = operation.name
+        if not operation.mask and len(keys) == 2:
+            vector: Any = next((key for key in keys if is_array(key) and not key._special and key._depth), None)
+            if vector is not None and row == "mul":
                 if vector._depth > 1 and vector._record.shape == cls._record.shape:
-                    raise TypeError(f"{function}(): the product of a matrix and a nested array of its shape is "
-                                    "ambiguous; use '@', or convert one of them.")
-                return product(function, left, right)
-            if trace is ops.div and vector is left and vector is not None:
-                return product(function, left, wrap(type(right), type(right)._inverse(right._c)))
+                    raise IncompatibleArguments("the product of a matrix and a nested array of its shape is ambiguous; "
+                                                "use '@', or convert one of them")
+                return static_product
+            if vector is not None and row == "div" and keys[0] is vector:
+                return lambda left, right: static_product(left, wrap(keys[1], keys[1]._inverse(right._c)))
             if vector is not None and vector._record.shape != cls._record.shape:
-                raise ArgumentError(f"{function}(): incompatible arguments: there is no rule for {left._name} and "
-                                    f"{right._name}.")
-            if trace is ops.mul and all(isinstance(a, MatrixBase) for a in args) and left._size != right._size:
-                raise ArgumentError(f"{function}(): cannot multiply {left._name} and {right._name}.")
-        if mask or trace in (ops.add, ops.sub, ops.mul, ops.div, ops.fma, core.power):
-            return super()._promote_with(function, trace, args, mask)
-        return NotImplemented
+                raise IncompatibleArguments("there is no rule for both together")
+            if row == "mul" and all(issubclass(key, MatrixBase) for key in keys) and keys[0]._size != keys[1]._size:
+                raise IncompatibleArguments("matrices of different sizes cannot be multiplied")
+        return super()._plan(operation, site, keys)
 
     @classmethod
-    def _no_rule(cls, function: str, args: Sequence[Any]) -> Any:
-        return NotImplemented  # elementwise
+    def _no_rule(cls, site: Site) -> Plan | None:
+        return None  # elementwise
 
     def _function(self, name: str) -> Any:
         if name != "rcp":
@@ -123,7 +122,7 @@ class MatrixBase(SpecialArray):
         try:
             return wrap(type(self), self._inverse(self._c))
         except CORE_ERRORS as error:
-            raise translate(error, f"drjit.rcp(<{self._name}>)") from error
+            raise translate(error, CallSite("drjit.rcp", type(self))) from None
 
     @property
     def T(self) -> Any:
@@ -131,11 +130,5 @@ class MatrixBase(SpecialArray):
         return wrap(type(self), rules.transpose(self._c, self._size))
 
     mT = T
-
-    def __matmul__(self, other: Any) -> Any:
-        return matmul_operator(self, other)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return matmul_operator(other, self)
 
     x, y, z, w = map(absent_component, "xyzw")

@@ -12,13 +12,13 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import drjit_core as core
 from drjit_core import Node, ops
 
 from .._access.elements import assign_component, nested_get, nested_set
 from .._access.store import store
 from .._base.array import ArrayBase
 from .._base.types import base_class
+from .._promotion import operations
 from .._promotion.promote import coerce
 from . import operators as make
 from .components import component, missing_attribute, swizzle, swizzled
@@ -120,34 +120,31 @@ class NestedArray(ArrayBase):
 
     # --- operators ---------------------------------------------------------------------------------------------------
 
-    __add__, __radd__, __iadd__ = make.nested_operators("add", ops.add)
-    __sub__, __rsub__, __isub__ = make.nested_operators("sub", ops.sub)
-    __mul__, __rmul__, __imul__ = make.nested_operators("mul", ops.mul)
-    __truediv__, __rtruediv__, __itruediv__ = make.nested_operators("truediv", ops.div)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators("floordiv", core.floordiv)
-    __mod__, __rmod__, __imod__ = make.nested_operators("mod", core.mod)
-    __lshift__, __rlshift__, __ilshift__ = make.nested_operators("lshift", ops.shl)
-    __rshift__, __rrshift__, __irshift__ = make.nested_operators("rshift", ops.shr)
-    __or__, __ror__, __ior__ = make.nested_operators("or", getattr(ops, "or"))
-    __xor__, __rxor__, __ixor__ = make.nested_operators("xor", ops.xor)
-    __and__, __rand__, _ = make.nested_operators("and", getattr(ops, "and"))
-    __and__ = make.masked(__and__)
-    __iand__ = make.inplace(__and__)
+    __add__, __radd__, __iadd__ = make.nested_operators(operations.ADD)
+    __sub__, __rsub__, __isub__ = make.nested_operators(operations.SUB)
+    __mul__, __rmul__, __imul__ = make.nested_operators(operations.MUL)
+    __truediv__, __rtruediv__, __itruediv__ = make.nested_operators(operations.DIV)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators(operations.FLOORDIV)
+    __mod__, __rmod__, __imod__ = make.nested_operators(operations.MOD)
+    __lshift__, __rlshift__, __ilshift__ = make.nested_operators(operations.SHL)
+    __rshift__, __rrshift__, __irshift__ = make.nested_operators(operations.SHR)
+    __or__, __ror__, __ior__ = make.nested_operators(operations.OR)
+    __xor__, __rxor__, __ixor__ = make.nested_operators(operations.XOR)
+    __and__, __rand__, __iand__ = make.nested_operators(operations.AND)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
 
-    __eq__ = make.nested_comparison("eq", ops.eq)
-    __ne__ = make.nested_comparison("ne", ops.neq)
-    __lt__ = make.nested_comparison("lt", ops.lt)
-    __le__ = make.nested_comparison("le", ops.le)
-    __gt__ = make.nested_comparison("gt", ops.gt)
-    __ge__ = make.nested_comparison("ge", ops.ge)
+    __eq__ = make.nested_comparison(operations.EQ)
+    __ne__ = make.nested_comparison(operations.NEQ)
+    __lt__ = make.nested_comparison(operations.LT)
+    __le__ = make.nested_comparison(operations.LE)
+    __gt__ = make.nested_comparison(operations.GT)
+    __ge__ = make.nested_comparison(operations.GE)
     __hash__ = object.__hash__
 
     __neg__ = make.nested_unary("neg", ops.neg)
     __invert__ = make.nested_unary("invert", ops.inv)
     __abs__ = make.nested_unary("abs", make.absolute)
-    del _
 
 
 for _length in (2, 3, 4):

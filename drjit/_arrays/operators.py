@@ -1,12 +1,13 @@
-"""Operators of arrays, made from trace functions: the hot path of every program.
+"""Operators of arrays, made from operations: the hot path of every program.
 
 ``a + b`` on two arrays of one type, or on an array and a Python number that its type can hold, goes straight to the
-trace function; everything else takes the slow path through :mod:`drjit._promotion.promote`. The functions below are
+trace function; for all other operands there is a plan (:mod:`drjit._promotion.plans`). The functions below are
 templates: each is instantiated per operation, with what it needs in closure variables, so that no step looks anything
 up.
 
 An operator returns a new array. An in-place operator changes the array object where the type of the result is the
-object's own (all names bound to it see the change), and otherwise returns a new array of the promoted type.
+object's own (all names bound to it see the change), and otherwise returns a new array of the promoted type. It never
+changes the shape of a tensor.
 """
 
 from __future__ import annotations
@@ -15,42 +16,49 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import TYPES, Node, cast, known_literal, literal, ops
+from drjit_core import TYPES, Node, known_literal, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
-from .._base.types import BOOL, FLOAT32, FLOAT64, retype
+from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
+from .._base.types import FLOAT32, FLOAT64, INT64, retype
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.promote import elementwise, operands, wrap
+from .._promotion.operations import POWER, method_of
+from .._promotion.plans import Keys, Operation, Plan, apply, promotion
+from .._promotion.promote import wrap
 from .products import product
 
-__all__ = ["absolute", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power", "masked", "matmul",
-           "matmul_inplace", "nested_comparison", "nested_operators", "nested_unary", "power", "power_inplace",
-           "reverse_matmul", "reverse_power"]
+__all__ = ["absolute", "array_operators", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power",
+           "is_foreign",
+           "matmul", "matmul_inplace", "mixed", "nested_comparison", "nested_operators", "nested_unary", "power",
+           "power_inplace", "reverse_matmul", "reverse_power"]
 
 _new = object.__new__
 Operator = Callable[[Any, Any], Any]
-Trace2 = Callable[[Node, Node], Node]
 
 
-def _slow(self: ArrayBase, other: Any, name: str, trace: Trace2, swap: bool = False, mask: bool = False) -> Any:
-    """An operator whose operands need promotion."""
-    if not isinstance(other, (ArrayBase, list, tuple, range)) and plain_scalar(other) is None and not is_ndarray(other):
-        # Foreign types may know what to do; those of Python do not.
-        if type(other).__module__ != "builtins":
-            return NotImplemented
-        raise ArgumentError(f"{self._name}.__{name}__(): unsupported operand of type '{describe(other)}' (expected a "
-                            "Dr.Jit array or a type that can be converted into one).")
-    if isinstance(other, ArrayBase) and (other._depth < 0 or mask and other._special and name not in ("eq", "ne")):
-        return NotImplemented  # tensors have rules of their own; complex numbers and their like have no order
-    if not self._depth and isinstance(other, ArrayBase) and not other._depth and \
-            self._record.backend is other._record.backend and self._record.diff is other._record.diff:
-        # two scalar types: the larger one
-        cls = retype(type(self), max(self._type, other._type))
-        left, right = (cast(array._n, cls._type) for array in (self, other))  # type: ignore[attr-defined]
-        return wrap(cls._mask if mask else cls, [trace(left, right)])
-    args = (other, self) if swap else (self, other)
-    return elementwise(f"{self._name}.__{name}__", trace, args, mask)
+def is_foreign(self: ArrayBase, other: Any, method: str) -> bool:
+    """Whether an operand is none of ours, but may know what to do; raises if it certainly does not."""
+    if isinstance(other, (ArrayBase, list, tuple, range, complex)) or plain_scalar(other) is not None \
+            or is_ndarray(other) or type(other).__module__ == "numpy":
+        return False
+    if type(other).__module__ != "builtins":
+        return True
+    raise ArgumentError(f"{called(CallSite(method, type(self)))}: unsupported operand of type '{describe(other)}' "
+                        "(expected a Dr.Jit array or a type that can be converted into one).")
+
+
+def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Any:
+    """An operator with operands for which there is no plan yet, or that are no arrays and numbers."""
+    method = method_of(operation, reverse)
+    if is_foreign(self, other, method):
+        return NotImplemented
+    return apply(operation, CallSite(method, type(self)), (other, self) if reverse else (self, other))
+
+
+def _failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
+    """The exception for the user of an operator."""
+    site = CallSite(method_of(operation, reverse), type(self))
+    return translate(error, site, (other, self) if reverse else (self, other))
 
 
 def inplace(operator: Operator) -> Operator:
@@ -66,11 +74,33 @@ def inplace(operator: Operator) -> Operator:
     return assign
 
 
+def array_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
+    """``__op__``, ``__rop__`` and ``__iop__`` of arrays whose operators have no way but that of plans."""
+    plans = operation.plans
+
+    def forward(self: Any, other: Any) -> Any:
+        try:
+            plan = plans.get((self.__class__, other.__class__))
+            return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation) from None
+
+    def reverse(self: Any, other: Any) -> Any:
+        try:
+            plan = plans.get((other.__class__, self.__class__))
+            return mixed(self, other, operation, True) if plan is None else plan(other, self)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation, True) from None
+
+    return forward, reverse, inplace(forward)
+
+
 # --- flat arrays -----------------------------------------------------------------------------------------------------
 
 
-def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operator]:
+def flat_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
     """``__op__``, ``__rop__`` and ``__iop__`` of flat arrays."""
+    trace, plans = operation.trace, operation.plans
 
     def forward(self: Any, other: Any) -> Any:
         cls = self.__class__
@@ -81,9 +111,10 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
                 node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
-                return _slow(self, other, name, trace)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
+                plan = plans.get((cls, kind))
+                return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation) from None
         result = _new(cls)
         result._n = node
         result._o = None
@@ -96,9 +127,10 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
             if (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
                 node = trace(known_literal((cls._type, other)) or literal(cls._type, other), self._n)
             else:
-                return _slow(self, other, "r" + name, trace, swap=True)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__r{name}__") from error
+                plan = plans.get((kind, cls))
+                return mixed(self, other, operation, True) if plan is None else plan(other, self)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation, True) from None
         result = _new(cls)
         result._n = node
         result._o = None
@@ -107,8 +139,9 @@ def flat_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operat
     return forward, reverse, inplace(forward)
 
 
-def comparison(name: str, trace: Trace2) -> Operator:
+def comparison(operation: Operation) -> Operator:
     """A comparison of flat arrays."""
+    trace, plans = operation.trace, operation.plans
 
     def compare(self: Any, other: Any) -> Any:
         cls = self.__class__
@@ -119,10 +152,11 @@ def comparison(name: str, trace: Trace2) -> Operator:
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
                 node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
             else:
-                return _slow(self, other, name, trace, mask=True)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
-        result = _new(cls._mask)
+                plan = plans.get((cls, kind))
+                return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation) from None
+        result = _new(cls._mask_type)
         result._n = node
         result._o = None
         return result
@@ -132,14 +166,15 @@ def comparison(name: str, trace: Trace2) -> Operator:
 
 def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     """A unary operator of flat arrays."""
+    method = f"__{name}__"
 
     def apply(self: Any) -> Any:
         cls = self.__class__
         result = _new(cls)
         try:
             result._n = trace(self._n)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
+        except FAILURES as error:
+            raise translate(error, CallSite(method, cls)) from None
         result._o = None
         return result
 
@@ -148,14 +183,15 @@ def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]
 
 def absolute(node: Node) -> Node:
     """Absolute value of any number; unsigned ones are their own."""
-    return node if TYPES[node.type].kind == "u" else ops.abs(node)  # type: ignore[no-any-return]
+    return node if TYPES[node.type].kind == "u" else ops.abs(node)
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
 
 
-def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Operator]:
+def nested_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
     """``__op__``, ``__rop__`` and ``__iop__`` of nested arrays."""
+    trace, plans = operation.trace, operation.plans
 
     def forward(self: Any, other: Any) -> Any:
         cls = self.__class__
@@ -171,9 +207,10 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
                 right = known_literal((cls._type, other)) or literal(cls._type, other)
                 nodes = [trace(node, right) for node in left]
             else:
-                return _slow(self, other, name, trace)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
+                plan = plans.get((cls, kind))
+                return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation) from None
         result = _new(cls)
         result._c = nodes
         result._o = None
@@ -188,10 +225,11 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
             elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
                 left = known_literal((cls._type, other)) or literal(cls._type, other)
             else:
-                return _slow(self, other, "r" + name, trace, swap=True)
+                plan = plans.get((kind, cls))
+                return mixed(self, other, operation, True) if plan is None else plan(other, self)
             nodes = [trace(left, node) for node in self._c]
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__r{name}__") from error
+        except FAILURES as error:
+            raise _failed(error, self, other, operation, True) from None
         result = _new(cls)
         result._c = nodes
         result._o = None
@@ -200,19 +238,26 @@ def nested_operators(name: str, trace: Trace2) -> tuple[Operator, Operator, Oper
     return forward, reverse, inplace(forward)
 
 
-def nested_comparison(name: str, trace: Trace2) -> Operator:
+def nested_comparison(operation: Operation) -> Operator:
     """A comparison of nested arrays."""
+    trace, plans = operation.trace, operation.plans
 
     def compare(self: Any, other: Any) -> Any:
         cls = self.__class__
+        kind = other.__class__
+        left = self._c
         try:
-            if other.__class__ is cls and len(self._c) == len(other._c):
-                nodes = list(map(trace, self._c, other._c))
+            if kind is cls and len(left) == len(other._c):
+                nodes = list(map(trace, left, other._c))
+            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
+                right = known_literal((cls._type, other)) or literal(cls._type, other)
+                nodes = [trace(node, right) for node in left]
             else:
-                return _slow(self, other, name, trace, mask=True)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
-        result = _new(cls._mask)
+                plan = plans.get((cls, kind))
+                return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise _failed(error, self, other, operation) from None
+        result = _new(cls._mask_type)
         result._c = nodes
         result._o = None
         return result
@@ -222,49 +267,28 @@ def nested_comparison(name: str, trace: Trace2) -> Operator:
 
 def nested_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     """A unary operator of nested arrays."""
+    method = f"__{name}__"
 
     def apply(self: Any) -> Any:
         cls = self.__class__
         result = _new(cls)
         try:
             result._c = list(map(trace, self._c))
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
+        except FAILURES as error:
+            raise translate(error, CallSite(method, cls)) from None
         result._o = None
         return result
 
     return apply
 
 
-# --- operators with rules of their own -------------------------------------------------------------------------------
-
-
-def _mask_bits(mask: Node, value: Node) -> Node:
-    return ops.select(mask, value, literal(value.type, 0))  # type: ignore[no-any-return]
-
-
-def masked(binary: Operator) -> Operator:
-    """``__and__``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
-
-    def combine(self: Any, other: Any) -> Any:
-        if isinstance(other, ArrayBase) and other._depth < 0:
-            return NotImplemented
-        if isinstance(other, ArrayBase) and other._kind == "b" and self._kind != "b":
-            function = f"{self._name}.__and__"
-            cls, (masks, values) = operands(function, (self,), mask=other)
-            try:
-                return wrap(cls, list(map(_mask_bits, masks, values)))
-            except CORE_ERRORS as error:
-                raise translate(error, function) from error
-        if other.__class__ is bool and self._kind != "b":
-            return wrap(type(self), [_mask_bits(literal(BOOL, other), node) for node in self._nodes()])
-        return binary(self, other)
-
-    return combine
+# --- powers ----------------------------------------------------------------------------------------------------------
 
 
 def integer_power(node: Node, exponent: int) -> Node:
     """``node ** exponent`` by repeated squaring, followed by a reciprocal if the exponent is negative."""
+    if exponent == 2:
+        return ops.mul(node, node)  # type: ignore[no-any-return]
     remaining, result = abs(exponent), None
     while remaining:
         if remaining & 1:
@@ -277,74 +301,86 @@ def integer_power(node: Node, exponent: int) -> Node:
     return core.rcp(result) if exponent < 0 else result
 
 
+def _integer_power_plan(operation: Operation, site: Any, keys: Keys) -> Plan:
+    """The plan of an array to the power of an integral Python number."""
+    base = keys[0]
+    if base._special:
+        return base._plan(operation, site, keys)  # type: ignore[no-any-return]
+    found = promotion(keys)
+    cls, load = found.cls, found.loaders[0]
+    integral = cls._kind != "f"
+
+    def raised(array: Any, exponent: Any) -> Any:
+        if exponent < 0 and integral:
+            raise ArgumentError(f"{base._name}.__pow__(): integer arrays cannot be raised to the negative power "
+                                f"{exponent}.")
+        power = int(exponent)
+        return wrap(cls, [integer_power(node, power) for node in load(array)])
+
+    return raised
+
+
+#: ``**`` with an integral number as exponent: its row would be that of multiplication.
+_INTEGER_POWER = Operation("integer_power", core.power, make_plan=_integer_power_plan)
+
+
 def power(self: Any, other: Any, modulo: object = None) -> Any:
     """``self ** other``: multiplications if the exponent is integral, else through logarithm and exponential."""
-    function = f"{self._name}.__pow__"
-    exponent = plain_scalar(other)
-    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
-        cls, (nodes, _) = operands(function, (self, exponent))
-        if exponent < 0 and cls._kind != "f":
-            raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
-        try:
-            return wrap(cls, [integer_power(node, int(exponent)) for node in nodes])
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
-    return _general_power(self, other, function, "pow", swap=False)
+    if modulo is not None:
+        raise TypeError(f"{self._name}.__pow__(): the argument 'mod' of pow() is not supported (found {modulo!r}); "
+                        "take the remainder of the power with '%'.")
+    exponent = other if other.__class__ is int else plain_scalar(other)
+    try:
+        if exponent is not None and -0x80000000 < exponent < 0x80000000 and exponent == int(exponent):
+            plan = _INTEGER_POWER.plans.get((self.__class__, exponent.__class__))
+            if plan is None:
+                return apply(_INTEGER_POWER, CallSite("__pow__", type(self)), (self, exponent))
+            return plan(self, exponent)
+        return _general_power(self, other, False)
+    except FAILURES as error:
+        raise _failed(error, self, other, POWER) from None
 
 
 def reverse_power(self: Any, other: Any) -> Any:
     """``other ** self``."""
     if self._kind != "f" and plain_scalar(other) is not None:
-        self = retype(type(self), FLOAT64 if self._type >= 9 else FLOAT32)(self)
-    return _general_power(self, other, f"{self._name}.__rpow__", "rpow", swap=True)
+        self = retype(type(self), FLOAT64 if self._type >= INT64 else FLOAT32)(self)
+    try:
+        return _general_power(self, other, True)
+    except FAILURES as error:
+        raise _failed(error, self, other, POWER, True) from None
 
 
-def _general_power(self: Any, other: Any, function: str, name: str, swap: bool) -> Any:
-    if isinstance(other, ArrayBase) and other._depth < 0:
-        return NotImplemented
+def _general_power(self: Any, other: Any, reverse: bool) -> Any:
     if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
-        raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
+        site = CallSite(method_of(POWER, reverse), type(self))
+        raise ArgumentError(f"{called(site)}: raising integers to the power of an array is not supported; convert to a "
                             "floating-point type first.")
-    return _slow(self, other, name, core.power, swap)
+    return mixed(self, other, POWER, reverse)
 
 
 power_inplace = inplace(power)
 
 
-def reverse_matmul(self: Any, other: Any) -> Any:
-    """``other @ self`` for a Python number, which scales, or a sequence of components."""
-    if plain_scalar(other) is not None:
-        return other * self
-    if not self._depth or not isinstance(other, (list, tuple, range)):
-        return NotImplemented
-    return type(self)(other) @ self
+# --- products --------------------------------------------------------------------------------------------------------
 
 
 def matmul(self: Any, other: Any) -> Any:
-    """``self @ other``: the dot product of two vectors, or a product with a scalar."""
-    function = f"{self._name}.__matmul__"
-    if isinstance(other, ArrayBase) and other._depth < 0:
-        return NotImplemented
-    if not isinstance(other, ArrayBase):
-        if plain_scalar(other) is None:
-            return NotImplemented
-        return self * other
-    if self._depth > 1 or other._depth > 1 or self._special or other._special:
-        return product(function, self, other)
-    if self._depth != other._depth:
-        return self * other
-    cls, (left, right) = operands(function, (self, other))
+    """``self @ other``: the product of matrices, vectors, flat arrays, or with a scalar (see :func:`drjit.matmul`)."""
     try:
-        if not cls._depth:
-            return wrap(cls, [core.reduce(ops.mul(left[0], right[0]), core.ReduceOp.Add.value)])
-        if not left:
-            return wrap(cls._leaf, [literal(cls._type, 0)])
-        node = ops.mul(left[0], right[0])
-        for a, b in zip(left[1:], right[1:], strict=True):
-            node = ops.fma(a, b, node)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
-    return wrap(cls._leaf, [node])
+        return NotImplemented if is_foreign(self, other, "__matmul__") else \
+            product(CallSite("__matmul__", type(self)), self, other)
+    except FAILURES as error:
+        raise translate(error, CallSite("__matmul__", type(self))) from None
+
+
+def reverse_matmul(self: Any, other: Any) -> Any:
+    """``other @ self``, where the left operand is no array."""
+    try:
+        return NotImplemented if is_foreign(self, other, "__rmatmul__") else \
+            product(CallSite("__rmatmul__", type(self)), other, self)
+    except FAILURES as error:
+        raise translate(error, CallSite("__rmatmul__", type(self))) from None
 
 
 matmul_inplace = inplace(matmul)

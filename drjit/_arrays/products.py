@@ -7,6 +7,7 @@ rules of NumPy: the last two axes are matrices, the others are broadcast.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
@@ -14,73 +15,104 @@ from drjit_core import SHAPE, Node, cast, literal, ops
 
 from .._access.slicing import TRUE, Access, broadcast_shapes, contiguous_strides, positions
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.errors import (
+    FAILURES,
+    ArgumentError,
+    IncompatibleArguments,
+    Site,
+    SizeError,
+    called,
+    describe,
+    translate,
+)
 from .._base.types import UINT32, lookup, reshape, retype
-from .._base.values import is_real, plain_scalar
-from .._promotion.promote import common_package, operands, wrap
+from .._base.values import is_ndarray, is_real, plain_scalar
+from .._promotion.operations import MUL
+from .._promotion.plans import apply, leaf_of_elements, operands
+from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
 from .broadcasting import make, promote
 
-__all__ = ["is_square", "matmul_operator", "product", "tensor_matmul"]
+__all__ = ["is_square", "product", "static_product", "tensor_matmul"]
 
 
-def matmul_operator(left: Any, right: Any) -> Any:
-    """``left @ right``, where one operand is a matrix or a nested array."""
-    for value in (left, right):
-        if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
-            return NotImplemented
-    array = left if isinstance(left, ArrayBase) else right
-    return product(f"{array._name}.__matmul__", left, right)
+def product(site: Site, left: Any, right: Any) -> Any:
+    """The product of two operands by the rules of :func:`matmul`, at least one of them an array.
 
-
-def product(function: str, left: Any, right: Any) -> Any:
-    """The product of two operands by the rules of :func:`matmul`."""
-    for value in (left, right):
-        if not isinstance(value, ArrayBase) and plain_scalar(value) is None:
-            raise TypeError(f"{function}(): unsupported operand of type '{describe(value)}' (expected a Dr.Jit array "
-                            "or a Python number).")
-        if getattr(value, "_special", "") in ("complex", "quaternion"):
-            raise TypeError(f"{function}(): complex numbers and quaternions have no matrix product (found "
-                            f"{describe(left)} and {describe(right)}); use '*'.")
-    if any(isinstance(value, ArrayBase) and value._depth < 0 for value in (left, right)):
-        return tensor_matmul(function, left, right)
-    if is_real(left) or is_real(right):
-        if isinstance(left, ArrayBase) and isinstance(right, ArrayBase) and left._depth == right._depth:
-            return _flat_dot(function, left, right)
-        return left * right
-    a, b = left._static_shape(), right._static_shape()
-    size = a[0]
-    matrices = (is_square(left), is_square(right))
-    if size != b[0] or not all(len(shape) == 1 or square for shape, square in zip((a, b), matrices, strict=True)):
-        raise ArgumentError(f"{function}(): incompatible operands: {left._name} and {right._name} have the leading "
-                            f"static dimensions {a[:2]} and {b[:2]}.")
+    Python sequences and NumPy arrays are vectors if they have one dimension, and matrices if they have two.
+    """
     try:
-        return _static_product(function, left, right, size, matrices)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        if is_tensor(left) or is_tensor(right):
+            return tensor_matmul(site, left, right)
+        left, right = _operand(site, left, right), _operand(site, right, left)
+        if is_real(left) or is_real(right):
+            if isinstance(left, ArrayBase) and isinstance(right, ArrayBase) and left._depth == right._depth:
+                return _flat_dot(site, left, right)
+            return apply(MUL, site, (left, right))
+        if left._depth == right._depth == 1 and not left._special and not right._special:
+            cls, (a, b) = operands(site, (left, right))
+            return wrap(cls._leaf, [_dot(a, b) if a else literal(cls._type, 0)])
+        return static_product(left, right)
+    except FAILURES as error:
+        raise translate(error, site, (left, right)) from None
 
 
-def _flat_dot(function: str, left: ArrayBase, right: ArrayBase) -> Any:
-    cls, (a, b) = operands(function, (left, right))
-    try:
-        return wrap(cls, [core.reduce(ops.mul(a[0], b[0]), core.ReduceOp.Add.value)])
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
+def _operand(site: Site, value: Any, other: Any) -> Any:
+    """An operand of a product with a value that is no tensor: an array or a number."""
+    if isinstance(value, ArrayBase):
+        if value._special in ("complex", "quaternion"):
+            raise ArgumentError(f"{called(site)}: complex numbers and quaternions have no matrix product (found "
+                                f"{describe(value)}); use '*'.")
+        return value
+    number = plain_scalar(value)
+    if number is not None:
+        return number
+    if not isinstance(value, (list, tuple, range)) and not is_ndarray(value):
+        raise ArgumentError(f"{called(site)}: unsupported operand of type '{describe(value)}' (expected a Dr.Jit "
+                            "array, a number, a sequence or a NumPy array).")
+    foreign = is_ndarray(value)
+    if foreign and not value.size or not foreign and not len(value):
+        raise ArgumentError(f"{called(site)}: the operand of type '{describe(value)}' is empty.")
+    leaf: Any = leaf_of_elements(site, value, type(other))
+    shape = value.shape if foreign else _shape_of(value)
+    if not other._depth and len(shape) == 1:
+        return leaf(value)
+    if not other._depth or len(shape) > 2 or len(shape) == 2 and shape[0] != shape[1]:
+        expected = "vectors and square matrices" if other._depth else "vectors"
+        raise ArgumentError(f"{called(site)}: the operand of type '{describe(value)}' has the shape {shape}, but "
+                            f"products with {other._name} take {expected}.")
+    cls: Any = reshape(leaf, shape if other._count >= 0 else (-1,) * len(shape))
+    return cls(value)
 
 
-def _static_product(function: str, left: ArrayBase, right: ArrayBase, size: int, matrices: tuple[bool, bool]) -> Any:
+def _shape_of(value: Sequence[Any]) -> tuple[int, ...]:
+    """The shape of a sequence of numbers or flat arrays, or of a sequence of such sequences."""
+    rows = [row for row in value if isinstance(row, (list, tuple, range)) or is_ndarray(row) and row.ndim]
+    return (len(value), len(rows[0])) if rows else (len(value),)
+
+
+def _flat_dot(site: Site, left: ArrayBase, right: ArrayBase) -> Any:
+    cls, (a, b) = operands(site, (left, right))
+    return wrap(cls, [core.reduce(ops.mul(a[0], b[0]), core.ReduceOp.Add.value)])
+
+
+def static_product(left: Any, right: Any) -> Any:
     """The product of two operands with the leading dimensions ``(size, size)`` or ``(size,)``."""
+    a_shape, b_shape = left._static_shape(), right._static_shape()
+    size = a_shape[0]
+    matrices = (is_square(left), is_square(right))
+    if size != b_shape[0] or not all(len(shape) == 1 or square for shape, square in zip(
+            (a_shape, b_shape), matrices, strict=True)):
+        raise IncompatibleArguments(f"their leading static dimensions are {a_shape[:2]} and {b_shape[:2]}")
     scalar = max(left._type, right._type)
-    package = common_package(function, (left, right), type(left))
+    package = meeting_package((left, right), type(left))
     a, b = ([cast(node, scalar) if node.type != scalar else node for node in array._nodes()] for array in (left, right))
     # Entries of several components: an operand whose entries are single components goes with each of them.
-    inner = tuple(array._static_shape()[1 + matrix:] for array, matrix in zip((left, right), matrices, strict=True))
+    inner = (a_shape[1 + matrices[0]:], b_shape[1 + matrices[1]:])
     if inner[0] and inner[1] and inner[0] != inner[1]:
-        raise ArgumentError(f"{function}(): the entries of {left._name} and {right._name} differ in shape.")
+        raise IncompatibleArguments("their entries differ in shape")
     entry = inner[0] or inner[1]
-    count = 1
-    for extent in entry:
-        count *= extent
+    count = math.prod(entry)
     parts = [rules.multiply(a[k::count] if inner[0] else a, b[k::count] if inner[1] else b, size)
              for k in range(count)]
     nodes = [node for components in zip(*parts, strict=True) for node in components]
@@ -97,25 +129,37 @@ def _static_product(function: str, left: ArrayBase, right: ArrayBase, size: int,
     return wrap(reshape(retype(package._plain, scalar), shape), nodes)
 
 
+def _dot(a: Sequence[Node], b: Sequence[Node]) -> Node:
+    node = ops.mul(a[0], b[0])
+    for first, second in zip(a[1:], b[1:], strict=True):
+        node = ops.fma(first, second, node)
+    return node  # type: ignore[no-any-return]
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether a value is a tensor."""
+    return isinstance(value, ArrayBase) and value._depth < 0
+
+
 def is_square(array: ArrayBase) -> bool:
     shape = array._static_shape()
     return len(shape) >= 2 and shape[0] == shape[1]
 
 
-def tensor_matmul(function: str, left: Any, right: Any) -> Any:
+def tensor_matmul(site: Site, left: Any, right: Any) -> Any:
     """``left @ right`` with a tensor among them; vectors are rows on the left, columns on the right."""
-    cls, ((a, a_shape), (b, b_shape)) = promote(function, (left, right))
+    cls, ((a, a_shape), (b, b_shape)) = promote(site, (left, right))
     if not a_shape or not b_shape:
         if not any(plain_scalar(value) is not None or _is_single(value) for value in (left, right)):
-            raise SizeError(f"{function}(): matrix products need at least one dimension, found the shapes {a_shape} "
+            raise SizeError(f"{called(site)}: matrix products need at least one dimension, found the shapes {a_shape} "
                             f"and {b_shape}.")
-        return left * right
+        return apply(MUL, site, (left, right))
     rows, columns = (1, *a_shape) if len(a_shape) == 1 else a_shape, (*b_shape, 1) if len(b_shape) == 1 else b_shape
     extent = rows[-1]
     if extent != columns[-2]:
-        raise SizeError(f"{function}(): operands have incompatible shapes: {a_shape} and {b_shape} (the inner "
+        raise SizeError(f"{called(site)}: operands have incompatible shapes: {a_shape} and {b_shape} (the inner "
                         f"dimensions {extent} and {columns[-2]} differ).")
-    batch = broadcast_shapes(function, [rows[:-2], columns[:-2]])
+    batch = broadcast_shapes(str(site), [rows[:-2], columns[:-2]])
     sizes = (*batch, rows[-2], columns[-1])
     shape = (*batch, *(rows[-2:-1] if len(a_shape) > 1 else ()), *(columns[-1:] if len(b_shape) > 1 else ()))
     count = math.prod(sizes)
@@ -125,10 +169,7 @@ def tensor_matmul(function: str, left: Any, right: Any) -> Any:
         return make(cls, literal(cls._type, 0, count), shape)
     first = positions(Access(0, sizes, (*_batch_strides(rows, batch), extent, 0)), a.size)
     second = positions(Access(0, sizes, (*_batch_strides(columns, batch), 0, 1)), b.size)
-    try:
-        return make(cls, _product(a, b, first, second, extent, columns[-1], count), shape)
-    except CORE_ERRORS as error:
-        raise translate(error, function) from error
+    return make(cls, _product(a, b, first, second, extent, columns[-1], count), shape)
 
 
 def _is_single(value: Any) -> bool:

@@ -29,7 +29,7 @@ class QuaternionBase(SpecialArray):
 
     _rules: ClassVar[dict[str, Any]] = {
         "add": lambda a, b: list(map(ops.add, a, b)), "sub": lambda a, b: list(map(ops.sub, a, b)),
-        "mul": rules.mul, "truediv": rules.divide, "pow": rules.power, "fma": rules.fma,
+        "mul": rules.mul, "div": rules.divide, "power": rules.power, "fma": rules.fma,
     }
     _functions: ClassVar[dict[str, Any]] = {
         "abs": rules.absolute, "sqrt": rules.sqrt, "rsqrt": rules.rsqrt, "rcp": rules.rcp, "exp": rules.exp,

@@ -12,25 +12,37 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
-import drjit_core as core
 from drjit_core import Node, invalid, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
-from .._base.values import is_ndarray, is_real, plain_scalar
-from .._promotion.promote import convert, elementwise, operands, wrap
+from .._base.errors import (
+    CORE_ERRORS,
+    FAILURES,
+    ArgumentError,
+    CallSite,
+    IncompatibleArguments,
+    Site,
+    called,
+    describe,
+    translate,
+)
+from .._base.values import is_real, plain_scalar
+from .._promotion import operations
+from .._promotion.operations import method_of
+from .._promotion.plans import Keys, Operation, Plan, is_array, is_real_key, node_loader, promotion
+from .._promotion.promote import convert, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operators import absolute, inplace
+from .operators import Operator, absolute, array_operators, inplace, mixed, power, reverse_power
 
 __all__ = ["SpecialArray", "is_real", "names_of"]
 
-Operator = Callable[[Any, Any], Any]
 Rule = Callable[..., list[Node]]
 
-_NAMES: dict[Any, str] = {ops.add: "add", ops.sub: "sub", ops.mul: "mul", ops.div: "truediv", core.power: "pow",
-                          ops.fma: "fma"}
+#: Operations with a rule of their own, by their rows.
+_ARITHMETIC = frozenset({"add", "sub", "mul", "div", "fma"})
+_ORDER = frozenset({"lt", "le", "gt", "ge"})
 
 
 def names_of(args: Sequence[Any]) -> str:
@@ -38,62 +50,32 @@ def names_of(args: Sequence[Any]) -> str:
     return ", ".join(f"<{describe(value)}>" for value in args)
 
 
-def _operators(name: str, trace: Callable[..., Node]) -> tuple[Operator, Operator, Operator]:
-    """``__op__``, ``__rop__`` and ``__iop__`` of an operation that a kind has a rule for."""
-
-    def forward(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if kind is cls:
-                nodes = cls._compute(name, self._c, other._c)
-            elif kind is cls._leaf:
-                nodes = cls._with_real(name, trace, self._c, other._n)
-            elif kind is float or (kind is int and cls._low <= other <= cls._high):
-                nodes = cls._with_real(name, trace, self._c, literal(cls._type, other))
-            else:
-                return _mixed(self, other, name, trace, False)
-            return wrap(cls, nodes)
-        except CORE_ERRORS as error:
-            raise translate(error, f"{cls._name}.__{name}__") from error
-
-    def reverse(self: Any, other: Any) -> Any:
-        return _mixed(self, other, "r" + name, trace, True)
-
-    return forward, reverse, inplace(forward)
-
-
-def _mixed(self: Any, other: Any, name: str, trace: Callable[..., Node], swap: bool, mask: bool = False) -> Any:
-    function = f"{self._name}.__{name}__"
-    if not isinstance(other, (ArrayBase, list, tuple, complex)) and plain_scalar(other) is None \
-            and not is_ndarray(other):
-        if type(other).__module__ != "builtins":
-            return NotImplemented
-        raise ArgumentError(f"{function}(): unsupported operand of type '{describe(other)}' (expected a Dr.Jit array "
-                            "or a type that can be converted into one).")
-    return elementwise(function, trace, (other, self) if swap else (self, other), mask)
-
-
-def _comparison(name: str, trace: Callable[..., Node]) -> Operator:
+def _comparison(operation: Operation) -> Operator:
     """Equality of components."""
+    trace, plans = operation.trace, operation.plans
 
     def compare(self: Any, other: Any) -> Any:
-        if other.__class__ is self.__class__:
-            return wrap(self._mask, list(map(trace, self._c, other._c)))
-        return _mixed(self, other, name, trace, False, mask=True)
+        cls = self.__class__
+        try:
+            if other.__class__ is cls:
+                return wrap(cls._mask_type, list(map(trace, self._c, other._c)))
+            plan = plans.get((cls, other.__class__))
+            return mixed(self, other, operation) if plan is None else plan(self, other)
+        except FAILURES as error:
+            raise translate(error, CallSite(method_of(operation), cls), (self, other)) from None
 
     return compare
 
 
-def _ordering(name: str) -> Operator:
+def _ordering(operation: Operation) -> Operator:
     def compare(self: Any, other: Any) -> NoReturn:
-        raise _no_order(type(self), f"{self._name}.__{name}__")
+        raise _no_order(type(self), CallSite(method_of(operation), type(self)))
 
     return compare
 
 
-def _no_order(cls: type[ArrayBase], function: str) -> ArgumentError:
-    return ArgumentError(f"{function}(): there is no order among {_PLURAL[cls._special]}.")
+def _no_order(cls: type[ArrayBase], site: Site) -> ArgumentError:
+    return ArgumentError(f"{called(site)}: there is no order among {_PLURAL[cls._special]}.")
 
 
 _PLURAL = {"complex": "complex numbers", "quaternion": "quaternions", "matrix": "matrices"}
@@ -111,7 +93,7 @@ class SpecialArray(NestedArray):
 
     __slots__ = ()
 
-    #: Rules by operation: functions of the components of both operands.
+    #: Rules by the row of the operation: functions of the components of both operands.
     _rules: ClassVar[dict[str, Rule]] = {}
     #: Rules of unary functions by their name in ``drjit``: a list of nodes is of this type, a node is a real.
     _functions: ClassVar[dict[str, Callable[[list[Node]], Any]]] = {}
@@ -122,9 +104,9 @@ class SpecialArray(NestedArray):
         raise NotImplementedError
 
     @classmethod
-    def _compute(cls, name: str, *args: list[Node]) -> list[Node]:
-        """Apply the rule of an operation to components of this type."""
-        return cls._rules[name](*args)
+    def _rule(cls, row: str) -> Rule:
+        """The rule of an operation, by its row: a function of components of this type."""
+        return cls._rules[row]
 
     @classmethod
     def _inverse(cls, nodes: list[Node]) -> list[Node]:
@@ -140,108 +122,119 @@ class SpecialArray(NestedArray):
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         if not args:
-            return [invalid(cls._type)] * cls._count
+            return [invalid(cls._type) if cls._dynamic else literal(cls._type, 0)] * cls._count
         if len(args) == 1 and (isinstance(args[0], ArrayBase) or plain_scalar(args[0]) is not None):
             return cls._convert(args[0], f"{cls._name}.__init__")
         return nested_nodes(cls, args)
 
     @classmethod
-    def _convert(cls, value: Any, function: str) -> list[Node]:
+    def _convert(cls, value: Any, function: Site) -> list[Node]:
         if is_real(value):
             return cls._identity(convert(cls._leaf, value, function)[0])
         if isinstance(value, ArrayBase):
             if value._record.shape != cls._record.shape or value._special not in ("", cls._special):
-                raise ArgumentError(f"{function}(): cannot convert {value._name} to {cls._name}.")
+                raise ArgumentError(f"{called(function)}: cannot convert {value._name} to {cls._name}.")
             return list(convert(cls, value, function))
         return convert(cls, value, function)
 
     @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        if mask:
-            if trace in (ops.lt, ops.le, ops.gt, ops.ge):
-                raise _no_order(cls, function)
-            return NotImplemented  # equality and closeness: of components
-        name = _NAMES.get(trace)
-        if name is None:
-            return cls._no_rule(function, args)
-        try:
-            if name == "fma":
-                return cls._fused(function, args)
-            if name == "pow":
-                return cls._power(function, *args)
-            return cls._combine(function, name, trace, args)
-        except CORE_ERRORS as error:
-            raise translate(error, function) from error
+    def _plan(cls, operation: Operation, site: Site, keys: Keys) -> Plan | None:
+        """The plan of an operation with operands of this kind; ``None`` if it is done component by component."""
+        row = operation.name
+        if operation.mask:
+            if row in _ORDER:
+                raise _no_order(cls, site)
+            return None  # equality and closeness: of components
+        if row in ("power", "integer_power"):
+            return cls._power_plan(site, keys)
+        if row not in _ARITHMETIC:
+            return cls._no_rule(site)
+        if row == "fma":
+            return cls._fused_plan(keys)
+        found: Any = promotion(keys)
+        kind: Any = found.cls
+        first, second = found.loaders
+        if is_real_key(keys[1]):
+            real = node_loader(kind, keys[1])
+            rule = functools.partial(kind._with_real, row, operation.trace)
+            return lambda a, b: wrap(kind, rule(first(a), real(b)))
+        if is_real_key(keys[0]):
+            real = node_loader(kind, keys[0])
+            rule = functools.partial(kind._from_real, row, operation.trace)
+            return lambda a, b: wrap(kind, rule(real(a), second(b)))
+        rule = kind._rule(row)
+        return lambda a, b: wrap(kind, rule(first(a), second(b)))
 
     @classmethod
-    def _no_rule(cls, function: str, args: Sequence[Any]) -> Any:
-        call = function if function.endswith(")") else f"{function}({names_of(args)})"
-        raise TypeError(f"{call}: the function is not defined for {_PLURAL[cls._special]}.")
+    def _no_rule(cls, site: Site) -> Plan | None:
+        raise ArgumentError(f"{called(site)}: the function is not defined for {_PLURAL[cls._special]}.")
 
     @classmethod
-    def _with_real(cls, name: str, trace: Callable[..., Node], nodes: list[Node], real: Node) -> list[Node]:
+    def _with_real(cls, row: str, trace: Callable[..., Node], nodes: Sequence[Node], real: Node) -> list[Node]:
         """A binary operation whose right operand is real: a product scales, a sum changes the real part only."""
-        if name in ("mul", "truediv"):
+        if row in ("mul", "div"):
             return [trace(node, real) for node in nodes]
         unit = cls._unit()
         return [trace(node, real) if k in unit else node for k, node in enumerate(nodes)]
 
     @classmethod
-    def _combine(cls, function: str, name: str, trace: Callable[..., Node], args: Sequence[Any]) -> Any:
-        """A binary operation of promoted operands, one of which may be real."""
-        found: Any
-        found, (left, right) = operands(function, args)
-        unit = found._unit()
-        if is_real(args[1]):
-            return wrap(found, found._with_real(name, trace, left, right[unit[0]]))
-        if is_real(args[0]):
-            real = left[unit[0]]
-            if name == "truediv":
-                name, trace, right = "mul", ops.mul, found._inverse(right)
-            if name == "mul":
-                return wrap(found, [trace(real, node) for node in right])
-            zero = literal(found._type, 0)
-            return wrap(found, [trace(real, node) if k in unit else node if name == "add" else trace(zero, node)
-                                for k, node in enumerate(right)])
-        return wrap(found, found._compute(name, left, right))
+    def _from_real(cls, row: str, trace: Callable[..., Node], real: Node, nodes: list[Node]) -> list[Node]:
+        """A binary operation whose left operand is real."""
+        if row == "div":
+            row, trace, nodes = "mul", ops.mul, cls._inverse(nodes)
+        if row == "mul":
+            return [trace(real, node) for node in nodes]
+        unit, zero = cls._unit(), literal(cls._type, 0)
+        return [trace(real, node) if k in unit else node if row == "add" else trace(zero, node)
+                for k, node in enumerate(nodes)]
 
     @classmethod
-    def _fused(cls, function: str, args: Sequence[Any]) -> Any:
-        """``args[0] * args[1] + args[2]`` in terms of this kind's product."""
-        found: Any
-        found, (a, b, c) = operands(function, args)
-        unit = found._unit()
-        for factor, real in ((args[0], b), (args[1], a)):
-            if is_real(factor):
-                scale = (a if real is b else b)[unit[0]]
-                return wrap(found, [ops.fma(scale, node, c[k]) for k, node in enumerate(real)])
-        return wrap(found, found._compute("fma", a, b, c))
+    def _fused_plan(cls, keys: Keys) -> Plan:
+        """The plan of ``a * b + c`` in terms of this kind's product."""
+        found: Any = promotion(keys)
+        kind, load = found.cls, found.load
+        position = kind._unit()[0]
+        reals = [is_real_key(key) for key in keys]
+
+        def fused(*args: Any) -> Any:
+            a, b, c = load(*args)
+            if reals[0]:
+                return wrap(kind, [ops.fma(a[position], node, c[k]) for k, node in enumerate(b)])
+            if reals[1]:
+                return wrap(kind, [ops.fma(b[position], node, c[k]) for k, node in enumerate(a)])
+            return wrap(kind, kind._rule("fma")(a, b, c))
+
+        return fused
 
     @classmethod
-    def _power(cls, function: str, base: Any, exponent: Any) -> Any:
-        """``base ** exponent``, one of them of this kind."""
-        found: Any
-        number = plain_scalar(exponent)
-        if number is not None and abs(number) < 1 << 31 and number == int(number):
-            found, (nodes,) = operands(function, (base,))
-            one = found._identity(literal(found._type, 1, max(node.size for node in nodes)))
-            product = functools.partial(found._compute, "mul")
-            return wrap(found, integer_power(product, found._inverse, one, nodes, int(number)))
-        if "pow" not in cls._rules:
-            raise TypeError(f"{function}(): only integers can be exponents of {_PLURAL[cls._special]}.")
-        found, (left, right) = operands(function, (base, exponent))
-        return wrap(found, found._compute("pow", left, right))
+    def _power_plan(cls, site: Site, keys: Keys) -> Plan:
+        """The plan of ``base ** exponent``, one of them of this kind."""
+        found: Any = promotion(keys)
+        kind, load = found.cls, found.load
+        number = not is_array(keys[1])
+
+        def raised(base: Any, exponent: Any) -> Any:
+            if number and abs(exponent) < 1 << 31 and exponent == int(exponent):
+                nodes = found.loaders[0](base)
+                one = kind._identity(literal(kind._type, 1, max(node.size for node in nodes)))
+                product = kind._rule("mul")
+                return wrap(kind, integer_power(product, kind._inverse, one, nodes, int(exponent)))
+            if "power" not in kind._rules:
+                raise IncompatibleArguments(f"only integers can be exponents of {_PLURAL[kind._special]}")
+            return wrap(kind, kind._rule("power")(*load(base, exponent)))
+
+        return raised
 
     def _function(self, name: str) -> Any:
         """A unary function by its name in ``drjit``; raises where there is no rule for this kind."""
         cls = type(self)
         rule = cls._functions.get(name)
         if rule is None:
-            return cls._no_rule(f"drjit.{name}", (self,))
+            return NotImplemented if cls._no_rule(CallSite(f"drjit.{name}", cls)) is None else None
         try:
             result = rule(self._c)
         except CORE_ERRORS as error:
-            raise translate(error, f"drjit.{name}(<{cls._name}>)") from error
+            raise translate(error, CallSite(f"drjit.{name}", cls)) from None
         if isinstance(result, tuple):
             return tuple(wrap(cls, nodes) for nodes in result)
         return wrap(cls, result) if isinstance(result, list) else wrap(cls._leaf, [result])
@@ -251,22 +244,15 @@ class SpecialArray(NestedArray):
         """The components as an ordinary array of the same layout."""
         return wrap(self._plain, list(self._c))
 
-    __add__, __radd__, __iadd__ = _operators("add", ops.add)
-    __sub__, __rsub__, __isub__ = _operators("sub", ops.sub)
-    __mul__, __rmul__, __imul__ = _operators("mul", ops.mul)
-    __truediv__, __rtruediv__, __itruediv__ = _operators("truediv", ops.div)
+    __add__, __radd__, __iadd__ = array_operators(operations.ADD)
+    __sub__, __rsub__, __isub__ = array_operators(operations.SUB)
+    __mul__, __rmul__, __imul__ = array_operators(operations.MUL)
+    __truediv__, __rtruediv__, __itruediv__ = array_operators(operations.DIV)
+    __pow__, __rpow__, __ipow__ = power, reverse_power, inplace(power)
 
-    def __pow__(self, other: Any, modulo: object = None) -> Any:
-        return _mixed(self, other, "pow", core.power, False)
-
-    def __rpow__(self, other: Any) -> Any:
-        return _mixed(self, other, "rpow", core.power, True)
-
-    __ipow__ = inplace(__pow__)
-
-    __eq__ = _comparison("eq", ops.eq)
-    __ne__ = _comparison("ne", ops.neq)
-    __lt__, __le__, __gt__, __ge__ = map(_ordering, ("lt", "le", "gt", "ge"))
+    __eq__ = _comparison(operations.EQ)
+    __ne__ = _comparison(operations.NEQ)
+    __lt__, __le__, __gt__, __ge__ = map(_ordering, (operations.LT, operations.LE, operations.GT, operations.GE))
     __hash__ = object.__hash__
 
     __floordiv__, __rfloordiv__, __ifloordiv__ = map(_undefined, ("floordiv", "rfloordiv", "ifloordiv"))

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
@@ -29,23 +29,25 @@ from .._access.keys import flatten, refuse_floats
 from .._access.slicing import contiguous_strides
 from .._access.store import store
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, Site, SizeError, describe, translate
 from .._base.nodes import broadcast, elements_of
-from .._base.types import FLOAT32, FLOAT64, base_class, retype
+from .._base.types import FLOAT32, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
+from .._promotion import operations
+from .._promotion.operations import method_of
+from .._promotion.plans import Keys, Operation, Plan
 from .._promotion.promote import (
     convert,
     flat_of_scalars,
     scalar_literal,
     wrap,
 )
-from .broadcasting import Shape, combine, concatenate, make, prepare, traced, transposed
+from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
 from .components import absent_component, missing_attribute
 from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
-from .operators import absolute, inplace, integer_power
-from .products import tensor_matmul
+from .operators import absolute, array_operators, integer_power, matmul, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
 
@@ -53,108 +55,72 @@ _new = object.__new__
 Operator = Callable[[Any, Any], Any]
 
 
-# --- promotion and broadcasting --------------------------------------------------------------------------------------
-
-
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
-def _foreign(self: Any, other: Any, function: str) -> bool:
-    """Whether an operand is none of ours, but may know what to do."""
-    if isinstance(other, (ArrayBase, list, tuple, range)) or plain_scalar(other) is not None or is_ndarray(other):
-        return False
-    if type(other).__module__ != "builtins":
-        return True
-    raise ArgumentError(f"{function}(): unsupported operand of type '{describe(other)}' (expected a Dr.Jit array or a "
-                        "type that can be converted into one).")
+def _operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
+    """``__op__``, ``__rop__`` and ``__iop__`` of tensors: without a plan where that is frequent."""
+    trace, (planned, reverse, _) = operation.trace, array_operators(operation)
 
-
-def _binary(name: str, trace: Callable[[Node, Node], Node], swap: bool = False, mask: bool = False) -> Operator:
-    def apply(self: Any, other: Any) -> Any:
+    def forward(self: Any, other: Any) -> Any:
         cls = self.__class__
         kind = other.__class__
-        left, right = self._n, None
-        if kind is cls:
-            if other._s == self._s:
-                right = other._n
-        elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-            right = known_literal((cls._type, other)) or literal(cls._type, other)
-        function = f"{cls._name}.__{name}__"
-        if right is None or not left.size:
-            if _foreign(self, other, function):
-                return NotImplemented
-            return combine(function, trace, (other, self) if swap else (self, other), mask)
-        return traced(function, cls._mask if mask else cls, trace, [right, left] if swap else [left, right], self._s)
+        left = self._n
+        try:
+            if kind is cls and self._s == other._s:
+                node = trace(left, other._n)
+            elif left.size and ((kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high)):
+                node = trace(left, known_literal((cls._type, other)) or literal(cls._type, other))
+            else:
+                return planned(self, other)
+        except FAILURES as error:
+            raise translate(error, CallSite(method_of(operation), cls)) from None
+        return make(cls._mask_type if operation.mask else cls, node, self._s)
 
-    return apply
+    return forward, reverse, _inplace(forward, method_of(operation))
 
 
-def _operators(name: str, trace: Callable[[Node, Node], Node]) -> tuple[Operator, Operator, Operator]:
-    forward = _binary(name, trace)
-    return forward, _binary("r" + name, trace, swap=True), inplace(forward)
+def _inplace(operator: Operator, method: str) -> Operator:
+    """The in-place form of an operator, which changes a tensor's elements but not its shape."""
+
+    def assign(self: Any, other: Any) -> Any:
+        result = operator(self, other)
+        if result.__class__ is not self.__class__:
+            return result
+        if result._s != self._s:
+            raise SizeError(f"{self._name}.__i{method[2:]}(): the result has the shape {result._s}, but in-place "
+                            f"operators do not change the shape of a tensor, which is {self._s}; use a new name for "
+                            "the result.")
+        self._assign(result)
+        return self
+
+    return assign
+
+
+def _power_plan(keys: Keys) -> Plan:
+    """The plan of a tensor to the power of an integral Python number."""
+    base, number = keys
+    cls = base if base._kind == "f" or number is not float else retype(base, FLOAT32)
+
+    def raised(tensor: Any, exponent: Any) -> Any:
+        if exponent < 0 and base._kind != "f":
+            raise ArgumentError(f"{base._name}.__pow__(): integer arrays cannot be raised to the negative power "
+                                f"{exponent}.")
+        return make(cls, integer_power(cast(tensor._n, cls._type), int(exponent)), tensor._s)
+
+    return raised
 
 
 def _unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
+    method = f"__{name}__"
+
     def apply(self: Any) -> Any:
-        return traced(f"{self._name}.__{name}__", self.__class__, trace, [self._n], self._s)
+        try:
+            return make(self.__class__, trace(self._n), self._s)
+        except CORE_ERRORS as error:
+            raise translate(error, CallSite(method, type(self))) from None
 
     return apply
-
-
-def _masked(binary: Operator, name: str) -> Operator:
-    """``&``, which also masks numbers: ``x & mask`` is ``x`` where the mask is set and zero elsewhere."""
-
-    def apply(self: Any, other: Any) -> Any:
-        if isinstance(other, ArrayBase) and (other._kind == "b") != (self._kind == "b"):
-            value, mask = (other, self) if self._kind == "b" else (self, other)
-            function = f"{self._name}.__{name}__"
-            cls, nodes, shape = prepare(function, (value,), mask) if value._special == "tensor" else \
-                prepare(function, (retype(type(self), value._type)(value),), mask)
-            return traced(function, cls, lambda m, v: ops.select(m, v, literal(v.type, 0)), nodes, shape)
-        if other.__class__ is bool and self._kind != "b" and name == "and":
-            node = self._n if other or not self._n.size else literal(self._type, 0, self._n.size)
-            return make(type(self), node, self._s)
-        return binary(self, other)
-
-    return apply
-
-
-def _power(self: Any, other: Any, modulo: object = None) -> Any:
-    """``self ** other``: multiplications if the exponent is an integral Python number."""
-    function = f"{self._name}.__pow__"
-    exponent = plain_scalar(other)
-    if exponent is not None and abs(exponent) < 1 << 31 and exponent == int(exponent):
-        if exponent < 0 and self._kind != "f":
-            raise ArgumentError(f"{function}(): integer arrays cannot be raised to the negative power {exponent}.")
-        if exponent.__class__ is float and self._kind != "f":
-            self = retype(type(self), FLOAT32)(self)
-        return traced(function, self.__class__, lambda node: integer_power(node, int(exponent)), [self._n], self._s)
-    if _foreign(self, other, function):
-        return NotImplemented
-    if self._kind != "f" and isinstance(other, ArrayBase) and other._kind != "f":
-        raise ArgumentError(f"{function}(): raising integers to the power of an array is not supported; convert to a "
-                            "floating-point type first.")
-    return combine(function, core.power, (self, other))
-
-
-def _reverse_power(self: Any, other: Any) -> Any:
-    function = f"{self._name}.__rpow__"
-    if _foreign(self, other, function):
-        return NotImplemented
-    if self._kind != "f" and plain_scalar(other) is not None:
-        self = retype(type(self), FLOAT64 if self._type >= 9 else FLOAT32)(self)
-    return combine(function, core.power, (other, self))
-
-
-def _matmul(self: Any, other: Any) -> Any:
-    """``self @ other``, see :mod:`drjit._arrays.tensor_product`."""
-    function = f"{self._name}.__matmul__"
-    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, self, other)
-
-
-def _reverse_matmul(self: Any, other: Any) -> Any:
-    function = f"{self._name}.__rmatmul__"
-    return NotImplemented if _foreign(self, other, function) else tensor_matmul(function, other, self)
 
 
 # --- construction ----------------------------------------------------------------------------------------------------
@@ -376,41 +342,33 @@ class TensorBase(ArrayBase):
     # --- operators ---------------------------------------------------------------------------------------------------
 
     @classmethod
-    def _convert(cls, value: Any, function: str) -> list[Node]:
+    def _convert(cls, value: Any, function: Site) -> list[Node]:
         return convert(cls, value, function)
 
     @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        return combine(function, trace, args, mask)
+    def _plan(cls, operation: Operation, site: Site, keys: Keys) -> Plan | None:
+        return _power_plan(keys) if operation.name == "integer_power" else tensor_plan(operation, site, keys)
 
-    __add__, __radd__, __iadd__ = _operators("add", ops.add)
-    __sub__, __rsub__, __isub__ = _operators("sub", ops.sub)
-    __mul__, __rmul__, __imul__ = _operators("mul", ops.mul)
-    __truediv__, __rtruediv__, __itruediv__ = _operators("truediv", ops.div)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators("floordiv", core.floordiv)
-    __mod__, __rmod__, __imod__ = _operators("mod", core.mod)
-    __lshift__, __rlshift__, __ilshift__ = _operators("lshift", ops.shl)
-    __rshift__, __rrshift__, __irshift__ = _operators("rshift", ops.shr)
-    __or__, __ror__, __ior__ = _operators("or", getattr(ops, "or"))
-    __xor__, __rxor__, __ixor__ = _operators("xor", ops.xor)
-    __and__, __rand__, _ = _operators("and", getattr(ops, "and"))
-    __and__, __rand__ = _masked(__and__, "and"), _masked(__rand__, "rand")
-    __iand__ = inplace(__and__)
-    __pow__, __rpow__, __ipow__ = _power, _reverse_power, inplace(_power)
+    __add__, __radd__, __iadd__ = _operators(operations.ADD)
+    __sub__, __rsub__, __isub__ = _operators(operations.SUB)
+    __mul__, __rmul__, __imul__ = _operators(operations.MUL)
+    __truediv__, __rtruediv__, __itruediv__ = _operators(operations.DIV)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators(operations.FLOORDIV)
+    __mod__, __rmod__, __imod__ = _operators(operations.MOD)
+    __lshift__, __rlshift__, __ilshift__ = _operators(operations.SHL)
+    __rshift__, __rrshift__, __irshift__ = _operators(operations.SHR)
+    __or__, __ror__, __ior__ = _operators(operations.OR)
+    __xor__, __rxor__, __ixor__ = _operators(operations.XOR)
+    __and__, __rand__, __iand__ = _operators(operations.AND)
+    __pow__, __rpow__, __ipow__ = power, reverse_power, _inplace(power, "__pow__")
+    __matmul__, __rmatmul__, __imatmul__ = matmul, reverse_matmul, _inplace(matmul, "__matmul__")
 
-    __matmul__, __rmatmul__, __imatmul__ = _matmul, _reverse_matmul, inplace(_matmul)
-
-    __eq__ = _binary("eq", ops.eq, mask=True)
-    __ne__ = _binary("ne", ops.neq, mask=True)
-    __lt__ = _binary("lt", ops.lt, mask=True)
-    __le__ = _binary("le", ops.le, mask=True)
-    __gt__ = _binary("gt", ops.gt, mask=True)
-    __ge__ = _binary("ge", ops.ge, mask=True)
+    __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = (_operators(operation)[0] for operation in (
+        operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE))
     __hash__ = object.__hash__
     x, y, z, w = map(absent_component, "xyzw")
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)
     __abs__ = _unary("abs", absolute)
-    del _
 

@@ -17,15 +17,19 @@ Slots
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import copyreg
+from collections.abc import Callable, Iterator
 from types import GenericAlias
-from typing import Any, ClassVar, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
-from drjit_core import TYPES, Node, VarState, broadcast_size, label_of, read_element, state_of, symbolic_error
+from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of, read_element, state_of, symbolic_error
 
-from .errors import CORE_ERRORS, SizeError, describe
+from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe
 from .links import links
-from .types import Record
+from .types import Record, members
+
+if TYPE_CHECKING:
+    from .._promotion.plans import Operation
 
 __all__ = ["LIMIT", "ArrayBase"]
 
@@ -34,7 +38,37 @@ LIMIT = 20
 
 
 class ArrayBase:
-    """Base class of all array types; it cannot be instantiated itself."""
+    """Base class of all array types: what is said here holds for each of them. It cannot be instantiated itself.
+
+    Array types belong to a package, such as :mod:`drjit.llvm`, and differ in their elements and their shape: *flat*
+    arrays (``Float``) have one dimension of any size, *nested* ones (``Array3f``, ``Matrix4f``) a static number of
+    components, each of them a flat array, and *tensors* (``TensorXf``) any number of dimensions. A constructor takes
+    numbers, components, sequences, NumPy arrays and arrays of other types, which are converted.
+
+    Operators are elementwise, promote their operands to a common type, and let sizes of 1 go with any size:
+
+    - ``+``, ``-``, ``*``, ``**`` are those of numbers. ``/`` is defined for floating-point numbers, ``//`` and ``%``
+      for integers: they truncate towards zero.
+    - ``&``, ``|``, ``^``, ``~``, ``<<``, ``>>`` are those of masks and of the bits of integers.
+    - ``==``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` return masks.
+    - ``@``, and ``*`` of matrices, complex numbers and quaternions, are products of linear algebra, see :func:`matmul`.
+
+    They evaluate nothing; ``+=`` and its like replace what the array on the left holds. Operands of sizes that do not
+    go together raise a ``RuntimeError``, elements of other kinds a ``TypeError``. Integers in brackets select
+    components of nested arrays and elements of flat ones; components have names, too: ``v.x``, ``v.y``, ``v.z``,
+    ``v.w``, and ``v.xy``, ``v.zyx`` for several of them.
+
+    >>> from drjit.llvm import Array3f, Float
+    >>> x = Float(1, 2, 3)
+    >>> x * 2 + 1, x > 1
+    ([3, 5, 7], [False, True, True])
+    >>> v = Array3f(x, 0, 1)
+    >>> v.y += 10
+    >>> v
+    [[1, 10, 1],
+     [2, 10, 1],
+     [3, 10, 1]]
+    """
 
     __slots__ = ()
     __module__ = "drjit"
@@ -51,7 +85,7 @@ class ArrayBase:
     _depth: ClassVar[int]
     _size: ClassVar[int]
     _count: ClassVar[int]
-    _mask: ClassVar[type[ArrayBase]]
+    _mask_type: ClassVar[type[ArrayBase]]
     _leaf: ClassVar[type[ArrayBase]]
     _plain: ClassVar[type[ArrayBase]]
     _value: ClassVar[type]
@@ -62,7 +96,7 @@ class ArrayBase:
     _o: Any
 
     # For type checkers: what the parameters stand for says the stub, ``drjit/__init__.pyi``.
-    __class_getitem__ = classmethod(GenericAlias)
+    __class_getitem__: ClassVar[Any] = classmethod(GenericAlias)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "
@@ -89,14 +123,14 @@ class ArrayBase:
     # --- what special kinds override, see drjit._base.types -----------------------------------------------------------
 
     @classmethod
-    def _convert(cls, value: Any, function: str) -> list[Node]:
+    def _convert(cls, value: Any, function: Site) -> list[Node]:
         """The component nodes of an argument of an operation that is promoted to this type."""
         raise NotImplementedError
 
     @classmethod
-    def _promote_with(cls, function: str, trace: Callable[..., Node], args: Sequence[Any], mask: bool) -> Any:
-        """Compute an elementwise operation with arguments of this kind, or leave it to the common rules."""
-        return NotImplemented
+    def _plan(cls, operation: Operation, site: Site, keys: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """The plan of an elementwise operation with operands of this kind, or ``None``: by the common rules."""
+        return None
 
     def _function(self, name: str) -> Any:
         """Apply a unary function by its name in ``drjit``, or leave it to the rule for components."""
@@ -123,48 +157,110 @@ class ArrayBase:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged."""
+        """Sizes of all dimensions, outermost first; raises a ``RuntimeError`` if the array is ragged. Evaluates
+        nothing.
+
+        >>> from drjit.llvm import Array3f, TensorXf
+        >>> Array3f([1, 2], 0, 0).shape, TensorXf([1, 2, 3, 4], shape=(2, 2)).shape
+        ((3, 2), (2, 2))
+        """
         return (*self._static_shape(), self._width(f"{self._name}.shape"))
 
     @property
     def ndim(self) -> int:
-        """Number of dimensions."""
+        """Number of dimensions. Evaluates nothing.
+
+        >>> from drjit.llvm import Float, Matrix2f
+        >>> Float(1).ndim, Matrix2f(1).ndim
+        (1, 3)
+        """
         return self._depth + 1
 
     @property
     def state(self) -> VarState:
-        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ."""
+        """Evaluation state: that of the components, or ``VarState.Mixed`` if they differ. Evaluates nothing.
+
+        >>> from drjit.llvm import Float
+        >>> x = dr.arange(Float, 3)
+        >>> x.state
+        VarState.Unevaluated
+        >>> dr.make_opaque(x)
+        >>> x.state
+        VarState.Evaluated
+        """
         states = {state_of(node) for node in self._nodes()}
         return states.pop() if len(states) == 1 else VarState.Mixed if states else VarState.Invalid
 
     @property
     def array(self) -> Any:
-        """The array itself (other kinds of types return their storage here)."""
+        """The elements as an array of the type with ordinary semantics (:func:`array_t`), of which tensors are flat.
+
+        An ordinary array returns itself. Evaluates nothing.
+
+        >>> from drjit.llvm import Complex2f, TensorXf
+        >>> TensorXf([1, 2, 3, 4], shape=(2, 2)).array
+        [1, 2, 3, 4]
+        >>> Complex2f(1, 2).array
+        [[1, 2]]
+        """
         return self
 
     @property
     def real(self) -> Any:
-        """The real part: the array itself where there is no other."""
+        """The real part of complex numbers and quaternions; any other array itself. Evaluates nothing.
+
+        >>> from drjit.llvm import Complex2f
+        >>> Complex2f(1, 2).real
+        [1]
+        """
         return self
 
     @property
     def imag(self) -> Any:
-        """The imaginary part: zeros of the array's shape where there is none."""
+        """The imaginary part of complex numbers, that of quaternions as a 3D array; zero for other arrays. Evaluates
+        nothing.
+
+        >>> from drjit.llvm import Complex2f
+        >>> Complex2f(1, 2).imag
+        [2]
+        """
         return type(self)(0)
 
     @property
     def index(self) -> int:
-        """Index of a flat array's variable in the computation graph; zero for nested arrays."""
+        """Index of a flat array's variable in listings and messages; zero for nested arrays. Evaluates nothing.
+
+        Indices of variables that are gone may be given out again.
+
+        >>> from drjit.llvm import Float
+        >>> x = Float(1, 2)
+        >>> x.index > 0, Float(x).index == x.index
+        (True, True)
+        """
         return 0
 
     @property
     def index_ad(self) -> int:
-        """Index of a flat array's variable in the graph of derivatives; zero, as this type does not track them."""
+        """Index of a flat array's variable in the graph of derivatives: zero, as there are none yet.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1).index_ad
+        0
+        """
         return 0
 
     @property
     def label(self) -> str | None:
-        """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
+        """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested.
+
+        Can be set, which :func:`set_label` describes. Evaluates nothing.
+
+        >>> from drjit.llvm import Float
+        >>> x = Float(1, 2)
+        >>> x.label = "weights"
+        >>> x.label
+        'weights'
+        """
         return label_of(self._nodes()[0]) if self._dynamic and self._depth <= 0 else None
 
     @label.setter
@@ -172,28 +268,40 @@ class ArrayBase:
         links.set_label(self, value)
 
     @property
-    def grad(self) -> NoReturn:
-        """Gradient of the array: raises a ``NotImplementedError``, as derivatives are yet to come."""
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @grad.setter
-    def grad(self, value: Any) -> NoReturn:
-        raise NotImplementedError(f"{self._name}.grad: not implemented yet (derivatives).")
-
-    @property
     def T(self) -> NoReturn:
-        """Transpose of matrices and tensors; other types raise a ``TypeError``."""
+        """Transpose of matrices, and of tensors with their axes reversed; other types raise a ``TypeError``.
+
+        Evaluates nothing.
+
+        >>> from drjit.llvm import Matrix2f
+        >>> Matrix2f(1, 2, 3, 4).T
+        [[[1, 3],
+          [2, 4]]]
+        """
         raise TypeError(f"{self._name}.T: this is not a matrix or tensor type.")
 
     @property
     def mT(self) -> NoReturn:
-        """Matrix transpose of matrices and tensors; other types raise a ``TypeError``."""
+        """Transpose of matrices, and of the last two axes of tensors; other types raise a ``TypeError``. Evaluates
+        nothing.
+
+        >>> from drjit.llvm import TensorXf
+        >>> dr.zeros(TensorXf, (2, 3, 4)).mT.shape
+        (2, 4, 3)
+        """
         raise TypeError(f"{self._name}.mT: this is not a matrix or tensor type.")
 
     # --- conversions -------------------------------------------------------------------------------------------------
 
     def item(self) -> bool | int | float:
-        """The only element as a Python number (evaluates the array); raises if it has more or fewer elements."""
+        """The only element as a Python number; raises a ``RuntimeError`` if the array has more or fewer elements.
+
+        Evaluates the array and waits for it.
+
+        >>> from drjit.llvm import Float
+        >>> dr.sum(Float(1, 2, 3)).item()
+        6.0
+        """
         nodes = self._nodes()
         if len(nodes) != 1 or nodes[0].size != 1:
             self._require_values("item")
@@ -208,6 +316,16 @@ class ArrayBase:
                 raise symbolic_error(node, f"{self._name}.{method}")
 
     def __bool__(self) -> bool:
+        """The only element of a mask, so that ``if`` can test it. Evaluates the array and waits for it.
+
+        Raises a ``TypeError`` for anything but masks, a ``RuntimeError`` if there are several elements: say with
+        :func:`all` or :func:`any` what is meant.
+
+        >>> from drjit.llvm import Float
+        >>> x = Float(1, 2, 3)
+        >>> "positive" if dr.all(x > 0) else "mixed"
+        'positive'
+        """
         if self._kind != "b":
             raise TypeError(f"{self._name}.__bool__(): implicit conversion to 'bool' is only supported for scalar mask "
                             "arrays.")
@@ -221,6 +339,53 @@ class ArrayBase:
                             f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()?")
         return bool(self.item())
 
+    def _number(self, function: str) -> Any:
+        """The only element, for a conversion that names what it is."""
+        nodes = self._nodes()
+        if len(nodes) != 1 or nodes[0].size != 1:
+            self._require_values(function)
+            raise ArgumentError(f"{self._name}.{function}(): a conversion to a Python number requires an array with "
+                                f"exactly 1 element (this one has the shape {self.shape}).")
+        return read_element(nodes[0], 0)
+
+    def __float__(self) -> float:
+        return float(self._number("__float__"))
+
+    def __int__(self) -> int:
+        return int(self._number("__int__"))
+
+    def __complex__(self) -> complex:
+        nodes = self._nodes()
+        if self._special == "complex" and all(node.size == 1 for node in nodes):
+            evaluate(nodes)
+            return complex(read_element(nodes[0], 0), read_element(nodes[1], 0))
+        return complex(self._number("__complex__"))
+
+    def __index__(self) -> int:
+        if self._kind not in "iu":
+            raise ArgumentError(f"{self._name}.__index__(): only integer arrays with exactly 1 element can be used "
+                                "where Python expects an integer.")
+        return int(self._number("__index__"))
+
+    def __format__(self, format_spec: str) -> str:
+        if not format_spec:
+            return str(self)
+        if self._special == "complex":
+            return format(complex(self), format_spec)
+        return format(self._number("__format__"), format_spec)
+
+    def tolist(self) -> Any:
+        """The elements as nested lists of Python numbers, outermost dimension first, as in NumPy.
+
+        A tensor without dimensions gives a number, complex arrays give complex numbers. Evaluates the array (all
+        components in one kernel) and waits for it.
+
+        >>> from drjit.llvm import Array2f
+        >>> Array2f([1, 2, 3], 4).tolist()
+        [[1.0, 2.0, 3.0], [4.0, 4.0, 4.0]]
+        """
+        return links.to_list(self)
+
     __hash__ = object.__hash__  # arrays are compared elementwise; as keys they stand for themselves
 
     def __pos__(self) -> Any:
@@ -230,53 +395,100 @@ class ArrayBase:
         return type(self)(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return type(self)(self)
+        return links.independent(self)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        return copyreg.__newobj__, (type(self),), links.array_state(self, int(protocol))  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Any) -> None:
+        links.restore_array(self, state)
 
     def __repr__(self) -> str:
         return self._format(LIMIT)
 
     def __iter__(self) -> Iterator[Any]:
+        """Iterates over the components of nested arrays, the elements of flat ones, and the first axis of tensors.
+
+        Elements of flat arrays are Python numbers: these are evaluated first, all at once.
+
+        >>> from drjit.llvm import Array2f, Float
+        >>> [value + 1 for value in Float(1, 2)], [component + 1 for component in Array2f([1, 2], 3)]
+        ([2.0, 3.0], [[2, 3], [4]])
+        """
         raise NotImplementedError
+
+    def __dir__(self) -> list[str]:
+        return members(type(self))
 
     # --- exchange with others, see drjit._arrays.host -----------------------------------------------------------------
 
     def numpy(self) -> Any:
-        """A NumPy array with these values: a view of evaluated memory for flat arrays, a copy for nested ones.
+        """A NumPy array with these values: a view of evaluated memory for flat arrays and tensors, a copy for nested
+        ones.
 
-        Evaluates the array and waits for the result. The view shows later in-place changes of the array's memory.
+        Evaluates the array (all components in one kernel) and waits for the result. The view shows later in-place
+        changes of the array's memory.
+
+        >>> from drjit.llvm import Array2f
+        >>> Array2f([1, 2, 3], 4).numpy()
+        array([[1., 2., 3.],
+               [4., 4., 4.]], dtype=float32)
         """
         return links.to_numpy(self)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        result = links.to_numpy(self)
+        """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those
+        of NumPy.
+
+        Raises a ``ValueError`` if ``copy=False`` rules out a copy that would be needed. Evaluates the array and waits
+        for it.
+
+        >>> import numpy as np
+        >>> from drjit.llvm import Float
+        >>> float(np.median(Float(1, 5, 2)))
+        2.0
+        """
+        if copy is False and (self._depth > 0 or not self._dynamic):
+            raise ValueError(f"{self._name}.__array__(): the components of a nested array do not lie side by side in "
+                             "memory: it cannot become a NumPy array without a copy, which copy=False rules out.")
+        result = self.numpy()
         if dtype is not None and result.dtype != dtype:
             if copy is False:
                 raise ValueError(f"{self._name}.__array__(): cannot convert elements of type "
-                                 f"{TYPES[self._type].name} to {dtype} without a copy.")
+                                 f"{TYPES[self._type].name} to {dtype} without a copy, which copy=False rules out.")
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
 
-    def torch(self) -> NoReturn:
-        """Conversion to PyTorch: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.torch(): not implemented yet (other frameworks).")
-
-    def jax(self) -> NoReturn:
-        """Conversion to JAX: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.jax(): not implemented yet (other frameworks).")
-
-    def tf(self) -> NoReturn:
-        """Conversion to TensorFlow: raises a ``NotImplementedError``, as it is yet to come."""
-        raise NotImplementedError(f"{self._name}.tf(): not implemented yet (other frameworks).")
-
     def memview(self) -> memoryview:
-        """A ``memoryview`` of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A ``memoryview`` of these values, zero-copy for flat arrays and tensors. Evaluates the array and waits for
+        the result.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1, 2, 3).memview().tolist()
+        [1.0, 2.0, 3.0]
+        """
         return links.to_memoryview(self)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A DLPack capsule of these values, zero-copy for flat arrays. Evaluates the array and waits for the result."""
+        """A DLPack capsule of these values, for ``from_dlpack`` of other libraries; zero-copy for flat arrays and
+        tensors.
+
+        The parameters are those of the protocol; the other library gives them. Evaluates the array and waits for the
+        result.
+
+        >>> import numpy as np
+        >>> from drjit.llvm import Float
+        >>> np.from_dlpack(Float(1, 2, 3))
+        array([1., 2., 3.], dtype=float32)
+        """
         return links.to_capsule(self, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        """Device type and number in the terms of DLPack: the memory of the CPU."""
+        """Device type and number in the terms of DLPack: the memory of the CPU.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1).__dlpack_device__()
+        (1, 0)
+        """
         return (1, 0)

@@ -1,17 +1,22 @@
-"""Exceptions of the array layer, and the translation of the compiler's own.
+"""Exceptions of the array layer, and what they say: the user's function, the argument, what was found and expected.
 
-Whoever reads these messages wrote the user's code: they name the function of theirs (``drjit.llvm.Float.__add__()``,
-``drjit.gather()``), the argument, what was found and what was expected.
+Nothing is formatted before something fails. What runs below an operator or a public function raises *facts*: the
+compiler's own exceptions, and the :class:`Misfit` of an operand. The boundary, which is the operator or function that
+the user called, puts them into words (:func:`translate`), and raises one exception ``from None`` whose traceback starts
+there: what happened inside of this package is no help to whoever wrote the call.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
 from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "ArgumentError", "ComponentError", "SizeError", "describe", "translate", "user_part"]
+__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "IncompatibleArguments",
+           "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called", "describe", "describe_all",
+           "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -31,6 +36,78 @@ class ComponentError(AttributeError, RuntimeError):
     An ``AttributeError``, so that ``hasattr`` is false; a ``RuntimeError`` too, which is what existing programs catch.
     """
 
+# --- what is wrong, before it is put into words ----------------------------------------------------------------------
+
+
+class Misfit(Exception):
+    """An operand that does not fit; never leaves the package."""
+
+
+class OutOfRange(Misfit):
+    """A Python number that an array type cannot hold: the array type, and the number."""
+
+    def __init__(self, leaf: str, value: bool | int | float) -> None:
+        super().__init__(leaf, value)
+        self.leaf, self.value = leaf, value
+
+
+class IncompatibleShapes(Misfit):
+    """Arrays whose shapes cannot be broadcast to a common one."""
+
+
+class IncompatibleArguments(Misfit):
+    """Types that cannot be combined: why."""
+
+
+#: What a boundary passes to :func:`translate`.
+FAILURES = (*CORE_ERRORS, Misfit, ArgumentError, SizeError)
+
+
+# --- in words --------------------------------------------------------------------------------------------------------
+
+
+class CallSite:
+    """The call of a user's that an exception is about.
+
+    ``function`` is a public function (``drjit.fma``) or the method of an operator (``__add__``), ``owner`` the array
+    type that the user knows it by, and ``arguments`` are the names of the function's parameters.
+    """
+
+    __slots__ = ("arguments", "function", "owner")
+
+    def __init__(self, function: str, owner: type | None = None, arguments: Sequence[str] = ()) -> None:
+        self.function, self.owner, self.arguments = function, owner, arguments
+
+    def __str__(self) -> str:
+        """The name alone, to go before parentheses: ``drjit.fma``, ``drjit.llvm.Float.__add__``."""
+        return f"{describe(self.owner)}.{self.function}" if self.function.startswith("__") else self.function
+
+    def call(self) -> str:
+        """The call: ``drjit.fma(<drjit.llvm.Float>)``, ``drjit.llvm.Float.__add__()``."""
+        if self.owner is None or self.function.startswith("__"):
+            return f"{self}()"
+        return f"{self}(<{describe(self.owner)}>)"
+
+
+#: How functions of this package are told on whose behalf they work: a function's name, or more than that.
+Site = str | CallSite
+
+
+def called(site: Site) -> str:
+    """The user's call, as messages begin with it."""
+    if isinstance(site, CallSite):
+        return site.call()
+    return site if site.endswith(")") else f"{site}()"
+
+
+def argument(site: Site, position: int) -> str:
+    """What the user calls an argument: ``argument 'arg1'``, or ``operand`` of an operator."""
+    if not isinstance(site, CallSite):
+        return f"argument {position + 1}"
+    if site.function.startswith("__"):
+        return "operand"
+    return f"argument '{site.arguments[position] if position < len(site.arguments) else f'arg{position}'}'"
+
 
 def describe(value: Any) -> str:
     """Name the type of a value the way its user writes it: ``drjit.llvm.Float``, ``int``, ``numpy.ndarray``."""
@@ -38,14 +115,49 @@ def describe(value: Any) -> str:
     return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
 
 
-def translate(error: IncompatibleSizes | UnsupportedType, function: str) -> Exception:
-    """The exception for the user, given the compiler's; raise it ``from`` the original."""
-    if not function.endswith(")"):
-        function += "()"
+def describe_all(values: Sequence[Any]) -> str:
+    """Types and shapes of arguments in their order: ``drjit.llvm.Array3f of shape (3, 10) and int``."""
+    shown = [_with_shape(value) for value in values]
+    return " and ".join(shown) if len(shown) < 3 else f"{', '.join(shown[:-1])} and {shown[-1]}"
+
+
+def _with_shape(value: Any) -> str:
+    try:
+        shape = value.shape
+    except AttributeError:
+        return describe(value)
+    except RuntimeError:  # components of several sizes
+        return f"{describe(value)} (ragged)"
+    return f"{describe(value)} of shape {shape}"
+
+
+def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Exception:
+    """The exception for the user, given what was raised below the boundary: raise it ``from None``.
+
+    ``args`` are what the user passed, if the message is to name their types and shapes.
+    """
+    if isinstance(error, (ArgumentError, SizeError)):
+        return error.with_traceback(None)
+    call = called(site)
     if isinstance(error, IncompatibleSizes):
         sizes = ", ".join(map(str, error.sizes))
-        return SizeError(f"{function}: operands have incompatible sizes! (sizes: {sizes})")
-    return ArgumentError(f"{function}: operation not supported for this type (elements of type {error.type_name}).")
+        return SizeError(f"{call}: operands have incompatible sizes! (sizes: {sizes})")
+    if isinstance(error, UnsupportedType):
+        return ArgumentError(f"{call}: operation not supported for this type (elements of type {error.type_name}).")
+    if isinstance(error, OutOfRange):
+        value = error.value
+        if isinstance(value, float):
+            return ArgumentError(f"{call}: could not initialize an element of type {error.leaf} with the value "
+                                 f"{value!r}.")
+        shown = str(value) if abs(value) < 1 << 100 else f"of {value.bit_length()} bits"
+        return ArgumentError(f"{call}: could not initialize an element of type {error.leaf} with the value {shown} of "
+                             "type 'int': it is out of range.")
+    if isinstance(error, IncompatibleShapes):
+        return SizeError(f"{call}: operands have incompatible shapes: {describe_all(args)}.")
+    if isinstance(error, IncompatibleArguments):
+        reason = f": {error}" if error.args else ""
+        return ArgumentError(f"{call}: incompatible arguments: {describe_all(args)}{reason}.")
+    raise AssertionError(f"translate() has no words for {error!r}") from error
 
 
 def user_part(error: BaseException) -> TracebackType | None:

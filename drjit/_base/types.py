@@ -22,7 +22,7 @@ What the factory gives a class
 ------------------------------
 ``_record``, ``_type`` (scalar type, an int), ``_kind`` (letter of the scalar type's kind, not of the record's),
 ``_name`` (as in messages), ``_depth``, ``_size``, ``_count`` (of static dimensions, of the outermost one, of
-components; -1 if dynamic; a tensor has depth -1), ``_mask`` (result of comparisons; always an array or tensor),
+components; -1 if dynamic; a tensor has depth -1), ``_mask_type`` (result of comparisons; always an array or tensor),
 ``_leaf`` (flat type), ``_value`` (type of an entry), ``_plain`` (the ``array_t``: the array type of the same layout),
 ``_special`` (the kind of matrices, complex numbers, quaternions and tensors, else the empty string), ``_dynamic``
 (whether a node may hold
@@ -36,9 +36,9 @@ What a base class of a special kind may override
 ``_convert(cls, value, function)``
     A class method: the component nodes of an argument of an operation that is promoted to this type. Here a scalar
     becomes a multiple of the identity.
-``_promote_with(function, trace, args, mask)``
-    A class method: takes over an elementwise operation with an argument of this kind whose types differ. ``trace`` maps
-    nodes to a node; returns the result, or ``NotImplemented`` to go on with the common rules.
+``_plan(operation, site, keys)``
+    A class method: the plan of an elementwise operation with an operand of this kind (see
+    :mod:`drjit._promotion.plans`), or ``None`` to go on with the common rules.
 ``_format(limit)``
     The text of ``repr``.
 operators and methods
@@ -54,20 +54,20 @@ import functools
 import importlib
 import math
 import re
+import sys
 import threading
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from drjit_core import TYPES, JitBackend, VarType, has_backend
 
-from . import later
 from .links import links
 
 if TYPE_CHECKING:
     from .array import ArrayBase
 
 __all__ = ["BOOL", "FLOAT16", "FLOAT32", "FLOAT64", "INT32", "INT64", "SCALAR", "UINT32", "UINT64", "Record",
-           "base_class", "lookup", "package", "relative", "require_backend", "reshape", "retype"]
+           "base_class", "lookup", "members", "package", "relative", "require_backend", "reshape", "retype"]
 
 BOOL, INT32, UINT32, INT64, UINT64 = (VarType[name].value for name in ("Bool", "Int32", "UInt32", "Int64", "UInt64"))
 FLOAT16, FLOAT32, FLOAT64 = (VarType[name].value for name in ("Float16", "Float32", "Float64"))
@@ -273,6 +273,34 @@ def _bases(record: Record) -> tuple[type, ...]:
     return (base,)
 
 
+class ArrayType(type):
+    """The class of array types: like ``type``, but that ``dir(Array3f)`` lists what programs use.
+
+    The base classes, which ``isinstance`` is asked about in every operation, are plain classes.
+    """
+
+    def __dir__(cls) -> list[str]:
+        return members(cls)
+
+
+def members(cls: Any) -> list[str]:
+    """The attributes of an array type that are for programs: no internals, and no components that it does not have.
+
+    Combinations of components (``.zyx``) are left out, as there are hundreds.
+    """
+    components = "xyzw"[:max(cls._size, 0)] if cls._special in ("", "quaternion") else ""
+    transposed = cls._special in ("matrix", "tensor")
+
+    def listed(name: str) -> bool:
+        if name.startswith("_"):
+            return name.startswith("__")
+        if not name.strip("xyzw"):
+            return name in components and len(name) == 1
+        return transposed or name not in ("T", "mT")
+
+    return list(filter(listed, type.__dir__(cls)))
+
+
 def _make(record: Record) -> type[ArrayBase]:
     """Make the class of a record that may exist, and those that it refers to."""
     module, name, info = _MODULES[record.backend, record.diff], record.name, TYPES[record.type]
@@ -285,7 +313,7 @@ def _make(record: Record) -> type[ArrayBase]:
     methods = {} if available else {"__init__": _unavailable}
     if module == "builtins":
         methods["__init__"] = _no_instances
-    cls: Any = type(name, _bases(record), {
+    cls: Any = ArrayType(name, _bases(record), {
         "__slots__": (), "__module__": module, "__qualname__": name, "__meta__": str(record),
         "_record": record, "_type": record.type, "_kind": info.kind,
         "_name": name if module == "builtins" else f"{module}.{name}",
@@ -301,7 +329,7 @@ def _make(record: Record) -> type[ArrayBase]:
     })
     _unfinished[record] = cls
     plain = record._replace(kind="array")
-    cls._mask = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
+    cls._mask_type = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))
     cls._leaf = cls if record.kind == "array" and not record.shape else _require(plain._replace(shape=()))
     if record.shape and (cls._dynamic or len(record.shape) > 1):
         cls._value = _require(plain._replace(shape=record.shape[1:]))
@@ -328,22 +356,22 @@ def package(namespace: dict[str, Any], backend: JitBackend, diff: bool = False) 
     """Give a module the types of a package, each made when it is first asked for, and list them in ``__all__``."""
     module = namespace["__name__"]
 
+    names = _listed(backend)
+    has_diff = not diff and backend is not SCALAR
+
     def get(name: str) -> Any:
-        if name == "ad" and not diff and backend is not SCALAR:
+        if name == "ad" and has_diff:
             return importlib.import_module(f"{module}.ad")
         record = parse(name, backend, diff)
         if name in _GENERATORS:
             namespace[name] = links.generator(name, module, Record(backend, FLOAT32, "array", (), diff))
             return namespace[name]
         if record is None:
-            found = later.package_name(module, name)
-            if found is None:
-                raise AttributeError(f"module {module!r} has no attribute {name!r}")
-            return found
+            raise AttributeError(f"module {module!r} has no attribute {name!r}", name=name, obj=sys.modules.get(module))
         cls: Any = _PYTHON[TYPES[record.type].kind] if backend is SCALAR and name in _FLAT else lookup(record)
         namespace[name] = cls
         return cls
 
     namespace["__getattr__"] = get
-    namespace["__all__"] = _listed(backend)
-    namespace["__dir__"] = lambda: sorted({*namespace, *namespace["__all__"]})
+    namespace["__all__"] = names
+    namespace["__dir__"] = lambda: sorted([*names, "ad"] if has_diff else names)

@@ -34,6 +34,8 @@ def plain_scalar(value: Any) -> Any:
         return value
     numpy = sys.modules.get("numpy")
     if numpy is not None and (isinstance(value, numpy.generic) or isinstance(value, numpy.ndarray) and value.ndim == 0):
+        if value.__class__ is not numpy.ndarray and getattr(value, "mask", False):
+            return None  # numpy.ma.masked, whose value does not count
         value = value.item()
     if isinstance(value, (bool, int, float)):
         return value if value.__class__ in PYTHON_NUMBERS else float(value) if isinstance(value, float) else int(value)

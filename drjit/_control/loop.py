@@ -38,7 +38,19 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
     ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
     the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
-    ``max_iterations`` are hints that do not change the result. Symbolic loops evaluate nothing.
+    ``max_iterations`` are hints that do not change the result.
+
+    Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
+    once for each iteration. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
+    ``cond`` and ``body`` raise is passed on.
+
+    >>> from drjit.llvm import Int
+    >>> steps, x = dr.while_loop(
+    ...     state=(Int(0), Int(1, 5, 100)),
+    ...     cond=lambda steps, x: x < 100,
+    ...     body=lambda steps, x: (steps + 1, x * 2))
+    >>> steps, x
+    ([7, 5, 0], [128, 160, 100])
     """
     if state.__class__ is not tuple:
         raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
@@ -55,7 +67,12 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     except Exception as error:
         traceback = user_part(error)
         if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
-            raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
+            try:
+                raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
+            finally:
+                # Its frames lead back to this one: a name in here would keep alive the arrays that they hold, until the
+                # garbage collector comes along, and writes to those would go to copies.
+                del traceback
         if isinstance(error, CORE_ERRORS):
             raise translate(error, _FUNCTION) from None
         if isinstance(error, _REFUSALS):

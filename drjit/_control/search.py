@@ -19,6 +19,13 @@ def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     ``pred`` maps an index (first an ``int``, then an array of what it returned before) to a mask or a ``bool``. It must
     be true up to some index and false from there on; ``end`` itself is the answer if it is always true. It is traced
     ``floor(log2(end - start) + 1)`` times. Returns an array of integers, or an ``int`` if ``pred`` returns ``bool``.
+    Raises a ``TypeError`` if ``start`` or ``end`` is no ``int``, or the predicate returns anything else. Evaluates
+    nothing.
+
+    >>> from drjit.llvm import Float
+    >>> data, wanted = Float(1, 3, 5, 7, 9), Float(4, 8)
+    >>> dr.binary_search(0, 5, lambda index: dr.gather(Float, data, index) < wanted)
+    [2, 4]
     """
     function = "drjit.binary_search"
     for name, value in (("start", start), ("end", end)):

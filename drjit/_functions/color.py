@@ -10,8 +10,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from . import elementwise as _ops
-from .elementwise import abs, fma, power, select
-from .mathematics import cbrt, copysign
+from .elementwise import abs, cbrt, copysign, fma, power, select
 from .rearrangement import stack
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
@@ -33,7 +32,12 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
     """Linear intensities, converted to gamma-corrected values of sRGB (IEC 61966-2-1).
 
     ``12.92 x`` up to 0.0031308, else ``1.055 x**(1/2.4) - 0.055``. Intensities are clipped to the range from 0 to 1;
-    with ``clip=False``, the conversion is that of the absolute value, with the sign of ``x``.
+    with ``clip=False``, the conversion is that of the absolute value, with the sign of ``x``. ``x`` is an array or
+    tensor of floating-point numbers, or a number, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.linear_to_srgb(Float(0, 0.2, 1, 2))
+    [0, 0.484529, 1, 1]
     """
     x = _intensities(x, "linear_to_srgb")
     value = _clip(x) if clip else abs(x)
@@ -42,7 +46,14 @@ def linear_to_srgb(x: Any, clip: bool = True) -> Any:
 
 
 def srgb_to_linear(x: Any, clip: bool = True) -> Any:
-    """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`."""
+    """Gamma-corrected values of sRGB, converted to linear intensities: the inverse of :func:`linear_to_srgb`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.srgb_to_linear(Float(0, 0.5, 1))
+    [0, 0.214041, 1]
+    """
     x = _intensities(x, "srgb_to_linear")
     value = _clip(x) if clip else abs(x)
     result = select(value <= 0.04045, value * (1 / 12.92), power(fma(value, 1 / 1.055, 0.055 / 1.055), 2.4))
@@ -93,8 +104,13 @@ def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     """Linear sRGB colors, converted to Oklab.
 
     ``value`` holds red, green and blue, and possibly alpha, which is kept: in the leading dimension of an array, in the
-    trailing dimension of a tensor. The result has its type and shape, and holds lightness, green-red and blue-yellow.
-    Convert gamma-corrected colors with :func:`srgb_to_linear` first.
+    trailing dimension of a tensor, else a ``TypeError`` is raised. The result has its type and shape, and holds
+    lightness, green-red and blue-yellow. Convert gamma-corrected colors with :func:`srgb_to_linear` first. Evaluates
+    nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.linear_srgb_to_oklab(Array3f(1, 0, 0))
+    [[0.627955, 0.224863, 0.125846]]
     """
     return _convert(value, _to_oklab, "linear_srgb_to_oklab")
 
@@ -104,7 +120,15 @@ def _to_oklab(channels: Sequence[Any]) -> list[Any]:
 
 
 def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
-    """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`."""
+    """Oklab colors, converted to linear sRGB: the inverse of :func:`linear_srgb_to_oklab`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> red = dr.oklab_to_linear_srgb(Array3f(0.627955, 0.224863, 0.125846))
+    >>> dr.round(red * 100) / 100
+    [[1, 0, 0]]
+    """
     return _convert(value, _from_oklab, "oklab_to_linear_srgb")
 
 

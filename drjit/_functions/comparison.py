@@ -13,7 +13,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.promote import elementwise
+from .._promotion.plans import elementwise
 from .elementwise import abs as _abs
 from .elementwise import isnan, maximum, select
 from .reductions import all as _all
@@ -90,10 +90,18 @@ def holds(mask: Any) -> bool:
 def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``.
 
-    Evaluates the arrays. ``a`` and ``b`` are promoted to a common type, whose precision sets the tolerances that are
-    not given: ``rtol`` and ``atol`` are 1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for
-    float32, 1e-1 and 1e-2 for float16. NaN equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound
-    infinite. Tensors of different shapes are not close.
+    Evaluates the arrays, and waits for the result, a ``bool``. ``a`` and ``b`` are arrays, numbers or sequences, and
+    are promoted to a common type, whose precision sets the tolerances that are not given: ``rtol`` and ``atol`` are
+    1e-5 and 1e-8 for float64, integers and Python numbers, 1e-3 and 1e-5 for float32, 1e-1 and 1e-2 for float16. NaN
+    equals nothing, or NaN if ``equal_nan``; an infinite ``b`` makes the bound infinite. Tensors of different shapes are
+    not close; a ``RuntimeError`` is raised for other arrays whose sizes do not go together, a ``TypeError`` for
+    anything else.
+
+    >>> from drjit.llvm import Float
+    >>> dr.allclose(Float(1, 2), Float(1, 2.0001))
+    True
+    >>> dr.allclose(Float(1, 2), [1, 2.1])
+    False
     """
     function = "drjit.allclose"
     return holds(_close(function, a, b, *_given(function, rtol, atol), equal_nan))
@@ -103,7 +111,19 @@ def assert_allclose(actual: Any, desired: Any, rtol: float | None = None, atol: 
                     equal_nan: bool = False, err_msg: str = "") -> None:
     """Raise an ``AssertionError`` unless :func:`allclose`; it tells how many elements differ, and by how much.
 
-    ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags.
+    ``err_msg`` is put before the message. Unlike the other assertions, this one does not depend on flags. Evaluates the
+    arrays.
+
+    >>> from drjit.llvm import Float
+    >>> dr.assert_allclose(Float(1, 2), Float(1, 2.5))
+    Traceback (most recent call last):
+        ...
+    AssertionError: Arrays are not equal to tolerance rtol=0.001, atol=1e-05
+    Mismatched elements: 1 / 2 (50%)
+    Max absolute difference: 0.5
+    Max relative difference: 0.2
+     ACTUAL: [1, 2]
+     DESIRED: [1, 2.5]
     """
     function = "drjit.assert_allclose"
     rtol, atol = _given(function, rtol, atol)

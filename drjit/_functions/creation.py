@@ -110,30 +110,72 @@ def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = 
 
 
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of zeros (``False`` for masks): a literal that consumes no memory.
+    """An array of zeros (``False`` for masks), a literal that takes no memory.
 
-    ``dtype`` is an array type, a scalar type of Python, or a PyTree class, whose fields are then created likewise.
-    ``shape`` is the size of the trailing dimension, or a sequence that is compatible with the type's static dimensions.
+    ``dtype`` is an array type, ``bool``, ``int`` or ``float``, or a PyTree class (one with a ``DRJIT_STRUCT``, or a
+    data class), whose fields are then created likewise. ``shape`` is the size of the trailing dimension, or a sequence
+    with the sizes of all dimensions, which agree with the static ones of the type; tensors have any shape. Raises a
+    ``TypeError`` if ``dtype`` is no type, or the shape is none that it can have. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXi
+    >>> dr.zeros(Float, 3)
+    [0, 0, 0]
+    >>> dr.zeros(Array2f, shape=(2, 3))
+    [[0, 0],
+     [0, 0],
+     [0, 0]]
+    >>> dr.zeros(TensorXi, shape=(2, 3))
+    [[0, 0, 0],
+     [0, 0, 0]]
     """
     return constant(dtype, shape, 0, "drjit.zeros")
 
 
 def ones(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of ones (``True`` for masks): a literal that consumes no memory. See :func:`zeros` for the arguments."""
+    """An array of ones (``True`` for masks), a literal that takes no memory.
+
+    See :func:`zeros` for the arguments and errors. Complex numbers and quaternions get a real part of one, matrices get
+    ones everywhere (:func:`identity` makes an identity matrix). Evaluates nothing.
+
+    >>> from drjit.llvm import Complex2f, Int
+    >>> dr.ones(Int, 4)
+    [1, 1, 1, 1]
+    >>> dr.ones(Complex2f)
+    [1]
+    """
     return constant(dtype, shape, 1, "drjit.ones")
 
 
 def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
-    """An array of undefined contents, meant to be written to. See :func:`zeros` for the arguments."""
+    """An array of undefined contents, meant to be written to afterwards.
+
+    See :func:`zeros` for the arguments and errors. Evaluates nothing: no memory is set aside before it is needed.
+
+    >>> from drjit.llvm import Float, UInt
+    >>> x = dr.empty(Float, 3)
+    >>> dr.scatter(x, Float(7, 8, 9), UInt(2, 1, 0))
+    >>> x
+    [9, 8, 7]
+    """
     _require_type(dtype, "drjit.empty")
     return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
 
 
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """An array filled with a value: a literal that consumes no memory. See :func:`zeros` for the other arguments.
+    """An array filled with a value, a literal that takes no memory.
 
-    For nested types, ``value`` may be a sequence with a value per component.
+    ``value`` is a number; for nested types it may also be a sequence with a number for each component. See
+    :func:`zeros` for the other arguments. Raises a ``TypeError`` if the value is no number, or out of the range of the
+    type. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.full(Float, 0.5, 3)
+    [0.5, 0.5, 0.5]
+    >>> dr.full(Array2f, (1, 2), 3)
+    [[1, 2],
+     [1, 2],
+     [1, 2]]
     """
     return _full(dtype, value, shape, "drjit.full")
 
@@ -161,7 +203,18 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
 
 
 def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
-    """Like :func:`full`, but in memory: the value takes no part in the compilation of kernels that use it."""
+    """An array filled with a value, in memory: what :func:`full` returns, followed by :func:`make_opaque`.
+
+    The value takes no part in the compilation of kernels that use it: nothing is folded, and kernels for other values
+    are the same. See :func:`full` for the arguments. Evaluates the array; the kernel runs in the background.
+
+    >>> from drjit.llvm import Float
+    >>> x = dr.opaque(Float, 2, 3)
+    >>> x
+    [2, 2, 2]
+    >>> x.state, dr.full(Float, 2, 3).state
+    (VarState.Evaluated, VarState.Literal)
+    """
     result = _full(dtype, value, shape, "drjit.opaque")
     make_opaque(result)
     return result
@@ -182,17 +235,47 @@ def _like(arg: Any, function: str, fill: Fill, scalar: Callable[[type], Any]) ->
 
 
 def zeros_like(arg: T, /) -> T:
-    """Zeros of the type and shape of an array or PyTree."""
+    """Zeros of the type and shape of an array, tensor or PyTree.
+
+    Entries of a PyTree that are neither arrays nor numbers are kept as they are. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.zeros_like(Array2f([1, 2, 3], 4))
+    [[0, 0],
+     [0, 0],
+     [0, 0]]
+    >>> dr.zeros_like({"weight": Float(1, 2), "count": 3})
+    {'weight': [0, 0], 'count': 0}
+    """
     return _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
 
 
 def ones_like(arg: T, /) -> T:
-    """Ones of the type and shape of an array or PyTree."""
+    """Ones of the type and shape of an array, tensor or PyTree, see :func:`ones` and :func:`zeros_like`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.ones_like(Float(4, 5, 6))
+    [1, 1, 1]
+    """
     return _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
 
 
 def empty_like(arg: T, /) -> T:
-    """Undefined contents of the type and shape of an array or PyTree."""
+    """Undefined contents of the type and shape of an array, tensor or PyTree, see :func:`empty` and :func:`zeros_like`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = dr.empty_like(TensorXf([1, 2, 3, 4], shape=(2, 2)))
+    >>> x.shape
+    (2, 2)
+    >>> x[:] = 5
+    >>> x
+    [[5, 5],
+     [5, 5]]
+    """
     return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
 
 
@@ -217,9 +300,16 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
            start: int | None = None, size: int | None = None) -> T:
     """The integers from ``start`` (default 0) to ``stop`` (not included) in steps of ``step`` (default 1).
 
-    Called as ``arange(dtype, size)`` or as ``arange(dtype, start, stop, step=1)``.
+    Called as ``arange(dtype, size)`` or as ``arange(dtype, start, stop, step=1)``. ``dtype`` is a flat array type of
+    numbers; floating-point sequences are computed as integers and converted. Raises a ``TypeError`` if an argument is
+    no ``int``, if a number does not fit the type, and if the size would be negative; a ``ValueError`` if ``step`` is
+    zero. Evaluates nothing.
 
-    ``dtype`` is a flat array type of numbers. Evaluates nothing.
+    >>> from drjit.llvm import Float, Int
+    >>> dr.arange(Int, 5)
+    [0, 1, 2, 3, 4]
+    >>> dr.arange(Float, 10, 0, -2)
+    [10, 8, 6, 4, 2]
     """
     function = "drjit.arange"
     cls = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
@@ -263,8 +353,14 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
 def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
     """``num`` evenly spaced numbers from ``start`` to ``stop``, which is included if ``endpoint`` is set.
 
-    ``dtype`` is a flat array type of floating-point numbers; half precision is computed in single precision. Evaluates
-    nothing.
+    ``dtype`` is a flat array type of floating-point numbers; half precision is computed in single precision. Raises a
+    ``TypeError`` if an argument is of another kind, or ``num`` negative. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.linspace(Float, 0, 1, 5)
+    [0, 0.25, 0.5, 0.75, 1]
+    >>> dr.linspace(Float, 0, 1, 4, endpoint=False)
+    [0, 0.25, 0.5, 0.75]
     """
     function = "drjit.linspace"
     cls = _flat_dtype(dtype, function, "f", "a floating-point type")
@@ -290,7 +386,14 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
     """Coordinates of all points of a grid, flattened, given those along each of its axes.
 
     ``args`` are flat arrays of one type. The last axis is the fastest with ``indexing='ij'``; ``'xy'``, the default,
-    exchanges the roles of the first two. Returns a tuple of one array per axis, whose size is the product of the sizes.
+    exchanges the roles of the first two. Returns a tuple of one flat array for each axis, whose size is the product of
+    the sizes. Raises a ``TypeError`` if the arrays are not flat or of several types. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.meshgrid(Float(0, 1, 2), Float(10, 20))
+    ([0, 1, 2, 0, 1, 2], [10, 10, 10, 20, 20, 20])
+    >>> dr.meshgrid(Float(0, 1, 2), Float(10, 20), indexing="ij")
+    ([0, 0, 1, 1, 2, 2], [10, 20, 10, 20, 10, 20])
     """
     function = "drjit.meshgrid"
     if indexing not in ("xy", "ij"):

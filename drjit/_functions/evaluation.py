@@ -18,8 +18,19 @@ __all__ = ["copy", "eval", "make_opaque", "schedule", "shape", "width"]
 def schedule(*args: Any) -> bool:
     """Include arrays in the next evaluation.
 
-    Traverses PyTrees; literals, evaluated arrays and other objects are ignored. Returns whether any array was
-    scheduled.
+    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and other objects are ignored.
+    Returns whether any array was scheduled. Evaluates nothing by itself. Raises a ``RuntimeError`` for values of a
+    symbolic loop.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2) + 1
+    >>> y = x * 2
+    >>> dr.schedule(x, y)
+    True
+    >>> dr.eval()  # one kernel for both
+    True
+    >>> x.state, y.state
+    (VarState.Evaluated, VarState.Evaluated)
     """
     return core.schedule(collect_nodes(args, "drjit.schedule"))
 
@@ -27,8 +38,17 @@ def schedule(*args: Any) -> bool:
 def eval(*args: Any) -> bool:
     """Evaluate arrays and everything that was scheduled, in as few kernels as possible.
 
-    Traverses PyTrees; literals and evaluated arrays are left alone. Does not wait for the kernels to finish. Returns
-    whether anything was evaluated.
+    ``args`` are arrays and PyTrees, which are traversed; literals, evaluated arrays and other objects are left alone.
+    Does not wait for the kernels to finish. Returns whether anything was evaluated. Reading, printing or converting an
+    array evaluates it, too: calls of this function are a matter of speed. Raises a ``RuntimeError`` for values of a
+    symbolic loop.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2) + 1
+    >>> dr.eval(x)
+    True
+    >>> dr.eval(x)
+    False
     """
     return core.evaluate(collect_nodes(args, "drjit.eval"))
 
@@ -36,7 +56,14 @@ def eval(*args: Any) -> bool:
 def make_opaque(*args: Any) -> None:
     """Evaluate arrays, literals included: their values no longer take part in compilation.
 
-    Traverses PyTrees.
+    ``args`` are arrays and PyTrees, which are traversed. Kernels for other values are the same then, see
+    :func:`opaque`. Does not wait for the kernels to finish. Raises a ``RuntimeError`` for values of a symbolic loop.
+
+    >>> from drjit.llvm import Float
+    >>> x = dr.zeros(Float, 4)
+    >>> dr.make_opaque(x)
+    >>> x.state
+    VarState.Evaluated
     """
     found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
              if isinstance(leaf, ArrayBase) and leaf._dynamic]
@@ -50,6 +77,11 @@ def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees.
 
     Arrays of size 1 go with any other; raises a ``RuntimeError`` if the sizes are inconsistent. 1 if there is no array.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.width(Float(1, 2, 3)), dr.width({"position": Array2f([1, 2], 0), "weight": 1.0})
+    (3, 2)
     """
     arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
     sizes = {size for array in arrays
@@ -66,7 +98,12 @@ def width(*args: Any) -> int:
 def shape(arg: Any) -> tuple[int, ...]:
     """Sizes of the dimensions of an array or of a nested sequence, outermost first.
 
-    Raises a ``RuntimeError`` if the sizes of the components are inconsistent; entries of size 1 go with any other.
+    Raises a ``RuntimeError`` if the sizes of the components are inconsistent (entries of size 1 go with any other), a
+    ``TypeError`` for anything but arrays, sequences and numbers. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.shape(Array2f([1, 2, 3], 0)), dr.shape([[1, 2], [3, 4], [5, 6]]), dr.shape(1.5)
+    ((2, 3), (3, 2), ())
     """
     if isinstance(arg, ArrayBase):
         if arg._depth < 0 or not arg._dynamic:
@@ -92,6 +129,17 @@ def shape(arg: Any) -> tuple[int, ...]:
 
 
 def copy(arg: T, /) -> T:
-    """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
+    """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on.
+
+    Changes of the copy in place do not reach the original. Evaluates nothing; memory is shared until one of them is
+    written to.
+
+    >>> from drjit.llvm import Float
+    >>> x = {"weights": Float(1, 2)}
+    >>> y = dr.copy(x)
+    >>> y["weights"] += 10
+    >>> x, y
+    ({'weights': [1, 2]}, {'weights': [11, 12]})
+    """
     result: T = transform("drjit.copy", lambda leaf: type(leaf)(leaf) if isinstance(leaf, ArrayBase) else leaf, arg)
     return result

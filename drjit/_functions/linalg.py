@@ -30,13 +30,22 @@ __all__ = ["cross", "det", "diag", "frob", "inverse", "matmul", "polar_decomp", 
 
 
 def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
-    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar.
+    """Product of matrices, of a matrix and a vector, of a vector and a matrix, of two vectors, or with a scalar: ``A @
+    B``.
 
     Which of them it is follows from the leading static dimensions: ``(n, n)`` is a matrix, be it of a matrix type or a
     nested array, ``(n,)`` a vector (a column on the right, a row on the left); the product of two vectors is the inner
-    product. A number or flat array scales. ``At`` and ``Bt`` transpose the matrices ``A`` and ``B`` first.
+    product. A number or flat array scales. Tensors are multiplied as NumPy's ``matmul`` does it. ``At`` and ``Bt``
+    transpose the matrices ``A`` and ``B`` first.
 
-    The result has the matrix type if an operand has it, and the promoted scalar type.
+    The result has the matrix type if an operand has it, and the promoted scalar type. Raises a ``TypeError`` (of
+    tensors a ``RuntimeError``) if the shapes do not fit, or no operand is an array. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Matrix2f
+    >>> dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 10))
+    [[21, 43]]
+    >>> dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 10), At=True)
+    [[31, 42]]
     """
     function = "drjit.matmul"
     if not isinstance(A, ArrayBase) and not isinstance(B, ArrayBase):
@@ -53,7 +62,15 @@ def _transposed(value: Any) -> Any:
 
 @rounding
 def cross(arg0: Any, arg1: Any, /) -> Any:
-    """Cross product of two 3D arrays, which is orthogonal to both."""
+    """Cross product of two 3D arrays, which is orthogonal to both.
+
+    ``arg0`` and ``arg1`` have three components along their outermost dimension, else a ``TypeError`` is raised; the
+    result has the promoted type. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.cross(Array3f(1, 0, 0), Array3f(0, 1, 0))
+    [[0, 0, 1]]
+    """
     for value in (arg0, arg1):
         if not isinstance(value, ArrayBase) or value._special or value._depth < 1 or value._static_shape()[0] != 3:
             raise TypeError(f"drjit.cross(): expected two arrays of three components, found {describe(arg0)} and "
@@ -86,7 +103,14 @@ def _entries(arg: Any, function: Callable[[list[Node]], Node], name: str) -> Any
 
 
 def det(arg: Any, /) -> Any:
-    """Determinant of a matrix, by Laplace expansion."""
+    """Determinant of a matrix, by Laplace expansion.
+
+    The result has the type of an entry. Raises a ``TypeError`` for anything but matrices. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> dr.det(Matrix2f(1, 2, 3, 4))
+    [-2]
+    """
     return _entries(_matrix(arg, "drjit.det"), rules.determinant, "drjit.det")
 
 
@@ -99,17 +123,42 @@ def _trace(nodes: Sequence[Node]) -> Node:
 
 
 def trace(arg: Any, /) -> Any:
-    """Sum of the diagonal entries of a matrix."""
+    """Sum of the diagonal entries of a matrix.
+
+    The result has the type of an entry. Raises a ``TypeError`` for anything but matrices. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> dr.trace(Matrix2f(1, 2, 3, 4))
+    [5]
+    """
     return _entries(_matrix(arg, "drjit.trace"), _trace, "drjit.trace")
 
 
 def frob(arg: Any, /) -> Any:
-    """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
+    """Squared Frobenius norm of a matrix: the sum of the squares of its entries.
+
+    The result has the type of an entry. Raises a ``TypeError`` for anything but matrices. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> dr.frob(Matrix2f(1, 2, 3, 4))
+    [30]
+    """
     return _entries(_matrix(arg, "drjit.frob"), lambda nodes: rules.dot(nodes, nodes), "drjit.frob")
 
 
 def diag(arg: Any, /) -> Any:
-    """The diagonal of a matrix as an array, or the matrix with the entries of an array on its diagonal."""
+    """The diagonal of a matrix as an array, or the matrix with the components of an array on its diagonal.
+
+    ``arg`` is a matrix, or an array of 2 to 4 floating-point components, else a ``TypeError`` is raised. Evaluates
+    nothing.
+
+    >>> from drjit.llvm import Array2f, Matrix2f
+    >>> dr.diag(Matrix2f(1, 2, 3, 4))
+    [[1, 4]]
+    >>> dr.diag(Array2f(5, 6))
+    [[[5, 0],
+      [0, 6]]]
+    """
     if isinstance(arg, MatrixBase):
         size, nodes = arg._size, arg._nodes()
         inner = len(nodes) // (size * size)
@@ -129,7 +178,15 @@ def diag(arg: Any, /) -> Any:
 
 
 def inverse(arg: T, /) -> T:
-    """Inverse of a matrix, or what :func:`rcp` returns for numbers of other kinds."""
+    """Inverse of a matrix, or what :func:`rcp` returns for complex numbers, quaternions and numbers.
+
+    Infinite or NaN for singular matrices. Raises a ``TypeError`` for other nested arrays. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> dr.inverse(Matrix2f(1, 2, 3, 4))
+    [[[-2, 1],
+      [1.5, -0.5]]]
+    """
     if isinstance(arg, ArrayBase) and arg._depth > 0 and arg._special not in ("complex", "quaternion"):
         arg = _matrix(arg, "drjit.inverse")
     return rcp(arg)
@@ -156,9 +213,18 @@ def polar_decomp(arg: ArrayT, it: int = 10) -> tuple[ArrayT, ArrayT]:
     """Polar decomposition ``arg = Q P`` of a matrix: ``(Q, P)`` with orthogonal Q, symmetric positive semidefinite P.
 
     ``it`` is the number of iterations of Newton's method, scaled by norms (N. J. Higham, *Computing the polar
-    decomposition, with applications*, SIAM J. Sci. Stat. Comput. 7 (1986)): ``Q`` becomes
-    ``(g Q + inv(Q).T / g) / 2`` with ``g = (frob(inv(Q)) / frob(Q))**(1/4)``. Q has the sign of the determinant; that
-    of a singular matrix is not found.
+    decomposition, with applications*, SIAM J. Sci. Stat. Comput. 7 (1986)): ``Q`` becomes ``(g Q + inv(Q).T / g) / 2``
+    with ``g = (frob(inv(Q)) / frob(Q))**(1/4)``. Q has the sign of the determinant; that of a singular matrix is not
+    found. Raises a ``TypeError`` for anything but matrices. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f
+    >>> Q, P = dr.polar_decomp(Matrix2f(0, -3, 2, 0))
+    >>> Q
+    [[[0, -1],
+      [1, 0]]]
+    >>> P
+    [[[2, 0],
+      [0, 3]]]
     """
     function = "drjit.polar_decomp"
     q = _matrix(arg, function)

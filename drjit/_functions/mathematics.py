@@ -1,238 +1,303 @@
-"""Mathematical functions of arrays and Python numbers: trigonometric, hyperbolic, error and gamma functions …
+"""Elementwise functions with rules of their own: what they do is not the same operation on each component.
 
-They are made from the traced expansions of :mod:`drjit_core.math`, whose modules state errors and special values;
-Python numbers take the functions of :mod:`math`, and the same expansions in double precision where that module has no
-such function, or raises. The functions of the op table's rows, and those for bits, are in
-:mod:`drjit._functions.elementwise`.
+Those of the op table's rows have their documentation there (:mod:`drjit_core.ops`); all of them, and those of the rows
+that need no more than what :mod:`drjit._functions.rows` makes of them, are in :mod:`drjit._functions.elementwise`.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import drjit_core as core
-from drjit_core import TYPES, Node, UnsupportedType, VarType, bitcast, cast, literal, ops
+from drjit_core import FUNCTIONS as ROWS
+from drjit_core import TYPES, Node, UnsupportedType, cast, ops
 
+from .._arrays.broadcasting import tensor_select
+from .._arrays.operators import power as _array_power
+from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, translate
+from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, describe, translate
 from .._base.nodes import broadcast
-from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, INT64, UINT32, UINT64, retype
-from .._base.values import plain_scalar
-from .._promotion.promote import alike, operands, wrap, wrap_like
-from .._rules.combine import ignoring_nan
-from .elementwise import _binary, _number, _unary, clip, maximum, select, sqrt
+from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
+from .._base.typing import ArrayT
+from .._base.values import is_ndarray, plain_scalar, scalar_type_of
+from .._promotion.operations import FMA, LT, MUL
+from .._promotion.plans import SELECT, apply, operands
+from .._promotion.promote import wrap, wrap_like
+from .._trees.pytree import is_pytree, transform
+from .rows import dress, from_numpy, make, on_numbers, owner_of, refuse
 
-__all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "copysign", "cosh", "cot", "deg2rad",
-           "erf", "erfc", "erfinv", "exp2", "fmax", "fmin", "hypot", "lgamma", "log2", "mul_wide", "mulsign", "rad2deg",
-           "safe_acos", "safe_asin", "safe_sqrt", "sign", "sincosh", "sinh", "step", "tan", "tanh"]
+__all__ = ["OF_ROWS", "deg2rad", "mul_wide", "rad2deg", "reinterpret_array", "step"]
 
-Trace = Callable[..., Node]
-_UINT16 = VarType.UInt16.value
-
-
-def _scalar(trace: Trace, function: Callable[..., float] | None) -> Callable[..., float]:
-    """A function of Python numbers; ``trace`` of literals, which fold, knows what ``math`` refuses."""
-    def compute(*args: Any) -> float:
-        numbers = [float(arg) for arg in args]
-        if function is not None:
-            try:
-                return function(*numbers)
-            except (ValueError, OverflowError):
-                pass
-        return float(trace(*(literal(FLOAT64, number) for number in numbers)).payload)
-
-    return compute
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
-def _function(name: str, function: Callable[[float], float] | None, doc: str) -> Callable[[Any], Any]:
-    trace = getattr(core, name)
-    return _unary(name, trace, _scalar(trace, function), f"{doc} ``arg``: array of floating-point numbers, or a Python "
-                                                         "number.")
-
-
-def _pair(name: str, trace: Callable[[Node], tuple[Node, Node]], first: Callable[[Any], Any],
-          second: Callable[[Any], Any], doc: str) -> Callable[[Any], tuple[Any, Any]]:
-    """A function of one argument with two results of its type."""
-    def function(arg: Any, /) -> tuple[Any, Any]:
-        if not isinstance(arg, ArrayBase):
-            number = _number(arg, f"drjit.{name}")
-            return first(number), second(number)
-        if arg._special:
-            result = arg._function(name)
-            if result is not NotImplemented:
-                return result  # type: ignore[no-any-return]
-        try:
-            pairs = [trace(node) for node in arg._nodes()]
-        except CORE_ERRORS as error:
-            raise translate(error, f"drjit.{name}(<{arg._name}>)") from error
-        return wrap_like(arg, type(arg), [a for a, _ in pairs]), wrap_like(arg, type(arg), [b for _, b in pairs])
-
-    function.__name__ = function.__qualname__ = name
-    function.__module__ = "drjit"
-    function.__doc__ = doc
+def _of_row(function: _Function) -> _Function:
+    """Decorator: a function takes the place of the one that its row would be, with the row's documentation."""
+    row = ROWS[function.__name__]
+    OF_ROWS[row.name] = dress(row, function, documented=row.name in _DOCUMENTED)
     return function
 
 
-tan = _function("tan", math.tan, "Tangent of an angle in radians.")
-cot = _function("cot", None, "Cotangent of an angle in radians; infinite at zero.")
-asin = _function("asin", math.asin, "Arcsine in radians; NaN beyond -1 and 1 (see :func:`safe_asin`).")
-acos = _function("acos", math.acos, "Arccosine in radians; NaN beyond -1 and 1 (see :func:`safe_acos`).")
-atan = _function("atan", math.atan, "Arctangent in radians.")
-sinh = _function("sinh", math.sinh, "Hyperbolic sine.")
-cosh = _function("cosh", math.cosh, "Hyperbolic cosine.")
-tanh = _function("tanh", math.tanh, "Hyperbolic tangent.")
-asinh = _function("asinh", math.asinh, "Inverse hyperbolic sine.")
-acosh = _function("acosh", math.acosh, "Inverse hyperbolic cosine; NaN below 1.")
-atanh = _function("atanh", math.atanh, "Inverse hyperbolic tangent; infinite at -1 and 1, NaN beyond.")
-exp2 = _function("exp2", math.exp2, "Two to the power of the argument; exact for integers.")
-log2 = _function("log2", math.log2, "Logarithm to the base 2; exact for powers of two, NaN below zero.")
-erf = _function("erf", math.erf, "Error function.")
-erfc = _function("erfc", math.erfc, "Complement of the error function, ``1 - erf(arg)`` without cancellation.")
-erfinv = _function("erfinv", None, "Inverse of the error function; infinite at -1 and 1, NaN beyond.")
-lgamma = _function("lgamma", math.lgamma, "Logarithm of the absolute value of the gamma function.")
-cbrt = _function("cbrt", None, "Cube root, of negative numbers too.")
-sincosh = _pair("sincosh", core.sincosh, sinh, cosh, "Hyperbolic sine and cosine, sharing their work.")
-
-atan2 = _binary("atan2", core.atan2, _scalar(core.atan2, math.atan2),
-                "Angle of the point with ordinate ``arg0`` and abscissa ``arg1``, in radians between -pi and pi. Zeros "
-                "and infinities are as in C99.")
-_hypot = _binary("hypot", core.hypot, _scalar(core.hypot, math.hypot), "")
+#: The functions here that take the place of what would be made of a row, by name.
+OF_ROWS: dict[str, Callable[..., Any]] = {}
+#: Rows whose documentation says all.
+_DOCUMENTED = {"select", "power"}
 
 
-def hypot(a: Any, b: Any) -> Any:
-    """Length ``sqrt(a**2 + b**2)``, whose squares neither overflow nor underflow; floating-point arrays or numbers."""
-    return _hypot(a, b)
+def _array_among(*args: Any) -> ArrayBase | None:
+    return next((arg for arg in args if isinstance(arg, ArrayBase)), None)
 
 
-# --- signs -----------------------------------------------------------------------------------------------------------
+def _is_special(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._special not in ("", "tensor")
 
 
-def _require_number(node: Node, name: str) -> str:
-    kind = TYPES[node.type].kind
-    if kind == "b":
-        raise UnsupportedType(name, TYPES[node.type].name)
-    return kind
+# --- interpolation and powers ----------------------------------------------------------------------------------------
+
+_lerp = make("lerp")
 
 
-def _trace_sign(node: Node) -> Node:
-    one = literal(node.type, 1)
-    if _require_number(node, "sign") == "u":
-        return literal(node.type, 1, node.size)
-    return ops.select(ops.ge(node, literal(node.type, 0)), one, literal(node.type, -1))  # type: ignore[no-any-return]
+@_of_row
+def lerp(a: Any, b: Any, t: Any) -> Any:
+    """See the row."""
+    if _is_special(a) or _is_special(b) or _is_special(t):
+        array = _array_among(a, b, t)
+        assert array is not None
+        site = CallSite("drjit.lerp", type(array))
+        rest = apply(FMA, site, (-a, t, a)) if isinstance(a, ArrayBase) or isinstance(t, ArrayBase) else a - a * t
+        return apply(FMA, site, (b, t, rest))
+    return _lerp(a, b, t)
 
 
-def _trace_copysign(a: Node, b: Node) -> Node:
-    kind = _require_number(a, "copysign")
-    if kind == "u":
-        return broadcast(a, core.broadcast_size("copysign", a, b))
-    if kind == "i":
-        magnitude = ops.abs(a)
-        return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]
-    word = {FLOAT16: _UINT16, FLOAT32: UINT32, FLOAT64: UINT64}[a.type]
-    mask = literal(word, 1 << (TYPES[word].bits - 1), 1, core.BAKED)
-    sign = getattr(ops, "and")(bitcast(b, word), mask)
-    return bitcast(getattr(ops, "or")(bitcast(ops.abs(a), word), sign), a.type)
+@_of_row
+def power(arg0: Any, arg1: Any, /) -> Any:
+    """See the row."""
+    array = _array_among(arg0, arg1)
+    if array is None:
+        if is_ndarray(arg0) or is_ndarray(arg1):
+            return power(from_numpy(arg0, "drjit.power", "arg0"), from_numpy(arg1, "drjit.power", "arg1"))
+        return on_numbers(ROWS["power"], "drjit.power", ("arg0", "arg1"), (arg0, arg1))
+    if isinstance(arg0, ArrayBase):
+        result = arg0 ** arg1 if arg0._special or _is_tensor(arg1) else _array_power(arg0, arg1)
+    else:
+        result = arg0 ** arg1 if array._special else _array_reverse_power(array, arg0)
+    if result is NotImplemented:
+        raise ArgumentError(f"drjit.power(): cannot combine {describe(arg0)} and {describe(arg1)}.")
+    return result
 
 
-def _trace_mulsign(a: Node, b: Node) -> Node:
-    if _require_number(a, "mulsign") == "u":
-        return broadcast(a, core.broadcast_size("mulsign", a, b))
-    return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
+# --- selection -------------------------------------------------------------------------------------------------------
 
 
-sign = _unary("sign", _trace_sign, lambda a: type(a)(1 if a >= 0 else -1),
-              "1 where the argument is positive or zero, else -1 (for NaN too), in the type of the argument.")
-copysign = _binary("copysign", _trace_copysign,
-                   lambda a, b: math.copysign(a, b) if a.__class__ is float else abs(a) if math.copysign(1, b) > 0 else
-                   -abs(a), "The magnitude of ``arg0`` with the sign of ``arg1``, that of zeros included.")
-_mulsign = _binary("mulsign", _trace_mulsign, lambda a, b: a if b >= 0 else -a, "")
+@_of_row
+def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """See the row."""
+    function = "drjit.select"
+    plan = SELECT.plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
+    if plan is not None:
+        try:
+            return plan(arg0, arg1, arg2)
+        except FAILURES as error:
+            raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
+    if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
+        if _is_tensor(arg1) or _is_tensor(arg2):
+            return tensor_select(function, bool(arg0), arg1, arg2)
+        if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
+            found, (first, second) = operands(function, (arg1, arg2))
+            try:
+                return wrap(found, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
+            except CORE_ERRORS as error:
+                raise translate(error, function) from None
+        return arg1 if arg0 else arg2
+    if is_ndarray(arg0) and scalar_type_of(arg0) == BOOL:
+        array = _array_among(arg1, arg2)
+        arg0 = from_numpy(arg0, function, "arg0", None if array is None else type(array))
+    if not isinstance(arg0, ArrayBase) or arg0._kind != "b":
+        raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
+    if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
+        cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
+        return select(arg0, *(cls(value) if value.__class__ is complex else value for value in (arg1, arg2)))
+    if is_pytree(type(arg1)) and type(arg1) is type(arg2):
+        return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
+    if arg1 is None and arg2 is None:
+        return None
+    for name, value in (("arg1", arg1), ("arg2", arg2)):
+        if not _selectable(value, None):
+            raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure; "
+                                f"'{name}' is of type {describe(value)}.")
+    return apply(SELECT, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2))
+
+
+def _chosen(condition: Any, first: Node, second: Node) -> Node:
+    """One of two nodes, as wide as both together."""
+    return broadcast(first if condition else second, core.broadcast_size("select", first, second))
+
+
+def _is_tensor(value: Any) -> bool:
+    return isinstance(value, ArrayBase) and value._depth < 0
+
+
+def _selectable(value: Any, _: Any) -> bool:
+    return isinstance(value, (ArrayBase, list, tuple)) or plain_scalar(value) is not None or is_ndarray(value)
+
+
+def _same(a: Any, b: Any) -> Any:
+    if a is b or a == b:
+        return a
+    raise ArgumentError(f"drjit.select(): cannot select between {a!r} and {b!r}.")
+
+
+def step(arg0: Any, arg1: Any, /) -> Any:
+    """Step function: the integer 0 where ``arg0 < arg1``, else 1.
+
+    ``arg0`` and ``arg1`` are arrays, tensors, Python numbers or NumPy arrays. They broadcast, and the result has their
+    shape, over 32-bit integers; it is traced, not evaluated.
+
+    Raises a ``TypeError`` for other arguments, and a ``RuntimeError`` if sizes differ.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float
+    >>> dr.step(Float(1, 2, 3), 2)
+    [0, 1, 1]
+    """
+    function = "drjit.step"
+    array = _array_among(arg0, arg1)
+    if array is None:
+        if is_ndarray(arg0) or is_ndarray(arg1):
+            return step(from_numpy(arg0, function, "arg0"), from_numpy(arg1, function, "arg1"))
+        return int(not _number(arg0, function, "arg0") < _number(arg1, function, "arg1"))
+    return select(apply(LT, CallSite(function, type(array)), (arg0, arg1)), 0, 1)
+
+
+def _number(value: Any, function: str, argument: str) -> Any:
+    number = plain_scalar(value)
+    if number is None:
+        raise refuse(function, argument, value)
+    return number
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+_mulsign = make("mulsign")
+
+
+@_of_row
+def mulsign(arg0: Any, arg1: Any, /) -> Any:
+    """See the row."""
+    if isinstance(arg0, ArrayBase):  # promotion could fail, or lose the sign
+        number = plain_scalar(arg1)
+        factor = None
+        if number is not None:
+            factor = ROWS["sign"].number(number)  # type: ignore[misc]
+        elif arg0._kind == "u" and _is_signed(arg1):
+            factor = wrap_like(arg1, type(arg1), list(map(core.sign, arg1._nodes())))
+        if factor is not None:
+            return apply(MUL, CallSite("drjit.mulsign", type(arg0)), (arg0, factor))
+    return _mulsign(arg0, arg1)
 
 
 def _is_signed(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._kind == "i"
 
 
-def mulsign(arg0: Any, arg1: Any, /) -> Any:
-    """``arg0 * sign(arg1)``, see :func:`sign`."""
-    if isinstance(arg0, ArrayBase) and (plain_scalar(arg1) is not None or arg0._kind == "u" and _is_signed(arg1)):
-        return arg0 * sign(arg1)  # promotion could fail, or lose the sign
-    return _mulsign(arg0, arg1)
-
-
-def step(arg0: Any, arg1: Any, /) -> Any:
-    """Step function: the integer 0 where ``arg0 < arg1``, else 1."""
-    if not isinstance(arg0, ArrayBase) and not isinstance(arg1, ArrayBase):
-        return int(not _number(arg0, "drjit.step", "arg0") < _number(arg1, "drjit.step", "arg1"))
-    return select(arg0 < arg1, 0, 1)
-
-
-# --- smaller and larger numbers, products ----------------------------------------------------------------------------
-
-
-def _prefer_numbers(function: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
-    return lambda a, b: b if a != a else a if b != b else function(a, b)
-
-
-fmin = _binary("fmin", ignoring_nan(ops.le, ops.minimum), _prefer_numbers(min),
-               "Smaller of two values, elementwise; a number is preferred to NaN (see :func:`minimum`).")
-fmax = _binary("fmax", ignoring_nan(ops.ge, ops.maximum), _prefer_numbers(max),
-               "Larger of two values, elementwise; a number is preferred to NaN (see :func:`maximum`).")
-
-
 def mul_wide(arg0: Any, arg1: Any, /) -> Any:
-    """All 64 bits of the product of two 32-bit integers: an array of 64-bit integers of the same signedness."""
+    """All 64 bits of the product of two 32-bit integers: an array of 64-bit integers of the same signedness.
+
+    ``arg0`` and ``arg1`` are arrays or tensors of 32-bit integers, Python ints, or NumPy arrays; they broadcast. The
+    result is traced, not evaluated. Its upper half alone: :func:`drjit.mul_hi`.
+
+    Raises a ``TypeError`` for other arguments, and a ``RuntimeError`` if sizes differ.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import UInt
+    >>> dr.mul_wide(UInt(2**31, 5), 4)
+    [8589934592, 20]
+    """
     function = "drjit.mul_wide"
-    args = (arg0, arg1)
-    array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
+    array = _array_among(arg0, arg1)
     if array is None:
-        numbers = [_number(arg, function, f"arg{k}") for k, arg in enumerate(args)]
+        if is_ndarray(arg0) or is_ndarray(arg1):
+            return mul_wide(from_numpy(arg0, function, "arg0"), from_numpy(arg1, function, "arg1"))
+        numbers = [_number(arg0, function, "arg0"), _number(arg1, function, "arg1")]
         if not all(number.__class__ is int for number in numbers):
             raise TypeError(f"{function}(): the arguments must be integer arrays or ints, found {arg0!r} and {arg1!r}.")
         return numbers[0] * numbers[1]
-    if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
+    args = (arg0, arg1)
+    if array._depth < 0 or any(map(_is_tensor, args)):
         wide_args = [retype(type(arg), {INT32: INT64, UINT32: UINT64}.get(arg._type, arg._type))(arg)
                      if isinstance(arg, ArrayBase) and arg._kind in "iu" else arg for arg in args]
-        return wide_args[0] * wide_args[1]
-    cls, lists = alike(args) or operands(f"{function}(<{array._name}>)", args)
+        return apply(MUL, CallSite(function, type(array)), wide_args)
+    cls, lists = operands(function, args)
     wide = {INT32: INT64, UINT32: UINT64}.get(cls._type)
     try:
         if wide is None:
             raise UnsupportedType("mul_wide", TYPES[cls._type].name)
         nodes = [ops.mul(cast(a, wide), cast(b, wide)) for a, b in zip(*lists, strict=True)]
     except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{cls._name}>)") from error
+        raise translate(error, CallSite(function, cls)) from None
     return wrap(retype(cls, wide), nodes)
 
 
-# --- angles, and arguments that leave the domain ---------------------------------------------------------------------
-
-
-def _angle(arg: Any, factor: float, function: str) -> Any:
-    return arg * factor if isinstance(arg, ArrayBase) else _number(arg, function) * factor
+def _scaled(arg: Any, factor: float, function: str) -> Any:
+    if is_ndarray(arg):
+        arg = from_numpy(arg, function, "arg")
+    if isinstance(arg, ArrayBase):
+        return apply(MUL, CallSite(function, type(arg)), (arg, factor))
+    return _number(arg, function, "arg") * factor
 
 
 def rad2deg(arg: Any, /) -> Any:
-    """An angle in radians, converted to degrees."""
-    return _angle(arg, 180 / math.pi, "drjit.rad2deg")
+    """An angle in radians, converted to degrees.
+
+    ``arg`` is an array or tensor of numbers, a Python number, or a NumPy array; integers become floating-point numbers.
+    The result is traced, not evaluated. Raises a ``TypeError`` for other arguments.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float
+    >>> dr.rad2deg(Float(0, dr.pi))
+    [0, 180]
+    """
+    return _scaled(arg, 180 / math.pi, "drjit.rad2deg")
 
 
 def deg2rad(arg: Any, /) -> Any:
-    """An angle in degrees, converted to radians."""
-    return _angle(arg, math.pi / 180, "drjit.deg2rad")
+    """An angle in degrees, converted to radians.
+
+    ``arg`` is an array or tensor of numbers, a Python number, or a NumPy array; integers become floating-point numbers.
+    The result is traced, not evaluated. Raises a ``TypeError`` for other arguments.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float
+    >>> dr.deg2rad(Float(0, 180))
+    [0, 3.14159]
+    """
+    return _scaled(arg, math.pi / 180, "drjit.deg2rad")
 
 
-def safe_sqrt(arg: Any, /) -> Any:
-    """Square root that takes negative arguments, as rounding errors leave them, for zero."""
-    return sqrt(maximum(arg, 0))
+def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
+    """The bits of an array, taken as another type whose elements have the same size.
 
+    ``dtype`` is an array type of the same kind and shape as the array ``value``. The result is traced, not evaluated.
 
-def safe_asin(arg: Any, /) -> Any:
-    """Arcsine of the argument, clipped to the range from -1 to 1."""
-    return asin(clip(arg, -1, 1))
+    Raises a ``TypeError`` for other arguments, and if the sizes of the elements differ.
 
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float, UInt
+    >>> dr.reinterpret_array(UInt, Float(1))
+    [1065353216]
+    """
+    function = "drjit.reinterpret_array"
+    if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase):
+        raise TypeError(f"{function}(): 'dtype' must be an array type, found {describe(dtype)}.")
+    if not isinstance(value, ArrayBase):
+        raise TypeError(f"{function}(): 'value' must be a Dr.Jit array, found {describe(value)}.")
+    if dtype._record[2:4] != value._record[2:4]:
+        raise ArgumentError(f"{function}(): {value._name} and {dtype._name} differ in shape.")
+    try:
+        return wrap_like(value, dtype, [core.bitcast(node, dtype._type) for node in value._nodes()])  # type: ignore[no-any-return]
+    except CORE_ERRORS as error:
+        raise translate(error, f"{function}(<{value._name}>)") from error
 
-def safe_acos(arg: Any, /) -> Any:
-    """Arccosine of the argument, clipped to the range from -1 to 1."""
-    return acos(clip(arg, -1, 1))

@@ -49,9 +49,16 @@ def _order(function: str, order: Any, automatic: str) -> str:
 def ravel(array: Any, order: str = "A") -> Any:
     """The elements of an array or tensor as a flat array.
 
-    ``order='F'`` lets the first index vary fastest (the components of nested arrays alternate), ``'C'`` the last one.
+    ``order='F'`` lets the first index vary fastest (the components of nested arrays alternate), ``'C'`` the last one;
     ``'A'`` means ``'F'`` for arrays and ``'C'`` for tensors. What is flat already is returned as it is, and so is
-    anything that is no array.
+    anything that is no array. Raises a ``TypeError`` for another order, and a ``RuntimeError`` if the components of an
+    array differ in size. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.ravel(Array2f([1, 2, 3], [10, 20, 30]))
+    [1, 10, 2, 20, 3, 30]
+    >>> dr.ravel(Array2f([1, 2, 3], [10, 20, 30]), order="C")
+    [1, 2, 3, 10, 20, 30]
     """
     function = "drjit.ravel"
     if not isinstance(array, ArrayBase):
@@ -80,7 +87,15 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`.
 
     ``order='F'``, which is what ``'A'`` means here, takes the components of one entry after the other, ``'C'`` all
-    entries of the first component first. Only the last dimension of ``dtype`` may be dynamic.
+    entries of the first component first. Only the last dimension of ``dtype`` may be dynamic. Raises a ``TypeError`` if
+    the array is not flat or of other elements, a ``RuntimeError`` if its size is no multiple of the number of
+    components. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.unravel(Array2f, Float(1, 10, 2, 20, 3, 30))
+    [[1, 10],
+     [2, 20],
+     [3, 30]]
     """
     function = "drjit.unravel"
     if not isinstance(dtype, type) or not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or \
@@ -143,6 +158,20 @@ def reshape(dtype: Any = ..., value: Any = ..., shape: Any = ..., order: Any = "
     is the type of the result, if that is another one. ``shape`` is an int or a sequence of ints, of which one may be
     -1: it follows from the others. ``order`` is that of :func:`ravel` and :func:`unravel`. ``shrink=True`` allows fewer
     elements than there are, and keeps the first ones. PyTrees are traversed; other objects are returned unchanged.
+
+    Raises a ``RuntimeError`` if the numbers of elements differ, a ``TypeError`` if the shape is none of the type.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXf
+    >>> dr.reshape(TensorXf, dr.arange(Float, 6), (2, -1))
+    [[0, 1, 2],
+     [3, 4, 5]]
+    >>> dr.reshape(Array2f, dr.arange(Float, 6), (2, 3))
+    [[0, 1],
+     [2, 3],
+     [4, 5]]
+    >>> dr.reshape(dr.arange(Float, 6), 4, shrink=True)
+    [0, 1, 2, 3]
     """
     function = "drjit.reshape"
     if dtype is not ... and not isinstance(dtype, type):  # no type came first: what was given by position moves on
@@ -247,7 +276,18 @@ def _reshape_scalars(function: str, cls: Any, value: Any, shape: Any, order: Any
 
 
 def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
-    """The same elements with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
+    """A tensor with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result.
+
+    The result shares the elements. Raises a ``TypeError`` if ``value`` is no tensor or there is no such position.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2, 3, 4], shape=(2, 2))
+    >>> dr.expand_dims(x, 0).shape
+    (1, 2, 2)
+    >>> dr.expand_dims(x, (1, -1)).shape
+    (2, 1, 2, 1)
+    """
     function = "drjit.expand_dims"
     tensor = _require_tensor(function, value)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
@@ -258,7 +298,16 @@ def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
 
 
 def squeeze(value: ArrayT, /, axis: int | tuple[int, ...] | None = None) -> ArrayT:
-    """The same elements without axes of size 1: all of them, or those that ``axis`` (int or tuple) names."""
+    """A tensor without axes of size 1: all of them, or those that ``axis`` (int or tuple) names.
+
+    The result shares the elements. Raises a ``TypeError`` if ``value`` is no tensor, a ``RuntimeError`` if an axis has
+    another size. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = dr.zeros(TensorXf, (1, 3, 1))
+    >>> dr.squeeze(x).shape, dr.squeeze(x, axis=0).shape
+    ((3,), (3, 1))
+    """
     function = "drjit.squeeze"
     tensor = _require_tensor(function, value)
     shape = tensor._s
@@ -280,7 +329,20 @@ def _permuted(tensor: Any, axes: tuple[int, ...]) -> Any:
 def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
     """A tensor with its axes in another order: that of the permutation ``axes``, or reversed.
 
-    Also the transpose of a matrix, or of a nested array that has the shape of one.
+    Also the transpose of a matrix, or of a nested array that has the shape of one, whose type stays the same. Raises a
+    ``TypeError`` for other arrays, and if ``axes`` is no permutation. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f, TensorXf
+    >>> x = TensorXf([1, 2, 3, 4, 5, 6], shape=(2, 3))
+    >>> dr.transpose(x)
+    [[1, 4],
+     [2, 5],
+     [3, 6]]
+    >>> dr.transpose(x[None], (1, 0, 2)).shape
+    (2, 1, 3)
+    >>> dr.transpose(Matrix2f(1, 2, 3, 4))
+    [[[1, 3],
+      [2, 4]]]
     """
     function = "drjit.transpose"
     if isinstance(value, ArrayBase) and value._depth >= 2:
@@ -294,7 +356,14 @@ def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
 
 
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
-    """A tensor with two axes exchanged."""
+    """A tensor with two axes exchanged.
+
+    Raises a ``TypeError`` if ``value`` is no tensor or an axis does not exist. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.swapaxes(dr.zeros(TensorXf, (2, 3, 4)), 0, 2).shape
+    (4, 3, 2)
+    """
     function = "drjit.swapaxes"
     tensor = _require_tensor(function, value)
     order = list(range(len(tensor._s)))
@@ -305,7 +374,15 @@ def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
 
 
 def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | tuple[int, ...]) -> ArrayT:
-    """A tensor with some axes (int or tuple) moved to other positions; the others keep their order."""
+    """A tensor with some axes (int or tuple) moved to other positions; the others keep their order.
+
+    Raises a ``TypeError`` if ``arg`` is no tensor, if an axis does not exist, and if ``source`` and ``destination`` do
+    not name equally many. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.moveaxis(dr.zeros(TensorXf, (2, 3, 4)), 0, -1).shape
+    (3, 4, 2)
+    """
     function = "drjit.moveaxis"
     tensor = _require_tensor(function, arg, "arg")
     rank = len(tensor._s)
@@ -334,7 +411,20 @@ def _sequence(function: str, values: Any, name: str) -> list[Any]:
 
 
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
-    """Arrays of one type joined along an existing axis; their other sizes agree. ``axis=None`` joins them raveled."""
+    """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled.
+
+    The other sizes agree, else a ``RuntimeError`` is raised. Arrays (other than tensors) are joined along their last,
+    dynamic axis only, which is axis 0 of flat ones; a ``TypeError`` is raised for another axis, and for arrays of
+    several types. Evaluates nothing.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.concat([Float(1, 2), Float(3)])
+    [1, 2, 3]
+    >>> x = TensorXf([1, 2, 3, 4], shape=(2, 2))
+    >>> dr.concat([x, 10 * x], axis=1)
+    [[1, 2, 10, 20],
+     [3, 4, 30, 40]]
+    """
     function = "drjit.concat"
     values = _sequence(function, arr, "arr")
     cls = type(values[0])
@@ -380,7 +470,19 @@ def _concat_scalars(function: str, values: list[Any], axis: Any) -> Any:
 
 
 def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
-    """Tensors of one type and shape joined along a new axis, at a position of the result."""
+    """Tensors of one type and shape joined along a new axis, at a position of the result.
+
+    Raises a ``TypeError`` for other arrays, a ``RuntimeError`` if the shapes differ. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.stack([x, 10 * x])
+    [[1, 2],
+     [10, 20]]
+    >>> dr.stack([x, 10 * x], axis=1)
+    [[1, 10],
+     [2, 20]]
+    """
     function = "drjit.stack"
     values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
     if len({value._s for value in values}) > 1:
@@ -391,33 +493,79 @@ def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
 
 
 def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
-    """Tensors joined along their first axis; those with fewer than two dimensions become rows."""
+    """Tensors joined along their first axis; those with fewer than two dimensions become rows.
+
+    See :func:`concat` for errors. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.vstack([x, 10 * x])
+    [[1, 2],
+     [10, 20]]
+    """
     values = [_require_tensor("drjit.vstack", value, "arrays") for value in _sequence("drjit.vstack", arrays, "arrays")]
     return concat([v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values])
 
 
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
-    """Tensors joined along their second axis, or the first one if they have no other."""
+    """Tensors joined along their second axis, or the first one if they have no other.
+
+    See :func:`concat` for errors. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.hstack([x, 10 * x])
+    [1, 2, 10, 20]
+    """
     values = [_require_tensor("drjit.hstack", value, "arrays") for value in _sequence("drjit.hstack", arrays, "arrays")]
     return concat(values, axis=1 if len(values[0]._s) > 1 else 0)
 
 
 def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
-    """Tensors joined along their second axis; those with one dimension become columns."""
+    """Tensors joined along their second axis; those with one dimension become columns.
+
+    See :func:`concat` for errors. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.column_stack([x, 10 * x])
+    [[1, 10],
+     [2, 20]]
+    """
     function = "drjit.column_stack"
     values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
     return concat([v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], axis=1)
 
 
 def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
-    """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``."""
+    """Tensors joined along their third axis; ``(N,)`` is taken as ``(1, N, 1)``, and ``(M, N)`` as ``(M, N, 1)``.
+
+    See :func:`concat` for errors. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.dstack([x, 10 * x])
+    [[[1, 10],
+      [2, 20]]]
+    """
     values = [_require_tensor("drjit.dstack", value, "arrays") for value in _sequence("drjit.dstack", arrays, "arrays")]
     shapes = [v._s if len(v._s) > 2 else (*((1, *v._s) if len(v._s) < 2 else v._s), 1) for v in values]
     return concat([make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], axis=2)
 
 
 def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
-    """A list of parts of a tensor: a number of equal ones, or those between the given positions along an axis."""
+    """A list of parts of a tensor along an axis: a number of equal ones, or those between the given positions.
+
+    Raises a ``TypeError`` if ``value`` is no tensor, and if it cannot be split into that many equal parts (see
+    :func:`array_split`). Evaluates nothing.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> x = TensorXf(dr.arange(Float, 6))
+    >>> dr.split(x, 2)
+    [[0, 1, 2], [3, 4, 5]]
+    >>> dr.split(x, [1, 3])
+    [[0], [1, 2], [3, 4, 5]]
+    """
     function = "drjit.split"
     tensor = _require_tensor(function, value)
     found = normalise_axis(function, axis, len(tensor._s))
@@ -435,7 +583,14 @@ def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int 
 
 
 def array_split(value: ArrayT, sections: int, /, axis: int = 0) -> list[ArrayT]:
-    """A list of parts of a tensor along an axis whose sizes differ by at most one, the larger ones first."""
+    """A list of parts of a tensor along an axis whose sizes differ by at most one, the larger ones first.
+
+    Raises a ``TypeError`` if ``value`` is no tensor. Evaluates nothing.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.array_split(TensorXf(dr.arange(Float, 5)), 3)
+    [[0, 1], [2, 3], [4]]
+    """
     function = "drjit.array_split"
     tensor = _require_tensor(function, value)
     found = normalise_axis(function, axis, len(tensor._s))
@@ -450,7 +605,19 @@ def _parts(tensor: Any, bounds: Sequence[int], axis: int) -> list[Any]:
 
 
 def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
-    """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
+    """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``.
+
+    ``value`` is a tensor, else a ``TypeError`` is raised. An integer removes the axis; an array gives it its size.
+    Indices that are too large are found in debug mode only (``JitFlag.Debug``). Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf, UInt
+    >>> x = TensorXf([1, 2, 3, 4, 5, 6], shape=(2, 3))
+    >>> dr.take(x, 1)
+    [4, 5, 6]
+    >>> dr.take(x, UInt(2, 0), axis=1)
+    [[3, 1],
+     [6, 4]]
+    """
     tensor = _require_tensor("drjit.take", value)
     found = normalise_axis("drjit.take", axis, len(tensor._s))
     return tensor[(*(slice(None),) * found, index)]

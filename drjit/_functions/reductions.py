@@ -22,7 +22,8 @@ from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
-from .._promotion.promote import elementwise, wrap, wrap_like
+from .._promotion.plans import elementwise
+from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
 from .tensor_reductions import reduce_axes, result_shape
 
@@ -217,12 +218,31 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
 
 
 def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Combine the elements of an array or sequence along one or several axes.
+    """Combine the elements of an array, tensor or sequence along one or several axes by an operation.
 
-    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints, ``None`` (all axes) or
-    ``...``, the default (the outermost axis). The trailing dimension of an array is never removed: it is
-    left with size 1, and its reduction becomes part of the kernel that computes the input. ``mode='evaluated'``
-    evaluates the input first. Minimum and maximum ignore NaN. Evaluates nothing by default.
+    ``op`` is any :class:`ReduceOp` but ``Identity``. ``axis`` is an int, a tuple of ints (negative ones count from the
+    end), ``None`` for all axes, or ``...``, the default: the outermost axis of arrays and sequences, all axes of
+    tensors.
+
+    Of an array, static dimensions that are reduced disappear from the type (``Array3f`` becomes ``Float``); the
+    trailing dynamic dimension is never removed, but left with size 1. Tensors lose the axes; ``keepdims=True`` keeps
+    them with size 1. The element type stays the same; sums and products of half precision are computed in single
+    precision. Minimum and maximum ignore NaN. Sequences of arrays or numbers are reduced entry by entry.
+
+    The reduction along a dynamic dimension becomes part of the kernel that computes its input. ``mode`` is ``None``,
+    ``'symbolic'`` or ``'evaluated'``, which evaluates the input first; otherwise nothing is evaluated. Raises a
+    ``TypeError`` if the elements are of a kind that the operation is not defined for, or an axis does not exist.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXf
+    >>> dr.reduce(dr.ReduceOp.Max, Float(3, 9, 4))
+    [9]
+    >>> x = Array2f([1, 2, 3], [10, 20, 30])
+    >>> dr.reduce(dr.ReduceOp.Add, x)
+    [11, 22, 33]
+    >>> dr.reduce(dr.ReduceOp.Add, x, axis=1)
+    [[6, 60]]
+    >>> dr.reduce(dr.ReduceOp.Add, TensorXf([1, 2, 3, 4], shape=(2, 2)), axis=1)
+    [3, 7]
     """
     if not isinstance(op, ReduceOp) or op is ReduceOp.Identity:
         raise ArgumentError(f"drjit.reduce(): unsupported reduction {op!r}: 'op' must be a drjit.ReduceOp other than "
@@ -231,22 +251,59 @@ def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, k
 
 
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Sum along one or several axes; 0 if there is nothing to add. See :func:`reduce`."""
+    """Sum along one or several axes; 0 if there is nothing to add.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.sum(Float(1, 2, 3))
+    [6]
+    >>> dr.sum(Array2f([1, 2, 3], [10, 20, 30]))
+    [11, 22, 33]
+    >>> dr.sum(Array2f([1, 2, 3], [10, 20, 30]), axis=None)
+    [66]
+    >>> dr.sum([1, 2, 3])
+    6
+    """
     return _reduce(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Product along one or several axes; 1 if there is nothing to multiply. See :func:`reduce`."""
+    """Product along one or several axes; 1 if there is nothing to multiply.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Int
+    >>> dr.prod(Int(1, 2, 3, 4))
+    [24]
+    """
     return _reduce(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Minimum along one or several axes, NaN ignored; the largest value of the type if empty. See :func:`reduce`."""
+    """Minimum along one or several axes, NaN ignored; the largest value of the type (or infinity) if there is nothing.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors, and :func:`minimum` for the smaller of two
+    arrays. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float
+    >>> dr.min(Float(3, dr.nan, 2))
+    [2]
+    """
     return _reduce(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Maximum along one or several axes, NaN ignored; the smallest value of the type if empty. See :func:`reduce`."""
+    """Maximum along one or several axes, NaN ignored; the smallest value of the type (or -infinity) if there is
+    nothing.
+
+    Elements are numbers; see :func:`reduce` for axes, shapes and errors, and :func:`maximum` for the larger of two
+    arrays. Evaluates nothing by default.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.max(TensorXf([1, 5, 3, 4], shape=(2, 2)), axis=0)
+    [3, 5]
+    """
     return _reduce(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
@@ -263,9 +320,16 @@ def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Mean along one or several axes of floating-point arrays or sequences; 0 if empty.
+    """Mean along one or several axes; 0 if there is nothing.
 
-    Half precision is summed in single precision. See :func:`reduce` for the arguments.
+    Elements are floating-point numbers (convert others first, else a ``TypeError`` is raised); half precision is summed
+    in single precision. See :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.mean(Float(1, 2, 6))
+    [3]
+    >>> dr.mean(TensorXf([1, 2, 3, 5], shape=(2, 2)), axis=-1)
+    [1.5, 4]
     """
     function = "drjit.mean"
     if not isinstance(value, ArrayBase):
@@ -305,19 +369,46 @@ def _require_masks(value: Any, function: str) -> None:
 
 
 def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether all elements of a mask are set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether all elements of a mask are set along one or several axes; true if there are none.
+
+    ``value`` is a mask, a ``bool`` or a sequence of such, else a ``TypeError`` is raised. Returns masks, of which those
+    of one element can be tested by ``if``. See :func:`reduce` for axes and shapes. Evaluates nothing; a test does.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2, 3)
+    >>> dr.all(x > 0)
+    [True]
+    >>> "positive" if dr.all(x > 0) else "mixed"
+    'positive'
+    """
     _require_masks(value, "drjit.all")
     return _reduce(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
 
 
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether any element of a mask is set along one or several axes; false if empty. See :func:`reduce`."""
+    """Whether any element of a mask is set along one or several axes; false if there are none.
+
+    See :func:`all` for arguments, results and errors. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.any(Array2f([1, 2, 3], [4, -5, 6]) < 0)
+    [False, True, False]
+    >>> dr.any(Array2f([1, 2, 3], [4, -5, 6]) < 0, axis=None)
+    [True]
+    """
     _require_masks(value, "drjit.any")
     return _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")
 
 
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Whether no element of a mask is set along one or several axes; true if empty. See :func:`reduce`."""
+    """Whether no element of a mask is set along one or several axes; true if there are none.
+
+    See :func:`all` for arguments, results and errors. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.none(Float(1, 2, 3) > 5)
+    [True]
+    """
     _require_masks(value, "drjit.none")
     result: Any = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
     if isinstance(result, ArrayBase):
@@ -327,7 +418,16 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
-    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers. See :func:`reduce`."""
+    """Number of set elements of a mask along one or several axes, as unsigned 32-bit integers.
+
+    See :func:`all` for arguments and errors; of Python sequences, the result is an ``int``. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.count(Float(1, 2, 3) > 1.5)
+    [2]
+    >>> dr.count([True, False, True])
+    2
+    """
     _require_masks(value, "drjit.count")
     if isinstance(value, ArrayBase):
         cls = retype(type(value), UINT32)

@@ -96,15 +96,29 @@ def _var(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: int, fun
 
 
 def var(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Variance along one or several axes of floating-point arrays, sequences or numbers.
+    """Variance along one or several axes: the mean of the squares of the deviations from the mean.
 
-    The mean of the squares of the deviations from the mean, which are computed in a second pass; their sum is divided
-    by the number of elements minus ``ddof`` (1 for the unbiased estimate from a sample), NaN if that is not positive.
-    Half precision is computed in single precision. See :func:`reduce` for the other arguments.
+    Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is computed in single precision.
+    The deviations are computed in a second pass; the sum of their squares is divided by the number of elements minus
+    ``ddof`` (1 for the unbiased estimate from a sample). NaN if that is not positive. See :func:`reduce` for the other
+    arguments and shapes. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Float
+    >>> dr.var(Float(1, 2, 3, 4))
+    [1.25]
+    >>> dr.var(Float(1, 2, 3, 4), ddof=1)
+    [1.66667]
     """
     return _var(value, axis, mode, keepdims, ddof, "drjit.var")
 
 
 def std(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False, ddof: int = 0) -> Any:
-    """Standard deviation: the square root of the variance, see :func:`var`."""
+    """Standard deviation along one or several axes: the square root of the variance, see :func:`var`.
+
+    Evaluates nothing by default.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.std(TensorXf([1, 3, 10, 20], shape=(2, 2)), axis=1)
+    [1, 5]
+    """
     return sqrt(_var(value, axis, mode, keepdims, ddof, "drjit.std"))

@@ -24,9 +24,8 @@ from .._base.typing import ArrayT, T
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .creation import constant
-from .elementwise import fma, select, sin, sincos, sqrt
+from .elementwise import atan2, fma, select, sin, sincos, sqrt
 from .linalg import cross, det, polar_decomp
-from .mathematics import atan2
 
 __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat", "quat_apply", "quat_to_euler",
            "quat_to_matrix", "real", "rotate", "sh_eval", "slerp", "sphdir", "transform_compose", "transform_decompose"]
@@ -36,28 +35,59 @@ __all__ = ["arg", "conj", "euler_to_quat", "identity", "imag", "matrix_to_quat",
 
 
 def real(arg: Any, /) -> Any:
-    """Real part of complex numbers and quaternions; other values are returned as they are."""
+    """Real part of complex numbers and quaternions; other values are returned as they are.
+
+    ``arg`` is an array or a Python number. Evaluates nothing.
+
+    >>> from drjit.llvm import Complex2f, Quaternion4f
+    >>> dr.real(Complex2f(3, 4)), dr.real(Quaternion4f(1, 2, 3, 4)), dr.real(5.0)
+    ([3], [4], 5.0)
+    """
     if isinstance(arg, (ArrayBase, complex)):
         return arg.real
     return arg
 
 
 def imag(arg: Any, /) -> Any:
-    """Imaginary part of complex numbers, ``(i, j, k)`` part of quaternions as a 3D array; else zero."""
+    """Imaginary part of complex numbers, ``(i, j, k)`` part of quaternions as a 3D array; else zero.
+
+    ``arg`` is an array or a Python number. Evaluates nothing.
+
+    >>> from drjit.llvm import Complex2f, Quaternion4f
+    >>> dr.imag(Complex2f(3, 4)), dr.imag(Quaternion4f(1, 2, 3, 4)), dr.imag(5.0)
+    ([4], [[1, 2, 3]], 0.0)
+    """
     if isinstance(arg, (ArrayBase, complex)):
         return arg.imag
     return type(arg)(0)
 
 
 def conj(arg: T, /) -> T:
-    """Conjugate of complex numbers and quaternions; other values are returned as they are."""
+    """Conjugate of complex numbers and quaternions; other values are returned as they are.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Complex2f
+    >>> dr.conj(Complex2f(3, 4))
+    [3-4j]
+    """
     if isinstance(arg, ArrayBase):
         return arg._function("conj") if arg._special in ("complex", "quaternion") else arg
     return arg.conjugate() if isinstance(arg, complex) else arg
 
 
 def arg(z: Any, /) -> Any:
-    """Argument of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign."""
+    """Argument (angle) of a complex number, from -pi to pi; of real numbers, 0 or pi by their sign.
+
+    ``z`` is an array or a Python number; the result has the type of the real part. Raises a ``TypeError`` for
+    quaternions and anything else. Evaluates nothing.
+
+    >>> from drjit.llvm import Complex2f, Float
+    >>> dr.arg(Complex2f(0, 2))
+    [1.5708]
+    >>> dr.arg(Float(3, -3))
+    [0, 3.14159]
+    """
     if isinstance(z, ArrayBase):
         if z._special == "complex":
             return z._function("arg")
@@ -74,7 +104,18 @@ def arg(z: Any, /) -> Any:
 
 
 def identity(dtype: type[T], size: int = 1) -> T:
-    """The identity element of a type: the identity matrix, or 1. ``size`` is that of the trailing dimension."""
+    """The identity element of a type: the identity matrix, or 1.
+
+    ``dtype`` is an array type, ``bool``, ``int`` or ``float``, or a PyTree class, else a ``TypeError`` is raised.
+    ``size`` is that of the trailing dimension. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix2f, Quaternion4f
+    >>> dr.identity(Matrix2f)
+    [[[1, 0],
+      [0, 1]]]
+    >>> dr.identity(Quaternion4f)
+    [1]
+    """
     function = "drjit.identity"
     if isinstance(dtype, type) and issubclass(dtype, SpecialArray):
         flat: Any = constant(dtype._leaf, size, 1, function, "size")
@@ -111,7 +152,13 @@ def _vector3(function: str, value: Any, name: str) -> Any:
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector.
 
-    ``(axis * sin(angle / 2), cos(angle / 2))``, of the quaternion type ``dtype``.
+    ``(axis * sin(angle / 2), cos(angle / 2))``, of the quaternion type ``dtype``. ``axis`` is a 3D array or a sequence
+    of three numbers, ``angle`` a flat array or a number, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f, Quaternion4f
+    >>> q = dr.rotate(Quaternion4f, Array3f(0, 0, 1), dr.pi / 3)
+    >>> q
+    [0.5k+0.866025]
     """
     function = "drjit.rotate"
     if not isinstance(dtype, type) or not issubclass(dtype, QuaternionBase):
@@ -125,9 +172,15 @@ def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
 
 @rounding
 def quat_apply(arg0: Any, arg1: Any, /) -> Any:
-    """The 3D vector ``arg1`` rotated by the quaternion ``arg0``.
+    """The 3D vector ``arg1`` rotated by the unit quaternion ``arg0``.
 
-    ``v + 2 w (u x v) + 2 u x (u x v)`` for a unit quaternion ``w + u``.
+    ``v + 2 w (u x v) + 2 u x (u x v)`` for a quaternion ``w + u``. Raises a ``TypeError`` for other arguments.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f, Quaternion4f
+    >>> q = Quaternion4f(0, 0, 1, 0)
+    >>> dr.quat_apply(q, Array3f(1, 2, 3))
+    [[-1, -2, 3]]
     """
     q = _quaternion("drjit.quat_apply", arg0, "arg0")
     v = _vector3("drjit.quat_apply", arg1, "arg1")
@@ -138,7 +191,16 @@ def quat_apply(arg0: Any, arg1: Any, /) -> Any:
 
 @rounding
 def quat_to_matrix(dtype: type[T], q: ArrayBase) -> T:
-    """The rotation matrix of a unit quaternion, of the matrix type ``dtype`` with 3 or 4 rows."""
+    """The rotation matrix of a unit quaternion, of the matrix type ``dtype`` with 3 or 4 rows.
+
+    Raises a ``TypeError`` for other types and arguments. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix3f, Quaternion4f
+    >>> dr.quat_to_matrix(Matrix3f, Quaternion4f(0, 0, 1, 0))
+    [[[-1, 0, 0],
+      [0, -1, 0],
+      [0, 0, 1]]]
+    """
     function = "drjit.quat_to_matrix"
     if not isinstance(dtype, type) or not issubclass(dtype, MatrixBase) or dtype._record.shape not in ((3, 3), (4, 4)):
         raise TypeError(f"{function}(): 'dtype' must be a type of 3x3 or 4x4 matrices, found {describe(dtype)}.")
@@ -158,7 +220,11 @@ def matrix_to_quat(arg: Any, /) -> Any:
     """The unit quaternion of a rotation matrix with 3 rows, or of the upper left part of one with 4.
 
     The largest of the four components is found first and divides the others (M. Day, *Converting a rotation matrix to a
-    quaternion*, Insomniac Games).
+    quaternion*, Insomniac Games). Raises a ``TypeError`` for other matrices and arguments. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix3f
+    >>> dr.matrix_to_quat(Matrix3f([[-1, 0, 0], [0, -1, 0], [0, 0, 1]]))
+    [1k]
     """
     function = "drjit.matrix_to_quat"
     if not isinstance(arg, MatrixBase) or arg._record.shape not in ((3, 3), (4, 4)):
@@ -181,7 +247,14 @@ def matrix_to_quat(arg: Any, /) -> Any:
 
 @rounding
 def euler_to_quat(arg: Any, /) -> Any:
-    """The rotation quaternion of Euler angles: about x, then y, then z."""
+    """The rotation quaternion of Euler angles in radians: about x, then y, then z.
+
+    ``arg`` is a 3D array of floating-point numbers, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.euler_to_quat(Array3f(0, 0, dr.pi / 2))
+    [0.707107k+0.707107]
+    """
     angles = _vector3("drjit.euler_to_quat", arg, "arg")
     (sx, cx), (sy, cy), (sz, cz) = (sincos(angle * 0.5) for angle in angles)
     return _relative("drjit.euler_to_quat", angles, "quaternion", (4,))(
@@ -193,7 +266,12 @@ def euler_to_quat(arg: Any, /) -> Any:
 def quat_to_euler(arg: Any, /) -> Any:
     """Euler angles of a rotation quaternion, about x, y, z in this order; the second is between -pi/2 and pi/2.
 
-    At these two, where only the difference or sum of the others is determined, the third one is zero.
+    At these two, where only the difference or sum of the others is determined, the third one is zero. Returns a 3D
+    array. Raises a ``TypeError`` for anything but quaternions. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.quat_to_euler(dr.euler_to_quat(Array3f(0.5, 1, -2)))
+    [[0.5, 1, -2]]
     """
     x, y, z, w = _quaternion("drjit.quat_to_euler", arg, "arg")
     xx, yy, zz, ww = x * x, y * y, z * z, w * w
@@ -213,7 +291,13 @@ def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
 
     ``(sin((1 - t) u) a + sin(t u) b) / sin(u)`` with the angle u between them (K. Shoemake, *Animating rotation with
     quaternion curves*, SIGGRAPH 1985), found from the lengths of their sum and difference; where it vanishes, linear
-    interpolation.
+    interpolation. ``t`` is a flat array or a number; raises a ``TypeError`` if ``a`` or ``b`` is no quaternion.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f, Quaternion4f
+    >>> a, b = (dr.rotate(Quaternion4f, Array3f(0, 0, 1), angle) for angle in (0, 2))
+    >>> dr.quat_to_euler(dr.slerp(a, b, 0.25))
+    [[0, 0, 0.5]]
     """
     a, b = _quaternion("drjit.slerp", a, "a"), _quaternion("drjit.slerp", b, "b")
     p, q = a.array, b.array
@@ -238,7 +322,15 @@ def transform_decompose(arg: Any, it: int = 10) -> tuple[Any, Any, Any]:
 
     Returns ``(S, Q, T)``: a symmetric 3x3 matrix, a rotation quaternion and a 3D array, with :func:`transform_compose`
     as the inverse. ``it`` is the number of iterations of :func:`polar_decomp`. S is positive definite unless the
-    transformation mirrors: then it is negative definite, as Q remains a rotation.
+    transformation mirrors: then it is negative definite, as Q remains a rotation. Raises a ``TypeError`` for anything
+    but 4x4 matrices. Evaluates nothing.
+
+    >>> from drjit.llvm import Matrix4f
+    >>> S, Q, T = dr.transform_decompose(Matrix4f([[0, -2, 0, 5], [2, 0, 0, 6], [0, 0, 2, 7], [0, 0, 0, 1]]))
+    >>> dr.quat_to_euler(Q)
+    [[0, 0, 1.5708]]
+    >>> T
+    [[5, 6, 7]]
     """
     function = "drjit.transform_decompose"
     if not isinstance(arg, MatrixBase) or arg._record.shape != (4, 4):
@@ -250,7 +342,17 @@ def transform_decompose(arg: Any, it: int = 10) -> tuple[Any, Any, Any]:
 
 
 def transform_compose(S: Any, Q: Any, T: Any, /) -> Any:
-    """The 4x4 matrix that scales by the 3x3 matrix ``S``, rotates by the quaternion ``Q``, and translates by ``T``."""
+    """The 4x4 matrix that scales by the 3x3 matrix ``S``, rotates by the quaternion ``Q``, and translates by ``T``.
+
+    ``T`` is a 3D array; raises a ``TypeError`` for other arguments. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f, Matrix3f, Quaternion4f
+    >>> dr.transform_compose(Matrix3f(2), Quaternion4f(0, 0, 0, 1), Array3f(5, 6, 7))
+    [[[2, 0, 0, 5],
+      [0, 2, 0, 6],
+      [0, 0, 2, 7],
+      [0, 0, 0, 1]]]
+    """
     function = "drjit.transform_compose"
     if not isinstance(S, MatrixBase) or S._record.shape != (3, 3):
         raise TypeError(f"{function}(): 'S' must be a 3x3 matrix, found {describe(S)}.")
@@ -265,9 +367,16 @@ def transform_compose(S: Any, Q: Any, T: Any, /) -> Any:
 
 
 def sphdir(theta: Any, phi: Any) -> Any:
-    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``.
+    """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``, both in radians.
 
-    ``(sin(theta) cos(phi), sin(theta) sin(phi), cos(theta))``; Python numbers give a scalar array of double precision.
+    ``(sin(theta) cos(phi), sin(theta) sin(phi), cos(theta))``. The angles are flat arrays of floating-point numbers or
+    Python numbers, else a ``TypeError`` is raised; two Python numbers give a scalar array of double precision.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.sphdir(Float(0, dr.pi / 6), Float(0))
+    [[0, 0, 1],
+     [0.5, 0, 0.866025]]
     """
     function = "drjit.sphdir"
     (st, ct), (sp, cp) = (sincos(require_angle(function, name, value))
@@ -317,6 +426,12 @@ def sh_eval(d: Any, order: int) -> list[Any]:
     ``sin(m phi)`` are the real and imaginary part of ``(x + i y)**m``, and the rest is a polynomial in z, which is
     normalised as it is computed (P.-P. Sloan, *Efficient spherical harmonic evaluation*, JCGT 2 (2013), pp. 84-90; the
     recurrence in normalised form: W. H. Press et al., *Numerical Recipes*, 3rd edition, section 6.7).
+
+    ``d`` is a 3D array, else a ``TypeError`` is raised, and so for another order. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f
+    >>> dr.sh_eval(Array3f(0.6, 0.64, 0.48), 1)
+    [[0.282095], [-0.312706], [0.234529], [-0.293162]]
     """
     function = "drjit.sh_eval"
     _vector3(function, d, "d")

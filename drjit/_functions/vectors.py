@@ -12,10 +12,10 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
-from .._promotion.promote import alike, operands, wrap
+from .._promotion.plans import operands
+from .._promotion.promote import wrap
 from .constants import pi
-from .elementwise import abs, rsqrt, select, sqrt
-from .mathematics import mulsign, safe_asin
+from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import sum
 
 __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
@@ -42,7 +42,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
         return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
     if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
         return sum(arg0 * arg1)
-    cls, (first, second) = alike(args) or operands(f"{function}(<{array._name}>)", args)
+    cls, (first, second) = operands(function, args)
     try:
         if not cls._depth:
             return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])
@@ -59,8 +59,17 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
 def dot(arg0: Any, arg1: Any, /) -> Any:
     """Inner product of two arrays or Python sequences.
 
-    Of nested arrays along their outermost dimension, as fused multiply-additions; of flat arrays a reduction (an array
-    of size 1) that becomes part of the kernel that computes its input. Nothing is evaluated.
+    Of nested arrays along their outermost dimension, as fused multiply-additions; of flat arrays and tensors a
+    reduction (a result of size 1) that becomes part of the kernel that computes its input. The operands have one
+    length, else a ``RuntimeError`` or ``TypeError`` is raised; the result has the promoted type. Evaluates nothing.
+
+    >>> from drjit.llvm import Array3f, Float
+    >>> dr.dot(Array3f(1, 2, 3), Array3f([1, 2], 0, 1))
+    [4, 5]
+    >>> dr.dot(Float(1, 2, 3), Float(1, 10, 100))
+    [321]
+    >>> dr.dot([1, 2], [3, 4])
+    11
     """
     _check(arg0, "drjit.dot", "arg0")
     _check(arg1, "drjit.dot", "arg1")
@@ -68,7 +77,14 @@ def dot(arg0: Any, arg1: Any, /) -> Any:
 
 
 def abs_dot(arg0: Any, arg1: Any, /) -> Any:
-    """Absolute value of :func:`dot`."""
+    """Absolute value of the inner product, see :func:`dot`.
+
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.abs_dot(Array2f(1, 2), Array2f(3, -4))
+    [5]
+    """
     _check(arg0, "drjit.abs_dot", "arg0")
     _check(arg1, "drjit.abs_dot", "arg1")
     return abs(_dot(arg0, arg1, "drjit.abs_dot"))
@@ -83,18 +99,43 @@ def _squared_norm(value: Any, axis: Any, mode: str | None, keepdims: bool, funct
 
 
 def squared_norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Square of the Euclidean length, ``sum(value * value)``; see :func:`reduce` for the other arguments."""
+    """Square of the Euclidean length, ``sum(value * value)``.
+
+    ``value`` is an array or a sequence, else a ``TypeError`` is raised. Of nested arrays the length of each of their
+    vectors; see :func:`reduce` for the other arguments. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.squared_norm(Array2f([3, 6], [4, 8]))
+    [25, 100]
+    """
     return _squared_norm(value, axis, mode, keepdims, "drjit.squared_norm")
 
 
 def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Euclidean length, ``sqrt(sum(value * value))``; see :func:`reduce` for the other arguments."""
+    """Euclidean length, ``sqrt(sum(value * value))``.
+
+    See :func:`squared_norm` for the arguments. Evaluates nothing by default.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> dr.norm(Array2f([3, 6], [4, 8]))
+    [5, 10]
+    >>> dr.norm(Float(2, 3, 6))
+    [7]
+    """
     return sqrt(_squared_norm(value, axis, mode, keepdims, "drjit.norm"))
 
 
 @rounding
 def normalize(arg: ArrayT, /) -> ArrayT:
-    """A vector of the same direction and of length 1; NaN for a vector of zeros."""
+    """A vector of the same direction and of length 1; NaN for a vector of zeros.
+
+    ``arg`` is an array of floating-point numbers, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.normalize(Array2f([3, 0], [4, 2]))
+    [[0.6, 0.8],
+     [0, 1]]
+    """
     if not isinstance(arg, ArrayBase):
         raise ArgumentError(f"drjit.normalize(): 'arg' must be a Dr.Jit array, found {describe(arg)}.")
     return arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
@@ -102,9 +143,14 @@ def normalize(arg: ArrayT, /) -> ArrayT:
 
 @rounding
 def unit_angle(a: Any, b: Any) -> Any:
-    """Angle between two vectors of length 1, accurate for vectors that are nearly parallel as well.
+    """Angle in radians between two vectors of length 1, accurate for vectors that are nearly parallel as well.
 
-    Twice the arcsine of half the length of the difference (D. Hatch, *The Right Way to Calculate Stuff*).
+    Twice the arcsine of half the length of the difference (D. Hatch, *The Right Way to Calculate Stuff*). ``a`` and
+    ``b`` are arrays or sequences, else a ``TypeError`` is raised. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f
+    >>> dr.unit_angle(Array2f(1, 0), Array2f([0, -1], [1, 0]))
+    [1.5708, 3.14159]
     """
     _check(a, "drjit.unit_angle", "a")
     _check(b, "drjit.unit_angle", "b")

@@ -6,12 +6,15 @@ numbers traces operations on them.  What differs between the two is in :class:`O
 
 from __future__ import annotations
 
+import copy
+import copyreg
 import functools
 import math
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import Any, ClassVar, Protocol, SupportsIndex
 
 import drjit_core as core
-from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal, ops
+from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
@@ -19,12 +22,23 @@ from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32
 from .._base.values import plain_scalar
 from .._promotion.promote import coerce, wrap
 
-__all__ = ["Generator", "MASK32", "MASK64", "OnNodes", "OnNumbers", "array_type", "box_muller", "jump_constants", "u32",
-           "u64"]
+__all__ = ["Generator", "MASK32", "MASK64", "OnNodes", "OnNumbers", "array_type", "box_muller", "jump_constants", "ops",
+           "u32", "u64"]
 
 MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
-_ops: Any = ops
-_and, _or = getattr(ops, "and"), getattr(ops, "or")
+
+
+class _Rows(Protocol):
+    """The trace functions, for type checkers."""
+
+    def __getattr__(self, name: str) -> Callable[..., Node]: ...
+
+
+ops: _Rows = core.ops
+_and: Callable[[Node, Node], Node] = getattr(ops, "and")
+_or: Callable[[Node, Node], Node] = getattr(ops, "or")
+#: Version of what pickles hold of a generator.
+FORMAT = 1
 
 # M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
 # Generation" (Harvey Mudd College, HMC-CS-2014-0905), and the reference implementation at pcg-random.org: the generator
@@ -127,7 +141,7 @@ class OnNodes:
 
     @staticmethod
     def select(mask: Node, new: Node, old: Node) -> Node:
-        return _ops.select(mask, new, old)  # type: ignore[no-any-return]
+        return ops.select(mask, new, old)
 
     @staticmethod
     def join(low: Node, high: Node) -> Node:
@@ -185,12 +199,12 @@ class OnNodes:
         if mask is not True:
             value, new = cls.select(mask, value, zero), cls.select(mask, new, state)
         if threshold:  # few are drawn again
-            rejected = _ops.lt(value, literal(type_, threshold))
+            rejected = ops.lt(value, literal(type_, threshold))
             pending = rejected if mask is True else _and(rejected, mask)
 
             def body(variables: list[Node]) -> list[Node]:
                 value, new = draw(variables[0])
-                return [new, value, _ops.lt(value, literal(type_, threshold))]
+                return [new, value, ops.lt(value, literal(type_, threshold))]
 
             new, value, _ = core.while_loop([new, value, pending], lambda variables: variables[2], body)
         return new, core.mod(value, divisor) if bound > 1 else zero
@@ -209,13 +223,13 @@ class OnNodes:
 
         def body(variables: list[Node]) -> list[Node]:
             rest, square, double, factor, summand = variables
-            odd = _ops.neq(_and(rest, one), zero)
+            odd = ops.neq(_and(rest, one), zero)
             return [ops.shr(rest, one), ops.mul(square, square), ops.mul(ops.add(square, one), double),
-                    _ops.select(odd, ops.mul(factor, square), factor),
-                    _ops.select(odd, ops.add(ops.mul(summand, square), double), summand)]
+                    ops.select(odd, ops.mul(factor, square), factor),
+                    ops.select(odd, ops.add(ops.mul(summand, square), double), summand)]
 
         found = core.while_loop([bitcast(delta, UINT64), u64(MULTIPLIER), increment, one, zero],
-                                lambda variables: _ops.neq(variables[0], zero), body)
+                                lambda variables: ops.neq(variables[0], zero), body)
         return ops.add(ops.mul(state, found[3]), found[4])
 
     @staticmethod
@@ -225,13 +239,13 @@ class OnNodes:
 
         def body(variables: list[Node]) -> list[Node]:
             state, bit, square, double, found = variables
-            differs = _ops.neq(_and(ops.xor(state, end), bit), zero)
-            return [_ops.select(differs, ops.add(ops.mul(state, square), double), state), ops.shl(bit, one),
+            differs = ops.neq(_and(ops.xor(state, end), bit), zero)
+            return [ops.select(differs, ops.add(ops.mul(state, square), double), state), ops.shl(bit, one),
                     ops.mul(square, square), ops.mul(ops.add(square, one), double),
-                    _ops.select(differs, _or(found, bit), found)]
+                    ops.select(differs, _or(found, bit), found)]
 
         def condition(variables: list[Node]) -> Node:
-            return _and(_ops.neq(variables[0], end), _ops.neq(variables[1], zero))
+            return _and(ops.neq(variables[0], end), ops.neq(variables[1], zero))
 
         result = core.while_loop([start, one, u64(MULTIPLIER), increment, zero], condition, body)
         return bitcast(result[4], INT64)
@@ -370,6 +384,8 @@ class Generator:
     #: The record of the package: of its flat arrays.
     _record: ClassVar[Record]
     _name: ClassVar[str]
+    #: What a generator consists of, by public name: arrays (numbers in ``drjit.scalar``) and settings.
+    _fields: ClassVar[tuple[str, ...]]
 
     @classmethod
     def _function(cls, name: str) -> str:
@@ -417,8 +433,27 @@ class Generator:
         raise TypeError(f"{self._function(name)}(): 'dtype' must be a floating-point type of the package "
                         f"{self._name.rpartition('.')[0]}, found {dtype!r}.")
 
+    # --- copies, by value --------------------------------------------------------------------------------------------
+
     def __copy__(self) -> Any:
-        return type(self)(self)
+        cls: Any = type(self)
+        return cls(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return type(self)(self)
+        result: Any = type(self).__new__(type(self))
+        for name in self._fields:
+            setattr(result, f"_{name}", copy.deepcopy(getattr(self, f"_{name}"), memo))
+        return result
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        state = {"format": FORMAT, **{name: getattr(self, f"_{name}") for name in self._fields}}
+        return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Any) -> None:
+        form = state.get("format") if isinstance(state, dict) else None
+        if form != FORMAT:
+            found = "none at all" if form is None else f"{form!r}"
+            raise ValueError(f"{self._name}: cannot restore this generator: its pickle has a format that this version "
+                             f"of the package does not know (expected {FORMAT}, found {found}).")
+        for name in self._fields:
+            setattr(self, f"_{name}", state[name])

@@ -21,7 +21,8 @@ _STATE, _SEQUENCE = 0x853C49E6748FEA9B, 0xDA3E39CB94B95BDB
 Value = Any  # a node, or a Python number in drjit.scalar
 
 
-def _draw(name: str, words: int, scalar: int, convert: str, what: str, forward: bool) -> Callable[..., Any]:
+def _draw(name: str, words: int, scalar: int, convert: str, what: str, shown: str,
+          forward: bool) -> Callable[..., Any]:
     """A method of PCG32 that draws numbers, going forward or backward."""
     method = f"{'next' if forward else 'prev'}_{name}"
 
@@ -34,9 +35,15 @@ def _draw(name: str, words: int, scalar: int, convert: str, what: str, forward: 
         return steps.wrapped(self._types[scalar], getattr(steps, convert)(bits))
 
     draw.__name__, draw.__qualname__ = method, f"PCG32.{method}"
-    draw.__doc__ = f"{what[0].upper()}{what[1:]}" + (
-        ". Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."
-        if forward else ": those that were drawn last. Takes back the state of the entries that are set in ``mask``.")
+    if forward:
+        text = (f"{what}. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their "
+                f"state.\n\n"
+                f">>> from drjit.llvm import PCG32\n>>> PCG32(size=2).{method}()\n{shown}")
+    else:
+        text = (f"{what}: those that were drawn last. Takes back the state of the entries that are set in ``mask``.\n\n"
+                f">>> from drjit.llvm import PCG32\n>>> rng = PCG32(size=2)\n>>> x = rng.next_{name}()\n"
+                f">>> dr.all(rng.{method}() == x)\n[True]")
+    draw.__doc__ = text[0].upper() + text[1:] + "\n"
     return draw
 
 
@@ -44,18 +51,29 @@ class PCG32Base(Generator):
     """A stream of pseudorandom numbers per entry: PCG32 (XSH-RR 64/32, period 2^64, 2^63 streams).
 
     The algorithm is that of M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms
-    for Random Number Generation" (2014, pcg-random.org). Drawing numbers evaluates nothing; evaluate the generator
-    now and then (``dr.eval(rng)``; it is a PyTree), lest its state be computed from the start each time.
+    for Random Number Generation" (2014, pcg-random.org). Drawing numbers evaluates nothing; evaluate the generator now
+    and then (``dr.eval(rng)``; it is a PyTree), lest its state be computed from the start each time.
 
-    ``size`` is the number of streams. ``initstate`` and ``initseq`` are unsigned 64-bit integers, or arrays of such;
-    if ``size`` is not 1, the number of the entry is added to both, so that streams differ. Another generator in the
-    place of ``size`` is copied. ``drjit.scalar.PCG32`` is a single stream, whatever the size.
+    ``size`` is the number of streams. ``initstate`` and ``initseq`` are unsigned 64-bit integers, or arrays of such; if
+    ``size`` is not 1, the number of the entry is added to both, so that streams differ. Another generator in the place
+    of ``size`` is copied. ``drjit.scalar.PCG32`` is a single stream, whatever the size. Raises a ``TypeError`` for
+    other arguments.
 
     ``rng + n`` and ``rng - n`` are generators that are ``n`` (an int, or an array of 64-bit integers) steps ahead or
     behind; ``rng - other`` is the number of steps from ``other``, if it belongs to the same streams.
+
+    >>> from drjit.llvm import PCG32
+    >>> rng = PCG32(size=3)
+    >>> rng.next_float32()
+    [0.108379, 0.533909, 0.00684452]
+    >>> rng.next_float32()
+    [0.90696, 0.325773, 0.479291]
+    >>> (rng - 2).next_float32()
+    [0.108379, 0.533909, 0.00684452]
     """
 
     __slots__ = ("__weakref__", "_inc", "_state")
+    _fields = ("state", "inc")
 
     _steps: ClassVar[Any]
     #: Flat array types of the package by scalar type.
@@ -79,7 +97,16 @@ class PCG32Base(Generator):
         self._start("__init__", *self._steps.separated(number, *map(self._steps.value, seeds)))
 
     def seed(self, initstate: Any = _STATE, initseq: Any = _SEQUENCE) -> None:
-        """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays)."""
+        """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays).
+
+        Raises a ``TypeError`` for other arguments. Evaluates nothing.
+
+        >>> from drjit.llvm import PCG32, UInt64
+        >>> rng = PCG32()
+        >>> rng.seed(initstate=1, initseq=UInt64(1, 2))
+        >>> rng.next_uint32()
+        [3380776849, 257813417]
+        """
         value = self._steps.value
         self._start("seed", value(self._argument(UINT64, initstate, "seed", "initstate")),
                     value(self._argument(UINT64, initseq, "seed", "initseq")))
@@ -95,7 +122,16 @@ class PCG32Base(Generator):
 
     @property
     def state(self) -> Any:
-        """State of the streams: unsigned 64-bit integers."""
+        """State of the streams: unsigned 64-bit integers. Can be set.
+
+        >>> from drjit.llvm import PCG32
+        >>> rng = PCG32()
+        >>> before = rng.state
+        >>> x = rng.next_uint32()
+        >>> rng.state = before
+        >>> dr.all(rng.next_uint32() == x)
+        [True]
+        """
         return self._state
 
     @state.setter
@@ -104,7 +140,12 @@ class PCG32Base(Generator):
 
     @property
     def inc(self) -> Any:
-        """Increments of the streams, which identify them: odd unsigned 64-bit integers."""
+        """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set.
+
+        >>> from drjit.llvm import PCG32
+        >>> PCG32(size=2, initseq=10).inc
+        [21, 23]
+        """
         return self._inc
 
     @inc.setter
@@ -140,33 +181,64 @@ class PCG32Base(Generator):
         return bits
 
     def next_float(self, dtype: Any, mask: Any = True) -> Any:
-        """Uniformly distributed floating-point numbers in [0, 1) of the precision of the array type ``dtype``."""
+        """Uniformly distributed floating-point numbers in [0, 1) of the precision of the array type ``dtype``.
+
+        Raises a ``TypeError`` for types without fractions or of another package. Entries that are not set in ``mask``
+        (a mask or a bool) are drawn, too, but keep their state. Evaluates nothing.
+
+        >>> from drjit.llvm import Float64, PCG32
+        >>> PCG32(size=2).next_float(Float64)
+        [0.108379, 0.533909]
+        """
         return getattr(self, f"next_float{self._precision(dtype, 'next_float')}")(mask)
 
     def prev_float(self, dtype: Any, mask: Any = True) -> Any:
-        """What :meth:`next_float` returned last; takes the state back."""
+        """What :meth:`next_float` returned last; takes the state back.
+
+        >>> from drjit.llvm import Float, PCG32
+        >>> rng = PCG32()
+        >>> dr.all(rng.next_float(Float) == rng.prev_float(Float))
+        [True]
+        """
         return getattr(self, f"prev_float{self._precision(dtype, 'prev_float')}")(mask)
 
     def next_float_normal(self, dtype: Any, mask: Any = True) -> Any:
-        """Standard normal variates of the precision of the array type ``dtype``, by inversion."""
+        """Standard normal variates of the precision of the array type ``dtype``, by inversion. See :meth:`next_float`.
+
+        >>> from drjit.llvm import Float, PCG32
+        >>> PCG32(size=3).next_float_normal(Float)
+        [-1.2352, 0.0850992, -2.46532]
+        """
         return getattr(self, f"next_float{self._precision(dtype, 'next_float_normal')}_normal")(mask)
 
     def prev_float_normal(self, dtype: Any, mask: Any = True) -> Any:
-        """What :meth:`next_float_normal` returned last; takes the state back."""
+        """What :meth:`next_float_normal` returned last; takes the state back.
+
+        >>> from drjit.llvm import Float, PCG32
+        >>> rng = PCG32()
+        >>> dr.all(rng.next_float_normal(Float) == rng.prev_float_normal(Float))
+        [True]
+        """
         return getattr(self, f"prev_float{self._precision(dtype, 'prev_float_normal')}_normal")(mask)
 
     def next_uint32_bounded(self, bound: int, mask: Any = True) -> Any:
         """Uniformly distributed integers below ``bound`` (an int from 1 to 2^32 - 1); 0 where ``mask`` is not set.
 
         Numbers that would favour some results are drawn again, so that streams may be different numbers of steps ahead
-        afterwards.
+        afterwards. Raises a ``TypeError`` for other bounds. Evaluates nothing.
+
+        >>> from drjit.llvm import PCG32
+        >>> PCG32(size=6).next_uint32_bounded(6) + 1
+        [1, 4, 4, 3, 4, 6]
         """
         return self._bounded(bound, mask, 32, "next_uint32_bounded")
 
     def next_uint64_bounded(self, bound: int, mask: Any = True) -> Any:
-        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1).
+        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1). See :meth:`next_uint32_bounded`.
 
-        See :meth:`next_uint32_bounded`.
+        >>> from drjit.llvm import PCG32
+        >>> PCG32(size=6).next_uint64_bounded(6) + 1
+        [1, 6, 6, 1, 4, 2]
         """
         return self._bounded(bound, mask, 64, "next_uint64_bounded")
 
@@ -239,18 +311,25 @@ class PCG32Base(Generator):
         return self._move(self._moved(other, -1, "__isub__"))
 
 
-#: What PCG32 draws: name, number of 32-bit words, scalar type, conversion, description.
-_DRAWS: list[tuple[str, int, int, str, str]] = [
-    ("uint32", 1, UINT32, "uint", "uniformly distributed unsigned 32-bit integers"),
-    ("uint64", 2, UINT64, "uint", "uniformly distributed unsigned 64-bit integers (two steps)"),
-    ("float16", 1, FLOAT16, "float16", "uniformly distributed half precision numbers in [0, 1)"),
-    ("float32", 1, FLOAT32, "float32", "uniformly distributed single precision numbers in [0, 1)"),
-    ("float64", 1, FLOAT64, "float64", "uniformly distributed double precision numbers in [0, 1), multiples of 2^-32"),
-    ("float16_normal", 1, FLOAT16, "normal16", "standard normal variates in half precision, by inversion"),
-    ("float32_normal", 1, FLOAT32, "normal32", "standard normal variates in single precision, by inversion"),
-    ("float64_normal", 1, FLOAT64, "normal64", "standard normal variates in double precision, by inversion"),
+#: What PCG32 draws: name, number of 32-bit words, scalar type, conversion, description, what ``PCG32(size=2)`` returns.
+_DRAWS: list[tuple[str, int, int, str, str, str]] = [
+    ("uint32", 1, UINT32, "uint", "uniformly distributed unsigned 32-bit integers", "[465482994, 2293120725]"),
+    ("uint64", 2, UINT64, "uint", "uniformly distributed unsigned 64-bit integers (two steps)",
+     "[16730461300013839602, 6009457872796008149]"),
+    ("float16", 1, FLOAT16, "float16", "uniformly distributed half precision numbers in [0, 1)",
+     "[0.108398, 0.533691]"),
+    ("float32", 1, FLOAT32, "float32", "uniformly distributed single precision numbers in [0, 1)",
+     "[0.108379, 0.533909]"),
+    ("float64", 1, FLOAT64, "float64", "uniformly distributed double precision numbers in [0, 1), multiples of 2^-32",
+     "[0.108379, 0.533909]"),
+    ("float16_normal", 1, FLOAT16, "normal16", "standard normal variates in half precision, by inversion",
+     "[-1.23535, 0.085083]"),
+    ("float32_normal", 1, FLOAT32, "normal32", "standard normal variates in single precision, by inversion",
+     "[-1.2352, 0.0850992]"),
+    ("float64_normal", 1, FLOAT64, "normal64", "standard normal variates in double precision, by inversion",
+     "[-1.2352, 0.0850993]"),
 ]
-for _name, *_row in _DRAWS:
+for _row in _DRAWS:
     for _prefix in ("next", "prev"):
-        setattr(PCG32Base, f"{_prefix}_{_name}", _draw(_name, *_row, _prefix == "next"))  # type: ignore[call-arg]
-del _name, _row, _prefix
+        setattr(PCG32Base, f"{_prefix}_{_row[0]}", _draw(*_row, _prefix == "next"))
+del _row, _prefix

@@ -5,16 +5,15 @@ from __future__ import annotations
 import operator
 from typing import Any, ClassVar
 
-from drjit_core import Node, cast, literal, ops
+from drjit_core import Node, cast, literal
 
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
-from .arithmetic import MASK32, Generator, OnNodes, box_muller, u32, u64
+from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u32, u64
 
 __all__ = ["PhiloxBase"]
 
-_ops: Any = ops
 # J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), section
 # 3.3: multipliers of a round, and the increments of the key between rounds (golden ratio and sqrt(3) - 1).
 _PHILOX_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
@@ -52,17 +51,29 @@ class PhiloxBase(Generator):
     1, 2, 3" (SC 2011). ``seed`` is the key: a 64-bit integer, or an array of such. ``counter_0`` to ``counter_2`` are
     the first three counters, 32-bit integers or arrays of such; the fourth one starts at 0 and counts the calls.
     ``iterations`` is the number of rounds: 7 pass the usual tests of randomness, 10 are the authors' choice to be safe.
-    Another generator in the place of ``seed`` is copied.
+    Another generator in the place of ``seed`` is copied. Raises a ``TypeError`` for other arguments.
 
     Drawing numbers evaluates nothing. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep
     their counter. Generators are PyTrees.
+
+    >>> from drjit.llvm import Philox4x32, UInt
+    >>> rng = Philox4x32(seed=1, counter_0=dr.arange(UInt, 3))
+    >>> rng.next_float32x4()
+    [[0.579212, 0.293859, 0.632989, 0.517474],
+     [0.271527, 0.0684855, 0.110625, 0.338736],
+     [0.0814379, 0.283586, 0.960476, 0.984357]]
     """
 
     __slots__ = ("__weakref__", "_counter", "_iterations", "_seed")
+    _fields = ("seed", "counter", "iterations")
 
     #: Array types of the package by scalar type and size.
     _arrays: ClassVar[dict[tuple[int, int], Any]]
     _vectorised: ClassVar[bool]
+
+    _seed: Any
+    _counter: Any
+    _iterations: int
 
     def __init__(self, seed: Any, counter_0: Any = None, counter_1: Any = 0, counter_2: Any = 0,
                  iterations: int = 7) -> None:
@@ -82,11 +93,16 @@ class PhiloxBase(Generator):
 
     def _node(self, scalar: int, value: Any, name: str) -> Node:
         found = self._argument(scalar, value, "__init__", name)
-        return found._n if self._vectorised else literal(scalar, found)  # type: ignore[no-any-return]
+        return found._n if self._vectorised else literal(scalar, found)
 
     @property
     def seed(self) -> Any:
-        """The key: upper and lower half of the seed."""
+        """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=2**32 + 5, counter_0=0).seed
+        [[1, 5]]
+        """
         return self._seed
 
     @seed.setter
@@ -95,7 +111,14 @@ class PhiloxBase(Generator):
 
     @property
     def counter(self) -> Any:
-        """The four counters."""
+        """The four counters, unsigned 32-bit integers. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> rng = Philox4x32(seed=1, counter_0=7)
+        >>> x = rng.next_uint32x4()
+        >>> rng.counter
+        [[7, 0, 0, 1]]
+        """
         return self._counter
 
     @counter.setter
@@ -104,8 +127,13 @@ class PhiloxBase(Generator):
 
     @property
     def iterations(self) -> int:
-        """The number of rounds."""
-        return self._iterations  # type: ignore[no-any-return]
+        """The number of rounds, an ``int``. Can be set.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).iterations
+        7
+        """
+        return self._iterations
 
     @iterations.setter
     def iterations(self, value: int) -> None:
@@ -145,7 +173,7 @@ class PhiloxBase(Generator):
                 bits = [literal(UINT32, number) for number in numbers]
             last = ops.add(counters[3], literal(UINT32, 1))
             if mask is not True:
-                last = _ops.select(mask, last, counters[3]) if mask is not False else counters[3]
+                last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
             raise translate(error, self._function(name)) from error
         self._counter = wrap(self._arrays[UINT32, 4], [*counters[:3], last])
@@ -159,31 +187,66 @@ class PhiloxBase(Generator):
         return wrap(self._arrays[scalar, len(nodes)], nodes)
 
     def next_uint32x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed unsigned 32-bit integers."""
+        """Four uniformly distributed unsigned 32-bit integers.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_uint32x4()
+        [[2487696479, 1262113321, 2718669080, 2222534109]]
+        """
         return self._array(UINT32, self._next(mask, "next_uint32x4"))
 
     def next_uint64x2(self, mask: Any = True) -> Any:
-        """Two uniformly distributed unsigned 64-bit integers."""
+        """Two uniformly distributed unsigned 64-bit integers.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_uint64x2()
+        [[5420735440028646495, 9545711315118168344]]
+        """
         return self._array(UINT64, self._pairs(mask, "next_uint64x2"))
 
     def next_float16x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed half precision numbers in [0, 1)."""
+        """Four uniformly distributed half precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float16x4()
+        [[0.579102, 0.293945, 0.632812, 0.517578]]
+        """
         return self._array(FLOAT16, list(map(OnNodes.float16, self._next(mask, "next_float16x4"))))
 
     def next_float32x4(self, mask: Any = True) -> Any:
-        """Four uniformly distributed single precision numbers in [0, 1)."""
+        """Four uniformly distributed single precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float32x4()
+        [[0.579212, 0.293859, 0.632989, 0.517474]]
+        """
         return self._array(FLOAT32, list(map(OnNodes.float32, self._next(mask, "next_float32x4"))))
 
     def next_float64x2(self, mask: Any = True) -> Any:
-        """Two uniformly distributed double precision numbers in [0, 1)."""
+        """Two uniformly distributed double precision numbers in [0, 1).
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float64x2()
+        [[0.293859, 0.517474]]
+        """
         return self._array(FLOAT64, list(map(OnNodes.float64, self._pairs(mask, "next_float64x2"))))
 
     def next_float16x4_normal(self, mask: Any = True) -> Any:
-        """Four standard normal variates in half precision."""
+        """Four standard normal variates in half precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float16x4_normal()
+        [[-1.24414, -0.675781, -0.328369, 1.16211]]
+        """
         return self._array(FLOAT16, [cast(node, FLOAT16) for node in self._normals(mask, "next_float16x4_normal")])
 
     def next_float32x4_normal(self, mask: Any = True) -> Any:
-        """Four standard normal variates in single precision."""
+        """Four standard normal variates in single precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float32x4_normal()
+        [[-1.24411, -0.675956, -0.328488, 1.1617]]
+        """
         return self._array(FLOAT32, self._normals(mask, "next_float32x4_normal"))
 
     def _normals(self, mask: Any, name: str) -> list[Node]:
@@ -191,6 +254,11 @@ class PhiloxBase(Generator):
         return [*box_muller(c, a), *box_muller(d, b)]
 
     def next_float64x2_normal(self, mask: Any = True) -> Any:
-        """Two standard normal variates in double precision."""
+        """Two standard normal variates in double precision, by the transformation of Box and Muller.
+
+        >>> from drjit.llvm import Philox4x32
+        >>> Philox4x32(seed=1, counter_0=0).next_float64x2_normal()
+        [[-0.829171, -0.0914045]]
+        """
         first, second = map(OnNodes.float64, self._pairs(mask, "next_float64x2_normal"))
         return self._array(FLOAT64, list(box_muller(first, second)))

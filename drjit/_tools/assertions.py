@@ -3,79 +3,146 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from drjit_core import JitFlag, flag
 
+from .._access.lanes import with_lanes
 from .._base.array import ArrayBase
-from .._base.errors import describe
-from .._base.values import plain_scalar
+from .._base.errors import ArgumentError, describe
+from .._base.values import is_ndarray, plain_scalar
 from .._functions.comparison import holds
 from .._functions.reductions import any as _any
+from .._promotion.promote import wrap_like
+from .._trees.pytree import leaves, walk
 from .printing import format_message
 
 __all__ = ["assert_equal", "assert_false", "assert_true"]
 
 
-def _check(function: str, failed: Callable[[], Any], fmt: str | None, args: tuple[Any, ...],
+def _check(function: str, failing: Callable[[], list[Any]], fmt: str | None, args: tuple[Any, ...],
            kwargs: dict[str, Any]) -> None:
-    """Raise if any entry of ``failed()``, a bool or a mask, is set; in debug mode only."""
+    """Raise if any entry of ``failing()``, a list of bools and masks, is set; in debug mode only."""
     if not flag(JitFlag.Debug):
         return
-    mask = failed()
-    if mask.__class__ is not bool:
-        if not isinstance(mask, ArrayBase) or mask._kind != "b":
-            raise TypeError(f"{function}(): the condition must be a bool or a mask, found {describe(mask)}.")
-        if any(node.scope for node in mask._nodes()):
-            raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
-        if mask._depth > 0:
-            while isinstance(mask, ArrayBase) and mask._depth > 0:
-                mask = _any(mask, axis=0)
-        if not _holds_any(mask):
-            return
-    elif not mask:
-        return
-    text = "" if fmt is None else format_message(function, fmt, args, kwargs, mask)
+    failed = [mask for mask in failing() if _any_set(function, mask)]
+    if failed:
+        _fail("" if fmt is None else format_message(function, fmt, args, kwargs, _selection(failed)))
+
+
+def _fail(text: str) -> NoReturn:
     raise AssertionError(f"Assertion failure: {text}" if text else "Assertion failure!")
 
 
-def _holds_any(mask: Any) -> bool:
-    return not holds(~mask) if isinstance(mask, ArrayBase) else bool(mask)
+def _any_set(function: str, mask: Any) -> bool:
+    """Whether a bool, or any entry of a mask, is set."""
+    if not isinstance(mask, ArrayBase):
+        return bool(mask)
+    if any(node.scope for node in mask._nodes()):
+        raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
+    array: Any = mask
+    nodes = [with_lanes(node, node.size) for node in array._nodes()]  # in evaluated loops: of lanes that take part
+    return not holds(~wrap_like(array, type(array), nodes))
 
 
-def _negated(cond: Any, function: str) -> Any:
-    if cond.__class__ is bool or not isinstance(cond, ArrayBase):
-        number = plain_scalar(cond)
-        if number.__class__ is not bool:
-            raise TypeError(f"{function}(): the condition must be a bool or a mask, found {describe(cond)}.")
-        return not number
-    array: Any = cond
-    return ~array if cond._kind == "b" else cond
+def _selection(failed: list[Any]) -> Any:
+    """The entries that a message shows: where something failed, if what was compared has one width."""
+    result: Any = None
+    for mask in failed:
+        while getattr(mask, "_depth", 0) > 0:
+            mask = _any(mask, axis=0)
+        if not getattr(mask, "_dynamic", False):  # a bool
+            return True
+        if result is not None and (type(mask) is not type(result) or mask.shape != result.shape):
+            return True
+        result = mask if result is None else result | mask
+    return result
+
+
+def _conditions(function: str, cond: Any, negate: bool) -> list[Any]:
+    """The conditions in a PyTree, negated if need be."""
+    found = []
+    for leaf in leaves(cond, function):
+        number = plain_scalar(leaf)
+        if number.__class__ is bool:
+            found.append(number is not negate)
+        elif isinstance(leaf, ArrayBase) and leaf._kind == "b":
+            mask: Any = leaf
+            found.append(~mask if negate else mask)
+        elif is_ndarray(leaf) and leaf.dtype.kind == "b":
+            found.append(bool((~leaf if negate else leaf).any()))
+        else:
+            raise TypeError(f"{function}(): the condition must be a bool or a mask, found {describe(leaf)}.")
+    return found
 
 
 def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3, tb_skip: int = 0,
                 **kwargs: Any) -> None:
     """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is false. Does nothing outside of debug mode.
 
-    Debug mode is ``JitFlag.Debug``. ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it
-    show the entries that failed only. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
+    Debug mode is ``JitFlag.Debug``. PyTrees of masks and bools are traversed; anything else raises a ``TypeError``.
+    ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it show the entries that failed
+    only. Evaluates the condition. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, -4, -2, 3)
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_true(x >= 0, "Found negative values: {}", x)
+    Traceback (most recent call last):
+        ...
+    AssertionError: Assertion failure: Found negative values: [-4, -2]
     """
     function = "drjit.assert_true"
-    _check(function, lambda: _negated(cond, function), fmt, args, kwargs)
+    _check(function, lambda: _conditions(function, cond, True), fmt, args, kwargs)
 
 
 def assert_false(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3, tb_skip: int = 0,
                  **kwargs: Any) -> None:
-    """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is true. See :func:`assert_true`."""
+    """Raise an ``AssertionError`` if any entry of a mask (or a ``bool``) is true. See :func:`assert_true`.
+
+    >>> from drjit.llvm import Float
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_false(Float(1, 2) < 0)
+    """
     function = "drjit.assert_false"
-    _check(function, lambda: cond if isinstance(cond, ArrayBase) else not _negated(cond, function), fmt, args, kwargs)
+    _check(function, lambda: _conditions(function, cond, False), fmt, args, kwargs)
 
 
 def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit: int = 3, tb_skip: int = 0,
                  **kwargs: Any) -> None:
-    """Raise an ``AssertionError`` if any entries of two values differ (``==``). See :func:`assert_true`."""
-    def failed() -> Any:
-        equal = arg0 == arg1
-        return ~equal if isinstance(equal, ArrayBase) else not equal
+    """Raise an ``AssertionError`` if any entries of two values differ (``==``). See :func:`assert_true`.
 
-    _check("drjit.assert_equal", failed, fmt, args, kwargs)
+    PyTrees are compared leaf by leaf; other structures are a failure, too.
+
+    >>> from drjit.llvm import Int
+    >>> a, b = [Int(1, 2), {"x": 3}], [Int(1, 4), {"x": 3}]
+    >>> with dr.scoped_set_flag(dr.JitFlag.Debug):
+    ...     dr.assert_equal(a, b, "{}", a[0])
+    Traceback (most recent call last):
+        ...
+    AssertionError: Assertion failure: [2]
+    """
+    function = "drjit.assert_equal"
+
+    def failing() -> list[Any]:
+        if isinstance(arg0, ArrayBase) or isinstance(arg1, ArrayBase):
+            return [_different(arg0, arg1)]  # one of them may be a list of numbers
+        pairs: list[tuple[Any, Any]] = []
+        try:
+            walk(function, lambda *pair: pairs.append(pair), arg0, arg1)
+        except ArgumentError as error:
+            if fmt is None:
+                _fail(str(error))
+            return [True]
+        return [_different(*pair) for pair in pairs]
+
+    _check(function, failing, fmt, args, kwargs)
+
+
+def _different(left: Any, right: Any) -> Any:
+    """Where two leaves differ: a bool or a mask."""
+    equal = left == right
+    if isinstance(equal, ArrayBase):
+        mask: Any = equal
+        return ~mask
+    return not equal.all() if is_ndarray(equal) else not equal

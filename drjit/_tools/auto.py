@@ -6,34 +6,38 @@ import importlib
 from types import ModuleType
 from typing import Any, Literal
 
-from drjit_core import JitBackend, has_backend
+from drjit_core import JitBackend
 
+from .._base import backends
 from .._base.errors import ArgumentError
 
 __all__ = ["module", "set_backend"]
 
 _NAMES = {"scalar": JitBackend.Invalid, "llvm": JitBackend.LLVM, "cuda": JitBackend.CUDA}
-_chosen: JitBackend | None = None
 
 
 def set_backend(arg: JitBackend | Literal["cuda", "llvm", "scalar"], /) -> None:
     """Let ``drjit.auto`` and ``drjit.auto.ad`` stand for a backend: ``'cuda'``, ``'llvm'``, ``'scalar'``.
 
-    A ``JitBackend`` does as well. Names that a program has imported from there before stay what they are.
+    A :class:`JitBackend` does as well. Names that a program has imported from there before stay what they are.
+
+    >>> dr.set_backend("scalar")
+    >>> dr.auto.Array3f
+    <class 'drjit.scalar.Array3f'>
+    >>> dr.set_backend("llvm")
+    >>> dr.auto.Array3f
+    <class 'drjit.llvm.Array3f'>
     """
-    global _chosen
     backend = _NAMES.get(arg) if isinstance(arg, str) else arg
     if not isinstance(backend, JitBackend):
         raise ArgumentError(f"drjit.set_backend(): the argument must be 'cuda', 'llvm', 'scalar', or a "
                             f"drjit.JitBackend, found {arg!r}.")
-    _chosen = backend
+    backends.choose(backend)
 
 
 def module(diff: bool) -> ModuleType:
     """The package that ``drjit.auto`` stands for: the chosen one, or the best that is available."""
-    backend = _chosen
-    if backend is None:
-        backend = next((b for b in (JitBackend.CUDA, JitBackend.LLVM) if has_backend(b)), JitBackend.Invalid)
+    backend = backends.backend()
     if backend is JitBackend.Invalid:
         return importlib.import_module("drjit.scalar")
     return importlib.import_module(f"drjit.{backend.name.lower()}{'.ad' if diff else ''}")

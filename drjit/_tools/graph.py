@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import drjit_core as core
-from drjit_core import OPS, Node, VarState
+from drjit_core import OPS, VarState
 
 from .._arrays.format import format_element
-from .listing import type_name
+from .listing import live_variables, operands_of, type_name
 
 __all__ = ["graphviz"]
 
@@ -22,22 +22,22 @@ def _escape(text: str) -> str:
     return "".join("\\" + c if c in '\\"{}|<>' else " " if c == "\n" else c for c in text)
 
 
-def _operands(node: Node) -> list[Node]:
-    found = [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
-    loop = node.payload
-    return found + list(loop.inputs()) if hasattr(loop, "inputs") else found
-
-
 def graphviz(as_string: bool = False) -> Any:
-    """The live variables of the compiler and what they are computed from, as a GraphViz diagram.
+    """The program's variables and what they are computed from, as a GraphViz diagram.
 
-    Returns a ``graphviz.Source`` (whose method ``view()`` shows it), or the text with ``as_string``, which does without
-    the package ``graphviz``.
+    Shows what :func:`whos` lists, and the constants that occur in it. Returns a ``graphviz.Source`` (whose method
+    ``view()`` shows it), or the text with ``as_string``, which does without the package ``graphviz``; raises an
+    ``ImportError`` where that is missing. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> x = Float(1, 2) + 1
+    >>> print(dr.graphviz(as_string=True).splitlines()[0])
+    digraph {
     """
     lines = ["digraph {", "    rankdir=TB;", '    graph [dpi=50 fontname="Ubuntu Mono"];',
              '    node [shape=record fontname="Ubuntu Mono"];', '    edge [fontname="Ubuntu Mono"];']
     edges = []
-    for node in core.live_nodes():
+    for node, _, _ in live_variables():
         state, label = core.state_of(node), core.label_of(node)
         name = OPS[node.kind].name
         value = f": {format_element(node.payload)}" if state is VarState.Literal else ""
@@ -46,7 +46,7 @@ def graphviz(as_string: bool = False) -> Any:
         style = f" style=filled fillcolor={colour}" if colour else ""
         lines.append(f'    n{node.id} [label="{{{head}{_escape(name + value)}|{{Type: {type_name(node)}|'
                      f'Size: {node.size}}}|{{r{core.index_of(node)}|{state.name}}}}}"{style}];')
-        edges += [f"    n{operand.id} -> n{node.id};" for operand in _operands(node)]
+        edges += [f"    n{operand.id} -> n{node.id};" for operand in operands_of(node)]
     lines += edges
     lines += ["    subgraph cluster_legend {", '        label="Legend";']
     for number, (name, colour) in enumerate([*((s.name, c) for s, c in _COLOURS.items()), ("Labeled", "wheat")]):
@@ -55,7 +55,7 @@ def graphviz(as_string: bool = False) -> Any:
     if as_string:
         return text
     try:
-        import graphviz as package
+        import graphviz as package  # type: ignore[import-not-found, unused-ignore]
     except ImportError as error:
         raise ImportError("drjit.graphviz(): the package 'graphviz' is not available (install it with: pip install "
                           "graphviz); drjit.graphviz(as_string=True) does without it.") from error

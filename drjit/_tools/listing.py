@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import drjit_core as core
 from drjit_core import TYPES, Node, VarState, literal
@@ -13,15 +14,21 @@ from .._base.errors import describe
 from .._base.links import links
 from .._trees.pytree import flatten
 
-__all__ = ["set_label", "type_name", "whos"]
-
+__all__ = ["Variable", "live_variables", "operands_of", "set_label", "type_name", "whos"]
 
 
 def set_label(*args: Any, **kwargs: Any) -> None:
     """Label arrays for listings and graphs: ``set_label(value, 'name')`` or ``set_label(name=value, …)``.
 
     Traverses PyTrees and nested arrays, whose entries get the names of positions, keys and fields appended after
-    underscores. Other values, and arrays that are not traced, are ignored.
+    underscores. Other values, and arrays that are not traced, are ignored. Raises a ``TypeError`` for other arguments.
+    Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float
+    >>> x, v = Float(1, 2), Array2f(3, 4)
+    >>> dr.set_label(x=x, v=v)
+    >>> x.label, v.x.label, v.y.label
+    ('x', 'v_0', 'v_1')
     """
     if args and (len(args) != 2 or args[1].__class__ is not str or kwargs):
         found = ", ".join([*map(describe, args), *(f"{name}={describe(value)}" for name, value in kwargs.items())])
@@ -52,14 +59,66 @@ def _label_array(value: ArrayBase, label: str) -> None:
 # --- what is alive ---------------------------------------------------------------------------------------------------
 
 
+class Variable(NamedTuple):
+    """A node that the program's arrays need, and how many arrays and other nodes refer to it."""
+
+    node: Node
+    references: int
+    held: bool  # by an array
+
+
+def live_variables() -> list[Variable]:
+    """What the program's arrays hold, and what that is computed from, oldest first.
+
+    A search through all objects of the process. What only the compiler holds (its literals and other nodes that it
+    keeps for another time) is not among it.
+    """
+    references: dict[int, int] = {}
+    found: dict[int, Node] = {}
+    for candidate in gc.get_objects():
+        if issubclass(type(candidate), ArrayBase) and candidate._dynamic:
+            try:
+                nodes = candidate._nodes()
+            except AttributeError:  # it is just being made, perhaps by another thread
+                continue
+            for node in nodes:
+                references[node.id] = references.get(node.id, 0) + 1
+                found[node.id] = node
+    held = set(found)
+    pending = list(found.values())
+    while pending:
+        for operand in operands_of(pending.pop()):
+            references[operand.id] = references.get(operand.id, 0) + 1
+            if operand.id not in found:
+                found[operand.id] = operand
+                pending.append(operand)
+    return [Variable(found[number], references[number], number in held) for number in sorted(found)]
+
+
+def operands_of(node: Node) -> list[Node]:
+    """What a node refers to, loops included."""
+    found = [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
+    loop = node.payload
+    return found + list(loop.inputs()) if hasattr(loop, "inputs") else found
+
+
 def _storage(node: Node) -> int:
     """Bytes that the elements of a node take, or would take if it were evaluated."""
     return node.size * TYPES[node.type].size if node.type else 0
 
 
 def type_name(node: Node) -> str:
-    """The type of a node's elements, as listings show it."""
+    """The type of a node's elements, as graphs show it."""
     return TYPES[node.type].name if node.type else "void"
+
+
+def _short_type(node: Node) -> str:
+    return type_name(node) if not node.type or TYPES[node.type].kind == "b" else TYPES[node.type].short
+
+
+#: What listings show of a state; evaluated arrays show the backend whose memory they are in.
+_STATUS = {VarState.Literal: "const.", VarState.Unevaluated: "", VarState.Dirty: "dirty",
+           VarState.Symbolic: "symbolic", VarState.Undefined: "undefined", VarState.Invalid: "empty"}
 
 
 def _bytes(size: int) -> str:
@@ -72,30 +131,49 @@ def _bytes(size: int) -> str:
 
 
 def whos(as_string: bool = False) -> str | None:
-    """Print (or return) a list of live variables of the compiler and the memory they take.
+    """Print a list of the program's variables and the memory they take, or return it with ``as_string``.
+
+    Variables are what arrays hold (of nested ones each component), and what those are computed from that have not yet
+    been evaluated. ``Refs`` is the number of arrays and of other variables that refer to one. ``Status`` is ``const.``
+    for literals, the backend where the elements are in memory (with ``shared`` where that belongs to another library),
+    ``dirty`` for pending writes, and nothing for what is yet to be computed. Constants that only occur in computations,
+    and arrays of ``drjit.scalar``, are left out. Evaluates nothing.
 
     The list is found by a search through all objects of the process: this is not for inner loops.
+
+    >>> from drjit.llvm import Float
+    >>> x = dr.opaque(Float, 1, 1000)
+    >>> dr.set_label(x=x)
+    >>> print([line for line in dr.whos(as_string=True).splitlines() if line.endswith(" x")][0][11:])
+    LLVM  f32   LLVM         1          1000       3.9062 KiB  x
     """
-    rule, lines = "  " + "=" * 72, ["", "  ID       Type       Status         Size       Storage     Label"]
-    lines.append(rule)
-    nodes, evaluated, pending = core.live_nodes(), 0, 0
-    for node in nodes:
+    rule = "  " + "=" * 72
+    lines = ["", "  ID       Type        Status       Refs       Size       Storage     Label", rule]
+    evaluated: dict[int, int] = {}  # bytes by buffer, which several versions of an array may share
+    pending = 0
+    listed = [entry for entry in live_variables()
+              if entry.held or core.state_of(entry.node) not in (VarState.Literal, VarState.Invalid)]
+    for node, references, _ in listed:
         state, storage = core.state_of(node), ""
         if state is VarState.Evaluated:
-            evaluated += _storage(node)
+            evaluated[id(node.payload)] = _storage(node)
             storage = _bytes(_storage(node))
-        elif state is not VarState.Literal:
-            pending += _storage(node)
-        lines.append(f"  {'r' + str(core.index_of(node)):<8} {type_name(node):<10} {state.name:<14} {node.size:<10} "
-                     f"{storage:<11} {core.label_of(node) or ''}".rstrip())
-    if not nodes:
+            status = "LLVM shared" if node.payload.read_only else "LLVM"
+        else:
+            status = _STATUS[state]
+            pending += 0 if state is VarState.Literal else _storage(node)
+        lines.append(f"  {core.index_of(node):<8} {'LLVM':<5} {_short_type(node):<5} {status:<12} {references:<10} "
+                     f"{node.size:<10} {storage:<11} {core.label_of(node) or ''}".rstrip())
+    if not listed:
         lines.append("                       -- No variables registered --")
-    memory = core.malloc_statistics()
+    memory, kernels = core.malloc_statistics(), core.kernel_statistics()
     lines += [rule, "", "  JIT compiler", "  ============",
-              f"   - Variables : {len(nodes)}.",
-              f"   - Storage   : {_bytes(evaluated)} evaluated, {_bytes(pending)} unevaluated.", "",
+              f"   - Storage           : {_bytes(sum(evaluated.values()))} evaluated, {_bytes(pending)} unevaluated.",
+              f"   - Variables         : {len(listed)}.",
+              f"   - Kernel launches   : {kernels['launches']} ({kernels['hits']} cache hits, "
+              f"{kernels['loaded']} soft, {kernels['compiled']} hard misses).", "",
               "  Memory allocator", "  ================",
-              f"   - LLVM      : {_bytes(memory['in_use'])} in use, {_bytes(memory['cached'])} cached "
+              f"   - LLVM    : {_bytes(memory['in_use'])} in use, {_bytes(memory['cached'])} cached "
               f"(peak: {_bytes(memory['peak'])}).", ""]
     text = "\n".join(lines)
     if as_string:

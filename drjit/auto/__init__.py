@@ -16,4 +16,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return dir(_auto.module(False))
+    return sorted({*dir(_auto.module(False)), "ad"})

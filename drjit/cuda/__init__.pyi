@@ -252,7 +252,7 @@ class PCG32:
         """Initialize self. See help(type(self)) for accurate signature."""
     @property
     def inc(self) -> UInt64:
-        """Increments of the streams, which identify them: odd unsigned 64-bit integers."""
+        """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
     @inc.setter
     def inc(self, value: AnyArray | int) -> None: ...
     def next_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
@@ -270,7 +270,7 @@ class PCG32:
     def next_float64_normal(self, mask: AnyArray | bool = True) -> Float64:
         """Standard normal variates in double precision, by inversion. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_float_normal(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
-        """Standard normal variates of the precision of the array type ``dtype``, by inversion."""
+        """Standard normal variates of the precision of the array type ``dtype``, by inversion. See :meth:`next_float`."""
     def next_uint32(self, mask: AnyArray | bool = True) -> UInt:
         """Uniformly distributed unsigned 32-bit integers. Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_uint32_bounded(self, bound: int, mask: AnyArray | bool = True) -> UInt:
@@ -278,7 +278,7 @@ class PCG32:
     def next_uint64(self, mask: AnyArray | bool = True) -> UInt64:
         """Uniformly distributed unsigned 64-bit integers (two steps). Entries that are not set in ``mask`` (a mask or a bool) are drawn, too, but keep their state."""
     def next_uint64_bounded(self, bound: int, mask: AnyArray | bool = True) -> UInt64:
-        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1)."""
+        """Uniformly distributed integers below ``bound`` (an int from 1 to 2^64 - 1). See :meth:`next_uint32_bounded`."""
     def prev_float(self, dtype: type[T], mask: AnyArray | bool = True) -> T:
         """What :meth:`next_float` returned last; takes the state back."""
     def prev_float16(self, mask: AnyArray | bool = True) -> Float16:
@@ -303,7 +303,7 @@ class PCG32:
         """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays)."""
     @property
     def state(self) -> UInt64:
-        """State of the streams: unsigned 64-bit integers."""
+        """State of the streams: unsigned 64-bit integers. Can be set."""
     @state.setter
     def state(self, value: AnyArray | int) -> None: ...
     def __add__(self, other: AnyArray | int, /) -> Self: ...
@@ -319,33 +319,33 @@ class Philox4x32:
         """Initialize self. See help(type(self)) for accurate signature."""
     @property
     def counter(self) -> Array4u:
-        """The four counters."""
+        """The four counters, unsigned 32-bit integers. Can be set."""
     @counter.setter
     def counter(self, value: AnyArray | int) -> None: ...
     @property
     def iterations(self) -> int:
-        """The number of rounds."""
+        """The number of rounds, an ``int``. Can be set."""
     @iterations.setter
     def iterations(self, value: AnyArray | int) -> None: ...
     def next_float16x4(self, mask: AnyArray | bool = True) -> Array4f16:
         """Four uniformly distributed half precision numbers in [0, 1)."""
     def next_float16x4_normal(self, mask: AnyArray | bool = True) -> Array4f16:
-        """Four standard normal variates in half precision."""
+        """Four standard normal variates in half precision, by the transformation of Box and Muller."""
     def next_float32x4(self, mask: AnyArray | bool = True) -> Array4f:
         """Four uniformly distributed single precision numbers in [0, 1)."""
     def next_float32x4_normal(self, mask: AnyArray | bool = True) -> Array4f:
-        """Four standard normal variates in single precision."""
+        """Four standard normal variates in single precision, by the transformation of Box and Muller."""
     def next_float64x2(self, mask: AnyArray | bool = True) -> Array2f64:
         """Two uniformly distributed double precision numbers in [0, 1)."""
     def next_float64x2_normal(self, mask: AnyArray | bool = True) -> Array2f64:
-        """Two standard normal variates in double precision."""
+        """Two standard normal variates in double precision, by the transformation of Box and Muller."""
     def next_uint32x4(self, mask: AnyArray | bool = True) -> Array4u:
         """Four uniformly distributed unsigned 32-bit integers."""
     def next_uint64x2(self, mask: AnyArray | bool = True) -> Array2u64:
         """Two uniformly distributed unsigned 64-bit integers."""
     @property
     def seed(self) -> Array2u:
-        """The key: upper and lower half of the seed."""
+        """The key: upper and lower half of the seed, unsigned 32-bit integers. Can be set."""
     @seed.setter
     def seed(self, value: AnyArray | int) -> None: ...
 

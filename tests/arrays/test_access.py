@@ -68,9 +68,9 @@ def nine(i: UInt, x: Float) -> int:
     (lambda i, x: i, the_value, [10, 10, 10, 4]), (lambda i, x: i, nine, [9, 9, 9, 4]),
     (lambda i, x: Int(i), nine, [9, 9, 9, 4]), (lambda i, x: Int(i) - 4, nine, [9, 9, 9, 4]),
     (lambda i, x: (i,), nine, [9, 9, 9, 4]),
-    (lambda i, x: slice(None), the_value, [10, 20, 30, 4]), (lambda i, x: slice(None), nine, [9, 9, 9, 4]),
+    (lambda i, x: slice(None), the_value, [10, 20, 30, 4]), (lambda i, x: slice(None), nine, [9, 9, 9, 9]),
     (lambda i, x: ..., the_value, [10, 20, 30, 4]), (lambda i, x: slice(0, 4), the_value, [10, 20, 30, 4]),
-    (lambda i, x: slice(None, None, -1), the_value, [1, 30, 20, 10]), (lambda i, x: slice(0, 4), nine, [9, 9, 9, 4]),
+    (lambda i, x: slice(None, None, -1), the_value, [1, 30, 20, 10]), (lambda i, x: slice(0, 4), nine, [9, 9, 9, 9]),
     (lambda i, x: slice(0, 2), nine, [9, 9, 3, 4]), (lambda i, x: 3, nine, [1, 2, 3, 9]),
     (lambda i, x: x > 0, nine, [9, 9, 9, 4]), (lambda i, x: x > 15, the_value, [1, 20, 30, 4]),
     (lambda i, x: Bool(True), the_value, [10, 20, 30, 4]), (lambda i, x: Bool(True), nine, [9, 9, 9, 4]),
@@ -91,7 +91,8 @@ def test_assignments_to_flat_arrays_in_evaluated_loops(key, value, expected: lis
     (lambda i, x: i, (4, 2), nine, [[9, 9], [9, 9], [9, 9], [0, 0]]),
     (lambda i, x: i, (4, 4), the_value, [[10, 20, 30, 0], [10, 20, 30, 0], [10, 20, 30, 0], [0, 0, 0, 0]]),
     (lambda i, x: (slice(None), 0), (4, 2), the_value, [[10, 0], [20, 0], [30, 0], [0, 0]]),
-    (lambda i, x: (slice(None), 0), (4, 2), nine, [[9, 0], [9, 0], [9, 0], [0, 0]]),
+    (lambda i, x: (slice(None), 0), (4, 2), nine, [[9, 0], [9, 0], [9, 0], [9, 0]]),
+    (lambda i, x: np.array([1, 0]), (2, 2), nine, [[9, 9], [9, 9]]),
     (lambda i, x: slice(None), (2, 4), the_value, [[10, 20, 30, 0], [10, 20, 30, 0]]),
     (lambda i, x: slice(None), (2, 3), nine, [[9, 9, 9], [9, 9, 9]]),
     (lambda i, x: (0, slice(None), i), (1, 2, 4), nine, [[[9, 9, 9, 0], [9, 9, 9, 0]]]),
@@ -161,6 +162,15 @@ def test_scatters_in_evaluated_loops(access, expected) -> None:
     a = Float(1, 2, 3, 4)
     run(access, a)
     assert list(a) == expected
+
+
+def test_an_element_under_a_mask_is_one_for_each_lane() -> None:
+    a, v, t = Float(1), Array2f(1, 2), TensorXf([1])
+    run(lambda i, x: a.__setitem__(a > 0, 9))
+    run(lambda i, x: v.__setitem__(Bool(True), 9))
+    run(lambda i, x: t.__setitem__(t > 0, 9))
+    run(lambda i, x: t.array.__setitem__(Bool(True), 8))
+    assert list(a) == [9, 9, 9, 1] and v.numpy().tolist() == [[9, 9, 9, 1], [9, 9, 9, 2]] and list(t.array) == [8]
 
 
 def test_in_nested_evaluated_loops_the_lanes_of_both_count() -> None:

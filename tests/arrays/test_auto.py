@@ -7,14 +7,14 @@ from collections.abc import Iterator
 import pytest
 
 import drjit as dr
-from drjit._tools import auto as _auto
+from drjit._base import backends
 
 
 @pytest.fixture(autouse=True)
 def restore() -> Iterator[None]:
-    before = _auto._chosen
+    before = backends._chosen
     yield
-    _auto._chosen = before
+    backends._chosen = before
 
 
 def test_the_default_is_an_available_backend() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -67,6 +68,24 @@ def test_assert_allclose():
     (lambda: dr.assert_equal(1, 2), "Assertion failure!"), (lambda: dr.assert_equal("a", "b"), "Assertion failure!"),
     (lambda: dr.assert_equal(Float(1, 2), Float(1, 3), "v {}", Float(1, 2)), "Assertion failure: v [2]"),
     (lambda: dr.assert_equal(TensorXf([1, 2], (2,)), TensorXf([1, 3], (2,))), "Assertion failure!"),
+    (lambda: dr.assert_true(TensorXf([[1, 2], [3, 4]]) < 3, "{} {}", TensorXf([[5, 6], [7, 8]]), Float(1, 2)),
+     "Assertion failure: [7, 8] [1, 2]"),
+    (lambda: dr.assert_equal([Float(1, 2)], [Float(1, 3)]), "Assertion failure!"),
+    (lambda: dr.assert_equal({"a": (1, Float(1, 2)), "b": "x"}, {"a": (1, Float(3, 2)), "b": "x"}, "{}", Float(5, 6)),
+     "Assertion failure: [5]"),
+    (lambda: dr.assert_equal([Int(1, 2, 3), Int(1, 2, 3)], [Int(0, 2, 3), Int(1, 2, 0)], "{}", Float(5, 6, 7)),
+     "Assertion failure: [5, 7]"),
+    (lambda: dr.assert_equal([Int(1, 2, 3), Int(1, 2)], [Int(0, 2, 3), Int(1, 3)], "{}", Float(5, 6, 7)),
+     "Assertion failure: [5, 6, 7]"),
+    (lambda: dr.assert_equal([1, 2], [1]), "Assertion failure: drjit.assert_equal(): the structures of the arguments "
+     "differ: found list with 2 entries and with 1 entries."),
+    (lambda: dr.assert_equal([1, 2], [1], "lengths"), "Assertion failure: lengths"),
+    (lambda: dr.assert_equal([Float(1, 2)], [Float(1, float("nan"))]), "Assertion failure!"),
+    (lambda: dr.assert_equal([np.arange(3)], [np.arange(3) + 1]), "Assertion failure!"),
+    (lambda: dr.assert_true([True, {"a": Bool(True, False)}], "{}", Float(1, 2)), "Assertion failure: [2]"),
+    (lambda: dr.assert_true((np.array([True, False]),)), "Assertion failure!"),
+    (lambda: dr.assert_false((Bool(False), [Array3f(1, 2, 3) > 2])), "Assertion failure!"),
+    (lambda: dr.assert_true(fmt="x", cond=False), "Assertion failure: x"),
 ])
 def test_assertions(call, message):
     call()  # outside of debug mode
@@ -82,9 +101,13 @@ def test_assertions_that_hold():
         dr.assert_false(Bool(False, False), "never shown {}")
         dr.assert_equal(Array3f(1), Array3f(1))
         dr.assert_equal([1, "a"], [1, "a"])
+        dr.assert_equal([Float(1, 2), {"a": TensorXf([[1, 2]])}], [Float(1, 2), {"a": TensorXf([[1, 2]])}])
+        dr.assert_equal(Float(1, 2), [1, 2])
+        dr.assert_true([Bool(True, True), True, (), {"a": np.array([True])}])
+        dr.assert_false({"a": [Bool(False), np.array([False])]})
 
 
-@pytest.mark.parametrize("cond", [3, [True], None, Float(1), "True"])
+@pytest.mark.parametrize("cond", [3, [True, 1], {"a": None}, None, Float(1), "True"])
 @pytest.mark.parametrize("function", [dr.assert_true, dr.assert_false])
 def test_assertions_bad_input(function, cond):
     with dr.scoped_set_flag(dr.JitFlag.Debug, True), pytest.raises(TypeError, match="must be a bool or a mask"):

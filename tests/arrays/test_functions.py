@@ -152,6 +152,119 @@ def test_refusal_names_function_and_argument(expression, message: str) -> None:
         expression()
 
 
+# --- NumPy arrays as arguments ---------------------------------------------------------------------------------------
+
+ONE, TWO = np.array([1.0, 4.0], np.float32), np.array([[1.0, 4.0]])
+FOREIGN = [
+    (lambda: dr.sqrt(ONE), "Float", "[1, 2]"), (lambda: dr.sqrt(TWO), "TensorXf64", "[[1, 2]]"),
+    (lambda: dr.sqrt(ONE.astype(np.float16)), "Float16", "[1, 2]"), (lambda: dr.abs(np.array([-3])), "Int64", "[3]"),
+    (lambda: dr.popcnt(np.array([7], np.uint32)), "UInt", "[3]"), (lambda: dr.isnan(ONE), "Bool", "[False, False]"),
+    (lambda: dr.sincos(0 * ONE)[1], "Float", "[1, 1]"), (lambda: dr.maximum(ONE, 2), "Float", "[2, 4]"),
+    (lambda: dr.maximum(2, TWO), "TensorXf64", "[[2, 4]]"), (lambda: dr.fma(ONE, 2, np.array([1.0, 2.0])), "Float64",
+                                                            "[3, 10]"),
+    (lambda: dr.clip(ONE, 2, 3), "Float", "[2, 3]"), (lambda: dr.lerp(ONE, 2 * ONE, 0.5), "Float", "[1.5, 6]"),
+    (lambda: dr.hypot(3 * ONE, 4), "Float", "[5, 12.6491]"), (lambda: dr.power(ONE, 2), "Float", "[1, 16]"),
+    (lambda: dr.step(ONE, 2), "Int", "[0, 1]"), (lambda: dr.rad2deg(0 * ONE), "Float", "[0, 0]"),
+    (lambda: dr.mul_wide(np.array([5], np.int32), 2), "Int64", "[10]"), (lambda: dr.sign(-ONE), "Float", "[-1, -1]"),
+    (lambda: dr.mulsign(ONE, -1), "Float", "[-1, -4]"), (lambda: dr.select(ONE > 2, ONE, 0), "Float", "[0, 4]"),
+    (lambda: dr.select(ONE > 2, 1, 2), "Int", "[2, 1]"),
+    (lambda: dr.select(ONE > 2, Float64(5), 2), "Float64", "[2, 5]"),
+    (lambda: dr.select(Bool(True, False), ONE, 0), "Float", "[1, 0]"), (lambda: dr.safe_sqrt(-ONE), "Float", "[0, 0]"),
+    # beside Dr.Jit arrays they are promoted with them, as are sequences
+    (lambda: dr.maximum(Int(3), ONE), "Float", "[3, 4]"), (lambda: dr.maximum(Float(1, 9), [3, 0]), "Float", "[3, 9]"),
+    (lambda: dr.fma([1, 2], Float(1, 2), ONE), "Float", "[2, 8]"),
+    # scalars of NumPy are numbers
+    (lambda: dr.sqrt(np.float32(4)), "float", "2.0"), (lambda: dr.maximum(np.int64(1), 2), "int", "2"),
+    (lambda: dr.sqrt(np.array(4.0)), "float", "2.0"),
+]
+
+
+@pytest.mark.parametrize(("expression", "kind", "text"), FOREIGN)
+def test_numpy_arrays_are_arguments(expression, kind: str, text: str) -> None:
+    result = expression()
+    assert (type(result).__name__, repr(result)) == (kind, text)
+    assert type(result).__module__ in ("drjit.llvm", "builtins")
+
+
+def test_numpy_arrays_become_arrays_of_the_chosen_backend(monkeypatch: pytest.MonkeyPatch) -> None:
+    from drjit._base import backends
+
+    monkeypatch.setattr(backends, "_chosen", None)
+    dr.set_backend("scalar")
+    assert type(dr.sqrt(ONE)) is dr.scalar.ArrayXf and repr(dr.sqrt(ONE)) == "[1, 2]"
+    assert type(dr.sqrt(TWO)) is dr.scalar.TensorXf64
+
+
+@pytest.mark.parametrize(("expression", "message"), [
+    (lambda: dr.sin(np.array([1, 2])), r"drjit\.sin\(<drjit\.llvm\.Int64>\): operation not supported"),
+    (lambda: dr.sin(np.array(["a"])), r"drjit\.sin\(\): 'arg' is a NumPy array with elements of type '<U1'"),
+    (lambda: dr.fma(1, 2, np.array([1j])), r"drjit\.fma\(\): 'arg2' is a NumPy array.*complex128"),
+    (lambda: dr.maximum(ONE, np.ones(3)), r"drjit\.maximum.*sizes: 2, 3"),
+    (lambda: dr.sin([1.0, 2.0]), r"drjit\.sin\(\): 'arg' must be .*found list; convert a sequence"),
+    (lambda: dr.atan2(1, (2,)), r"drjit\.atan2\(\): 'arg1' must be .*found tuple"),
+    (lambda: dr.select(np.array([1, 0]), 1, 2), r"drjit\.select\(\): 'arg0' must be a mask array"),
+])
+def test_refusal_of_foreign_arguments(expression, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        expression()
+
+
+# --- functions in terms of others blame the one that was called ------------------------------------------------------
+
+
+@pytest.mark.parametrize(("expression", "message"), [
+    (lambda: dr.clip("a", 1, 2), r"drjit\.clip\(\): 'value'.*str"), (lambda: dr.clip(1, None, 2), r"\.clip\(\): 'min'"),
+    (lambda: dr.clip(Float(1), "a", 2), r"drjit\.clip\(.*'str'"),
+    (lambda: dr.clip(*3 * [Bool(True)]), r"drjit\.clip\(<"),
+    (lambda: dr.clip(dr.llvm.Complex2f(1), 0, 1), r"drjit\.clip\(.*complex numbers"),
+    (lambda: dr.lerp("a", 1, 2), r"drjit\.lerp\(\): 'a'.*str"),
+    (lambda: dr.lerp(Float(1), "a", 2), r"drjit\.lerp\(.*str"),
+    (lambda: dr.lerp(1, 2, [3]), r"drjit\.lerp\(\): 't'.*list"),
+    (lambda: dr.lerp(None, Float(1), 2), r"drjit\.lerp\(.*None"),
+    (lambda: dr.lerp(dr.llvm.Complex2f(1), "a", 2), r"drjit\.lerp\(.*str"),
+    (lambda: dr.lerp(Float(1, 2), Float(1, 2, 3), 1), r"drjit\.lerp\(.*sizes"),
+    (lambda: dr.safe_sqrt("a"), r"drjit\.safe_sqrt\(\): 'arg'"),
+    (lambda: dr.safe_sqrt(Int(4)), r"drjit\.safe_sqrt\(<.*int32"),
+    (lambda: dr.safe_asin([1]), r"drjit\.safe_asin\(\): 'arg'"), (lambda: dr.safe_acos(Int(1)), r"drjit\.safe_acos\(<"),
+    (lambda: dr.step(Float(1), "a"), r"drjit\.step\(.*'str'"),
+    (lambda: dr.step(dr.llvm.Complex2f(1), 1), r"drjit\.step\(.*order among complex"),
+    (lambda: dr.mulsign(Float(1), "a"), r"drjit\.mulsign\(.*'str'"),
+    (lambda: dr.mulsign(*2 * [Bool(True)]), r"drjit\.mulsign\(<"),
+    (lambda: dr.hypot(1, "a"), r"drjit\.hypot\(\): 'b'.*str"), (lambda: dr.deg2rad("a"), r"drjit\.deg2rad\(\): 'arg'"),
+    (lambda: dr.select(Bool(True), 1, "b"), r"drjit\.select\(\).*'arg2' is of type str"),
+    (lambda: dr.mul_hi(1, 2**33), r"drjit\.mul_hi\(\): 'arg1'.*32 bits"),
+    (lambda: dr.log2i(1.5), r"drjit\.log2i\(\): 'arg'.*1\.5"),
+    (lambda: dr.reinterpret_array(Int, 1), r"drjit\.reinterpret_array\(\): 'value'.*int"),
+    (lambda: dr.reinterpret_array(3, Int(1)), r"drjit\.reinterpret_array\(\): 'dtype'"),
+])
+def test_functions_in_terms_of_others_blame_the_one_that_was_called(expression, message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=message):
+        expression()
+
+
+DEFECTS = [
+    (lambda: dr.clip(5, 3, 2), "3"), (lambda: dr.clip(Float(5), 3, 2), "[3]"), (lambda: dr.clip(NAN, 0, 1), "nan"),
+    (lambda: dr.clip(Float(NAN), 0, 1), "[nan]"), (lambda: dr.lerp(UInt(1), UInt(3), 0.5), "[2]"),
+    (lambda: dr.lerp(Int(1), Int(3), 2), "[5]"), (lambda: dr.lerp(1, 3, 2), "5"),
+    (lambda: dr.lerp(dr.llvm.Complex2f(1, 2), 3, 0.5), "[2+1j]"),
+    (lambda: dr.lerp(1, dr.llvm.Complex2f(3, 2), 0.5), "[2+1j]"),
+    (lambda: dr.lerp(dr.llvm.Matrix2f(1), dr.llvm.Matrix2f(3), 0.5), "[[[2, 0],\n  [0, 2]]]"),
+    (lambda: dr.sin(10**400), "nan"), (lambda: dr.isfinite(10**400), "True"), (lambda: dr.sqrt(10**400), "inf"),
+    (lambda: dr.power(-10, 401), "-inf"), (lambda: dr.power(0, -1), "inf"), (lambda: dr.power(-8.0, 1 / 3), "nan"),
+    (lambda: dr.log2i(0), "-1"), (lambda: dr.mul_hi(-1, 2), "-1"), (lambda: dr.mul_hi(2**32 - 1, 2), "1"),
+]
+
+
+@pytest.mark.parametrize(("expression", "text"), DEFECTS)
+def test_edges_of_functions(expression, text: str) -> None:
+    assert repr(expression()) == text
+
+
+def test_numbers_are_computed_without_constant_propagation() -> None:
+    with dr.scoped_set_flag(dr.JitFlag.ConstantPropagation, False):
+        assert dr.erfinv(0.0) == 0 and dr.log(0) == -INF and dr.sincos(INF)[0] != 0
+
+
 def test_foreign_operands_get_their_turn() -> None:
     class Foreign:
         def __radd__(self, other: object) -> str:

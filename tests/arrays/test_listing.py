@@ -6,6 +6,7 @@ import dataclasses
 import io
 import sys
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -50,13 +51,86 @@ def test_whos(capsys):
     b = a + 1
     dr.set_label(evaluated=a, pending=b)
     text = dr.whos(as_string=True)
-    lines = {line.split()[-1]: line.split() for line in text.splitlines() if line.strip()}
-    assert lines["evaluated"][1:-1] == ["float32", "Evaluated", "1000", "3.9062", "KiB"]
-    assert lines["pending"][1:-1] == ["float32", "Unevaluated", "1000"]
-    assert lines["pending"][0] == f"r{b.index}"
-    del b
-    assert "pending" not in dr.whos(True)
+    assert text.splitlines()[1].split() == ["ID", "Type", "Status", "Refs", "Size", "Storage", "Label"]
+    assert row("evaluated") == [str(a.index), "LLVM", "f32", "LLVM", "2", "1000", "3.9062", "KiB"]
+    assert row("pending") == [str(b.index), "LLVM", "f32", "1", "1000"]
+    c, v = Float(b), Array2f(b, 1)
+    assert row("pending")[3] == "3" and row("evaluated")[4] == "2" and c.index == v.x.index
+    del a
+    assert row("evaluated")[4] == "1"  # what is yet to be computed needs it
+    del b, c, v
+    assert not any(line.endswith((" pending", " evaluated")) for line in dr.whos(True).splitlines())
     assert dr.whos() is None and "Memory allocator" in capsys.readouterr().out
+
+
+def row(label):
+    """The columns of a labelled variable."""
+    (line,) = [line for line in dr.whos(as_string=True).splitlines() if line.endswith(f" {label}")]
+    return line.split()[:-1]
+
+
+def listed():
+    """The number of variables that are listed."""
+    (line,) = [line for line in dr.whos(as_string=True).splitlines() if "- Variables" in line]
+    return int(line.split()[-1].rstrip("."))
+
+
+def test_whos_lists_what_the_program_holds_only():
+    before = listed()
+    for k in range(50):
+        dr.eval(dr.sin(Float(1, 2) * (k + 0.5)) + 1)  # leaves constants in the compiler
+    assert listed() == before
+    x = Float(1, 2)
+    y = x * 12.5 + 1  # the constants are no variables of the program
+    assert listed() == before + 3
+    dr.eval(y)
+    assert listed() == before + 2
+    constant = Float(12.5)
+    assert listed() == before + 3
+    dr.set_label(constant=constant, empty=Float())
+    assert row("constant")[1:] == ["LLVM", "f32", "const.", "1", "1"]
+    array, matrix = dr.scalar.Array3f(1), dr.llvm.Matrix2f(x, y, 17.25, 18.25)  # the first is not traced
+    assert listed() == before + 5 and array.x + 16.25 == matrix[1, 0][0]
+    view, tensor, generator = matrix[0], TensorXf(x), dr.llvm.PCG32(3)
+    dr.set_label(x=x, state=generator.state)
+    assert row("x")[3:5] == ["LLVM", "4"] and row("state")[4] == "3" and tensor.shape == view.x.shape
+
+
+def test_whos_says_what_is_in_memory():
+    x, memory = dr.opaque(Float, 1, 10), np.ones(4, dtype=np.float32)
+    y = Float(x)
+    dr.scatter(y, Float(2), dr.llvm.UInt(1))
+    z = TensorXf(memory)
+    imported = Float(Exchange(memory))
+    dr.set_label(x=x, y=y, imported=imported, z=z, undefined=dr.empty(Float, 3))
+    assert (row("x")[3], row("y")[3], row("imported")[3:5]) == ("LLVM", "dirty", ["LLVM", "shared"])
+    assert row("z")[3:] == ["LLVM", "1", "4", "16", "B"]
+
+
+class Exchange:
+    """Speaks DLPack only."""
+
+    def __init__(self, memory):
+        self.memory = memory
+
+    def __dlpack__(self, **options):
+        return self.memory.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.memory.__dlpack_device__()
+
+
+def test_whos_counts_launches():
+    def launches():
+        (line,) = [line for line in dr.whos(as_string=True).splitlines() if "- Kernel launches" in line]
+        return [int(word.strip("(")) for word in line.replace(":", " ").split() if word.strip("(").isdigit()]
+
+    before = launches()
+    x = dr.arange(Float, 3) * 2.5
+    dr.eval(x)
+    dr.eval(dr.arange(Float, 4) * 3.5)
+    after = launches()
+    assert after[0] - before[0] == 2 and after[1] - before[1] >= 1 and sum(after[1:]) == after[0]
 
 
 def test_graphviz(monkeypatch):
@@ -64,6 +138,9 @@ def test_graphviz(monkeypatch):
     b = a * a
     dr.set_label(b, 'a "label"')
     text = dr.graphviz(as_string=True)
+    kept = dr.graphviz(as_string=True).count("label=")
+    dr.eval(Float(1, 2) * 12.625)
+    assert dr.graphviz(as_string=True).count("label=") == kept and "12.625" not in dr.graphviz(as_string=True)
     assert text.startswith("digraph {") and text.endswith("}\n") and '\\"a \\"label\\"\\"' in text and " -> " in text
     monkeypatch.setitem(sys.modules, "graphviz", None)
     with pytest.raises(ImportError, match="pip install graphviz"):
@@ -113,6 +190,27 @@ def test_print(args, kwargs, expected, capsys):
     assert file.getvalue() == capsys.readouterr().out == expected
 
 
+def test_the_format_may_be_given_by_name(capsys):
+    assert dr.format(fmt="{a}", a=Float(1, 2)) == "[1, 2]"
+    dr.print(fmt="{a}", a=Array2f(1, 2), end="!")
+    assert capsys.readouterr().out == "[[1, 2]]!"
+
+
+@pytest.mark.parametrize(("args", "active", "expected"), [
+    ((TensorXf([[1, 2], [3, 4]]),), TensorXf([[1, 2], [3, 4]]) > 2, "[3, 4]"),
+    ((TensorXf([1, 2, 3]),), Bool(True, False, True), "[1, 2, 3]"),  # a flat mask selects lanes: tensors have none
+    (("{} {}", TensorXf([1, 2, 3]), Float(4, 5, 6)), TensorXf([1, 2, 3]) > 1, "[2, 3] [5, 6]"),
+    (("{}", TensorXf([[1, 2, 3, 4]])), TensorXf([[1, 2], [3, 4]]) > 2, "[[1, 2, 3, 4]]"),
+    (({"a": TensorXf(dr.arange(Float, 4), (2, 2))},), TensorXf(dr.arange(Float, 4), (2, 2)) < 1, "{\n  'a': [0]\n}"),
+    ((TensorXf([[1, 2]]),), TensorXf([[1, 2]]) > 0, "[[1, 2]]"), ((TensorXf([[1, 2]]),), TensorXf([[1, 2]]) > 2, None),
+    ((TensorXf(3),), TensorXf(3) > 2, "3"), (("x",), TensorXf(3) > 4, None),
+    ((TensorXf(Float(), (2, 0)),), TensorXf(Float(), (2, 0)) > 0, None),
+])
+def test_masks_that_are_tensors(args, active, expected, capsys):
+    dr.print(*args, active=active)
+    assert capsys.readouterr().out == ("" if expected is None else expected + "\n")
+
+
 @pytest.mark.parametrize(("kwargs", "error"), [
     ({"mode": "x"}, RuntimeError), ({"file": 3}, RuntimeError), ({"active": 1}, RuntimeError),
     ({"limit": "a"}, TypeError), ({"mode": "symbolic"}, NotImplementedError), ({"active": Array3f(1) > 0}, TypeError),
@@ -143,3 +241,26 @@ def test_detail():
     dr.detail.set_leak_warnings(False)
     with pytest.raises(TypeError):
         dr.detail.set_leak_warnings(1)
+
+
+def test_lanes_that_have_finished_are_left_out(capsys):
+    failures = []
+
+    def body(i):
+        dr.print("i={}", i)
+        dr.print("positive {}, of another width {}", i, Float(1, 2, 3), active=i > 0)
+        with dr.scoped_set_flag(dr.JitFlag.Debug):
+            dr.assert_true(i < 3, "never: those with 3 have finished")
+            dr.assert_equal({"a": [i]}, {"a": [dr.select(i < 3, i, 7)]})
+            try:
+                dr.assert_false(i >= 2, "{}", i)
+            except AssertionError as error:
+                failures.append(str(error))
+        return (i + 1,)
+
+    (i,) = dr.while_loop((Int(0, 1),), lambda i: i < 3, body, mode="evaluated")
+    other = "of another width [1, 2, 3]"
+    assert capsys.readouterr().out.splitlines() == [
+        "i=[0, 1]", f"positive [1], {other}", "i=[1, 2]", f"positive [1, 2], {other}",
+        "i=[2]", f"positive [2], {other}"]
+    assert failures == ["Assertion failure: [2]"] * 2 and i.tolist() == [3, 3]

@@ -237,6 +237,20 @@ def test_writes_to_a_table_in_the_state_of_an_evaluated_loop(size: int, evaluate
     assert list(table) == [0] * size
 
 
+@pytest.mark.parametrize("opaque", [False, True])
+def test_writes_to_a_broadcast_component_in_the_state_of_an_evaluated_loop(opaque: bool) -> None:
+    v = Array3f(Float(1, 2, 3), 5, 7)
+    if opaque:
+        dr.make_opaque(v)
+
+    def body(i: Int, v: Array3f) -> tuple[Int, Array3f]:
+        dr.scatter_add(v, Array3f(1), UInt(2))
+        return i + 1, v
+
+    _, after = dr.while_loop((Int(0, 2, 9), v), lambda i, v: i < 3, body, mode="evaluated")
+    assert repr(after) == "[[1, 5, 7],\n [2, 5, 7],\n [7, 9, 11]]"
+
+
 def test_writes_in_a_loop_within_an_evaluated_loop() -> None:
     def outer(i: Int, t: Int) -> tuple[Int, Int]:
         dr.scatter_add(t, 1, UInt(i))

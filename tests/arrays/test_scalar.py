@@ -196,7 +196,7 @@ def test_mixed_shapes() -> None:
     for operation in (lambda: ArrayXf(1, 2) + ArrayXf(1, 2, 3), lambda: Array2f(1) + Array3f(1)):
         with pytest.raises((TypeError, RuntimeError), match=r"drjit\.scalar\.Array.*incompatible"):
             operation()
-    for operation in (lambda: Array3i(1) / 2, lambda: Array3b(True) & Array3f(1), lambda: Array3f(1) + "a"):
+    for operation in (lambda: Array3i(1) / 2, lambda: Array3b(True) & 1.5, lambda: Array3f(1) + "a"):
         with pytest.raises(TypeError, match=r"drjit\.scalar\.Array3"):
             operation()
 

@@ -202,13 +202,16 @@ def test_in_place_operators_change_the_object():
     t += 1
     t *= TensorXf([2, 3])
     same(alias, [4, 9])
-    with pytest.raises(RuntimeError, match=r"the shape \(2, 2\) cannot replace .* of the shape \(2,\) in place"):
+    with pytest.raises(RuntimeError, match=r"__iadd__\(\): the result has the shape \(2, 2\).*which is \(2,\)"):
         t += TensorXf([1, 2], shape=(2, 1))
     same(alias, [4, 9])
+    t += TensorXf([1], shape=(1,))
+    same(alias, [5, 10])
 
 
 @pytest.mark.parametrize("operation, words", [
-    (lambda t: t + TensorXf([1, 2, 3, 4]), r"TensorXf.__add__\(\): operands have incompatible shapes: \(2, 3\) and "),
+    (lambda t: t + TensorXf([1, 2, 3, 4]),
+     r"TensorXf.__add__\(\): operands have incompatible shapes: drjit.llvm.TensorXf of shape \(2, 3\) and drjit"),
     (lambda t: t + Array2f(1, 2), "Array2f cannot be combined with tensors"),
     (lambda t: Array2f(1, 2) + t, "Array2f cannot be combined with tensors"),
     (lambda t: t + Float(1, 2), "incompatible shapes"), (lambda t: t * 2j, "complex"), (lambda t: t + "a", "str"),

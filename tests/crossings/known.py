@@ -34,4 +34,150 @@ def _matches(name: str, patterns: str) -> bool:
         not any(fnmatchcase(name, pattern[1:]) for pattern in patterns.split() if pattern[0] == "!")
 
 
-KNOWN: list[Known] = [Known("x","pickle*",crashes=True), Known("hang","increase-mask","complex-broadcast","symbolic-carried",crashes=True)]
+_UNDONE = "Writes to memory of a state variable are undone in lanes that take no part in an evaluated loop"
+_OUTSIDE = "A symbolic loop changes arrays that were made outside, or leaves symbolic values in them"
+_INDEPENDENT = "What depends on nothing in a symbolic loop counts as symbolic when it was computed inside"
+_NUMPY = "NumPy operands of nested arrays give dynamic arrays, or nothing"
+_COMPLEX = "Complex NumPy operands, and complex DLPack exports"
+_MEAN = "The mean of no numbers is 0"
+_ENDLESS = "A loop is traced for ever when a variable is left alone or not depending on its width"
+
+KNOWN: list[Known] = [
+    Known(_ENDLESS,
+          "increase-mask",
+          "complex-broadcast",
+          "symbolic-carried", crashes=True),
+    Known(_UNDONE,
+          "scatter-add",
+          "nested-broadcast",
+          "evaluated-carried"),
+    Known(_UNDONE,
+          "scatter-after-copy",
+          "nested-broadcast complex-broadcast",
+          "evaluated-carried"),
+    Known(_OUTSIDE,
+          "in-place-number in-place-wide in-place-times in-place-and set-component-wide set-slice-all set-mask "
+          "set-mask-wide increase-mask set-mask-of-array set-component increase-component write-after-copy",
+          "*",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-item set-item-last",
+          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-half !tensor-int !tensor-mask "
+          "!tensor-shared !tensor-exported",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "increase-item",
+          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-half !tensor-int !tensor-shared "
+          "!tensor-exported",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-slice",
+          "one-literal one-evaluated one-reduced one-mask row nested nested-literal nested-unevaluated "
+          "nested-broadcast nested-int nested-half nested-mask nested-pending-target dynamic deep quaternion matrix "
+          "tensor-one differentiable-nested",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-slice-wide set-slice-numpy set-slice-shifted",
+          "one-literal one-evaluated one-reduced one-mask tensor-one",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-slice-list set-slice-reversed",
+          "one-literal one-evaluated one-reduced one-mask",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-element",
+          "!tensor !tensor-unevaluated !tensor-literal !tensor-half !tensor-int !tensor-mask !tensor-shared "
+          "!tensor-exported",
+          "symbolic-captured"),
+    Known(_OUTSIDE,
+          "set-row-wide",
+          "tensor-one",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "slice slice-step",
+          "!literal !one-literal !one-evaluated !one-reduced !one-mask !row !nested !nested-literal "
+          "!nested-unevaluated !nested-broadcast !nested-int !nested-half !nested-mask !nested-pending-target "
+          "!dynamic !quaternion !tensor-literal !tensor-one !differentiable-nested",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "key-numpy",
+          "!literal !one-literal !one-evaluated !one-mask !tensor-literal !tensor-one",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "mean-all",
+          "!literal !one-literal !one-evaluated !nested-literal !tensor-literal !tensor-scalar !tensor-one",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "all-of-comparison",
+          "!literal !one-literal !one-evaluated !nested-literal !nested-broadcast !tensor-literal !tensor-scalar "
+          "!tensor-one",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "sum",
+          "half tensor-half",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "sum-all prod-all",
+          "half row nested nested-unevaluated nested-broadcast nested-int nested-half nested-pending-target dynamic "
+          "deep complex complex-broadcast quaternion matrix tensor-half differentiable-nested",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "count",
+          "!one-mask",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "max-all",
+          "row nested nested-unevaluated nested-broadcast nested-int nested-half nested-pending-target dynamic deep "
+          "differentiable-nested",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "any",
+          "nested-mask",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "item item-last item-numpy list",
+          "tensor tensor-unevaluated tensor-vector tensor-half tensor-int tensor-mask tensor-shared tensor-exported",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "element",
+          "tensor tensor-unevaluated tensor-half tensor-int tensor-mask tensor-shared tensor-exported",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "slice-axes key-rows take",
+          "!tensor-literal !tensor-one",
+          "symbolic-captured"),
+    Known(_INDEPENDENT,
+          "sum-axis",
+          "!tensor-vector !tensor-literal !tensor-one",
+          "symbolic-captured"),
+    Known(_NUMPY,
+          "add-numpy numpy-minus",
+          "row nested nested-literal nested-unevaluated nested-broadcast nested-empty nested-int nested-half "
+          "nested-pending-target deep quaternion matrix differentiable-nested",
+          "plain thread fork exception"),
+    Known(_NUMPY,
+          "add-numpy numpy-minus",
+          "row nested nested-literal nested-unevaluated nested-broadcast nested-int nested-half "
+          "nested-pending-target deep quaternion matrix differentiable-nested",
+          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
+    Known(_NUMPY,
+          "function-of-numpy less-numpy",
+          "row nested nested-literal nested-unevaluated nested-broadcast nested-empty nested-int nested-half "
+          "nested-pending-target deep differentiable-nested",
+          "plain thread fork exception"),
+    Known(_NUMPY,
+          "function-of-numpy less-numpy",
+          "row nested nested-literal nested-unevaluated nested-broadcast nested-int nested-half "
+          "nested-pending-target deep differentiable-nested",
+          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
+    Known(_NUMPY,
+          "and-numpy",
+          "nested-mask"),
+    Known(_COMPLEX,
+          "add-numpy-complex",
+          "*"),
+    Known(_MEAN,
+          "mean-all",
+          "empty nested-empty tensor-empty",
+          "plain thread fork exception"),
+]

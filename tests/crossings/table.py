@@ -52,15 +52,18 @@ EXCLUDED: list[tuple[Predicate, str]] = [
      "an empty array has no lane that could be combined with those of a loop"),
     (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
      "how many elements an array of one has inside of a loop is not defined"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather", "scatter") and
-     c.touch.name.startswith(("slice", "set-slice", "element", "item", "set-", "increase-")),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
+     c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
     (lambda c: c.place == "evaluated-captured" and
-     (c.count == 1 and c.touch.name in ("set-mask-of-array", "set-slice-all") or
+     (c.count == 1 and c.touch.name == "set-mask-of-array" or
       c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
      "what is written to all lanes at once, when some have finished, is not defined"),
-    (lambda c: c.place == "symbolic-carried" and c.touch.name == "slice-nothing",
-     "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "symbolic-captured" and c.touch.name == "print",
+     "printing from symbolic loops is not implemented; arrays from outside are printed once"),
+    (lambda c: c.place == "symbolic-carried" and (c.touch.name == "slice-nothing" or "literal" in c.state) and
+     c.room == "read" and c.touch.name.startswith(("slice", "item", "element", "key", "take", "list", "sum-axis")),
+     "what covers all elements or none, or elements that are all the same, needs no memory"),
     (lambda c: c.count == 0 and c.kind in "ND" and c.touch.name in _COMPONENT_WRITES,
      "components that are written one by one need elements to go with the others"),
     (lambda c: c.state == "tensor-empty" and c.touch.name in ("add-list", "subtract-list"),
@@ -79,7 +82,7 @@ _COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-c
 
 _BESIDE_A_NUMBER = _named(
     "add-number number-minus add-one-element add-numpy-number divide floor-divide shift and-number fma maximum "
-    "in-place-number greater equal-number increase-key set-mask-of-array increase-mask scatter-add-one-place "
+    "in-place-number greater equal-number increase-key set-mask set-mask-of-array increase-mask scatter-add-one-place "
     "all-of-comparison copy deepcopy dr-copy construct-change")
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
 _OF_ONE = _named("float int range bool f-string-of-one")
@@ -117,7 +120,7 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      and c.count == 0, _TARGET),
     (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
-    (lambda c: c.place == "symbolic-carried" and c.room in ("gather", "scatter", "read", "item", "write"), _SYMBOLIC),
+    (lambda c: c.place == "symbolic-carried" and c.room in ("scatter", "read", "item", "write"), _SYMBOLIC),
     (lambda c: c.place == "symbolic-captured" and c.room in _WRITING, _UNWRITABLE),
     (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _UNWRITABLE),
 ]

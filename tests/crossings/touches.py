@@ -314,9 +314,8 @@ touch("set-slice-numpy", lambda a, o: _set(a, _some(o), o.host()[_some(o)]), lam
 touch("set-slice-shifted", lambda a, o: _set(a, slice(1, None), a[:-1]), lambda m,
       o: _set(m, slice(1, None), m[:-1].copy()),
       "FVT:write", "biuf", "components have items of their own", holds=True)
-touch("set-slice-all", lambda a, o: _set(a, slice(None), five(o)),
-      lambda m, o: _blend(m, five(o), o, np.ones(m.shape, bool)) if o.tensor or o.kind == "F" else
-      _set(m, slice(None), five(o)), "FNDQMVT:inplace", "biuf", _DIMENSION)
+touch("set-slice-all", lambda a, o: _set(a, slice(None), five(o)), lambda m, o: _set(m, slice(None), five(o)),
+      "FNDQMVT:inplace", "biuf", _DIMENSION)
 touch("set-slice-reversed", lambda a, o: _set(a, slice(None, None, -1), o.wide()),
       lambda m, o: o.put(m, np.arange(len(m))[::-1], o.wide_value), "FV:scatter", "biuf",
       "components have items of their own")
@@ -523,6 +522,12 @@ def _printed(a: Any, o: Operands) -> str:
     return text.getvalue()
 
 
+def _printed_model(m: Array, o: Operands) -> Host:
+    """Of arrays with as many elements as a loop has lanes, active ones are printed."""
+    shown = m[..., o.active] if not o.tensor and m.shape[-1] == o.lanes > 1 else m
+    return Host(text_of(shown, o.kind) + "\n")
+
+
 def _text(m: Array, o: Operands) -> Host:
     return Host(text_of(m, o.kind))
 
@@ -534,7 +539,7 @@ touch("f-string-of-one", lambda a, o: f"{a:.2f}", lambda m, o: Host(f"{_one(m):.
       f"{_NUMBERS}; of one number")
 touch("format", lambda a, o: dr.format("<{}>", a), lambda m, o: Host(f"<{text_of(m, o.kind)}>"), f"{ALL}:read", "biuf",
       "")
-touch("print", _printed, lambda m, o: Host(text_of(m, o.kind) + "\n"), f"{ALL}:read", "biuf", "")
+touch("print", _printed, _printed_model, f"{ALL}:read", "biuf", "")
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 

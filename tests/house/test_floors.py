@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 FOUNDATION = ("drjit", "drjit.__main__", "drjit.scalar", "drjit.llvm", "drjit.cuda", "drjit.auto")
 
 #: What may be imported within a function: packages that are optional, or that ``import drjit`` leaves alone.
-LATE = {"numpy", "graphviz"}
+LATE = {"numpy", "graphviz", "pickle"}
 
 
 def is_user(module: str) -> bool:

@@ -29,15 +29,14 @@ A ``SCATTER`` has the size of its target; the number of elements it writes is th
 
 from __future__ import annotations
 
-import gc
 import itertools
 import weakref
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from ..ops.table import EVALUATED, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "live_nodes", "new_id", "set_label"]
+__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "new_id", "set_label"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -70,6 +69,10 @@ class Node:
         self.attr = 0
         self.d0 = self.d1 = self.d2 = self.d3 = None
 
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("cannot pickle or copy a node of the graph: it refers to memory of this process; pickle the "
+                        "array that holds it, which goes by value")
+
     def __repr__(self) -> str:
         operands = ", ".join(f"n{d.id}" for d in (self.d0, self.d1, self.d2, self.d3) if d is not None)
         return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].name}({operands})>"
@@ -101,8 +104,3 @@ def set_label(node: Node, label: str) -> None:
 def label_of(node: Node) -> str | None:
     """The label of a node, if it has one."""
     return _labels.get(node)
-
-
-def live_nodes() -> list[Node]:
-    """All nodes that are alive, oldest first: a search through the objects of the process, for listings only."""
-    return sorted((entry for entry in gc.get_objects() if entry.__class__ is Node), key=lambda node: node.id)

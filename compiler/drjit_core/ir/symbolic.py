@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import FrameType
 
 from ..errors import SymbolicValue
+from ..flags import state
 from ..ops.table import PHI
 from .node import Node, label_of
 from .region import operands
@@ -49,6 +50,7 @@ class ReadByIndex(BaseException):
     """
 
     def __init__(self, region: int, position: int) -> None:
+        super().__init__("a state variable is read by index")
         self.region, self.position = region, position
 
 
@@ -59,7 +61,7 @@ def require_memory(operation: str, source: Node) -> None:
     """Refuse to read by index what is computed in a region; the state variables of loops get a second chance."""
     if source.scope:
         place = _places.get(source.scope)
-        if source.kind == PHI and place is not None and place.open:
+        if source.kind == PHI and state.scope and place is not None and place.open:
             raise ReadByIndex(source.payload, source.attr)
         raise symbolic_error(source, operation, "an indirect read needs its source in memory")
 

@@ -43,7 +43,9 @@ def verify(roots: Iterable[Node]) -> int:
     stack: list[tuple[Node, frozenset[int]]] = [(root, frozenset((0,))) for root in roots]
     while stack:
         node, visible = stack.pop()
-        _require(node.scope in visible, node, f"belongs to region {node.scope}, which does not enclose its use")
+        # what was traced in a region without depending on its variables may be used anywhere
+        _require(node.kind != PHI or node.scope in visible, node,
+                 f"is a variable of region {node.scope}, which does not enclose its use")
         if node.id in seen:
             continue
         seen.add(node.id)

@@ -7,6 +7,8 @@ the array layer, in terms of these functions, since an expansion works on bits.
 Constants of the expansions are baked into the program.  Errors, and what they are for what kind of argument, are in the
 modules; ``conformance/accuracy.py`` prints them beside the documented ones.
 
+Public functions that are a few operations, and are traced as these, stand in :mod:`.composed`.
+
 ========================  ===========================================================================
 :mod:`.exponential`       exp, exp2, log, log2, power
 :mod:`.trigonometric`     sin, cos, sincos, tan, cot
@@ -16,6 +18,7 @@ modules; ``conformance/accuracy.py`` prints them beside the documented ones.
 :mod:`.gamma`             lgamma
 :mod:`.roots`             cbrt, hypot
 :mod:`.reciprocal`        rcp, rsqrt
+:mod:`.composed`          sign, copysign, mulsign, fmin, fmax, clip, lerp, safe_sqrt, isnan …
 :mod:`.division`          floordiv and mod of integers, by a multiplication where the divisor is a literal
 :mod:`.polynomial`        what these share
 ========================  ===========================================================================
@@ -23,16 +26,22 @@ modules; ``conformance/accuracy.py`` prints them beside the documented ones.
 
 from __future__ import annotations
 
-from .division import floordiv, mod
-from .error import erf, erfc, erfinv
-from .exponential import exp, exp2, log, log2, power
-from .gamma import lgamma
-from .hyperbolic import acosh, asinh, atanh, cosh, sincosh, sinh, tanh
-from .inverse import acos, asin, atan, atan2
-from .reciprocal import rcp, rsqrt
-from .roots import cbrt, hypot
-from .trigonometric import cos, cot, sin, sincos, tan
+from collections.abc import Callable as _Callable
+from typing import Any as _Any
 
-__all__ = ["acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "cbrt", "cos", "cosh", "cot", "erf", "erfc",
-           "erfinv", "exp", "exp2", "floordiv", "hypot", "lgamma", "log", "log2", "mod", "power", "rcp", "rsqrt", "sin",
-           "sincos", "sincosh", "sinh", "tan", "tanh"]
+from ..ir.trace import ops as _ops
+from ..ops.table import FUNCTIONS as _FUNCTIONS
+from .composed import *
+from .division import *
+from .error import *
+from .exponential import *
+from .gamma import *
+from .hyperbolic import *
+from .inverse import *
+from .reciprocal import *
+from .roots import *
+from .trigonometric import *
+
+#: Trace functions of the rows that are public functions, by name: those of this package, else the rows' own.
+TRACE: dict[str, _Callable[..., _Any]] = {
+    name: globals().get(name) or getattr(_ops, name) for name in _FUNCTIONS}

@@ -14,8 +14,7 @@ from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
 from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 
-__all__ = ["FORMATS", "Format", "exp", "exp2", "log", "log2", "log_of_mantissa", "power", "round_quotient",
-           "scale_by_power", "split", "split_any", "unusual"]
+__all__ = ["exp", "exp2", "log", "log2", "power"]
 
 _and, _or = getattr(ops, "and"), getattr(ops, "or")
 

@@ -1,4 +1,4 @@
-"""LLVM text of the rows that take more than one instruction: floor 0.
+"""LLVM text of the rows: templates of one instruction, and what takes more than one: floor 0.
 
 Every function has the shape of a table entry, ``(d, a, …, t)``: the name of the result, the names of the operands, and
 the :class:`TypeText` of the last operand.  Temporaries are named after the result, so that they are unique.
@@ -6,9 +6,13 @@ the :class:`TypeText` of the last operand.  Temporaries are named after the resu
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..types import TYPES, TypeInfo
 
 __all__ = ["TypeText"]
+
+LlvmText = Callable[..., str]
 
 
 class TypeText(str):
@@ -42,6 +46,37 @@ class TypeText(str):
 def make_type_texts(lanes: int) -> list[TypeText]:
     """Type texts by scalar type for scalars (``lanes=0``) or packets."""
     return [TypeText(info, lanes) if info is not None else None for info in TYPES]
+
+
+# --- one instruction -------------------------------------------------------------------------------------------------
+
+
+def infix(instruction: str) -> LlvmText:
+    """An instruction of two operands."""
+    return lambda d, a, b, t: f"{d} = {instruction} {t} {a}, {b}"
+
+
+def call1(name: str) -> LlvmText:
+    """An intrinsic of one operand."""
+    return lambda d, a, t: f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a})"
+
+
+def call2(name: str) -> LlvmText:
+    """An intrinsic of two operands."""
+    return lambda d, a, b, t: f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a}, {t} {b})"
+
+
+def flagged(name: str) -> LlvmText:
+    """An intrinsic whose second argument says that some input may be undefined; here none is."""
+    return lambda d, a, t: f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a}, i1 false)"
+
+
+# --- several ---------------------------------------------------------------------------------------------------------
+
+
+def multiply_add(d: str, a: str, b: str, c: str, t: TypeText) -> str:
+    """``a * b + c`` of integers."""
+    return f"{d}_p = mul {t} {a}, {b}\n{d} = add {t} {d}_p, {c}"
 
 
 def integer_divide(d: str, a: str, b: str, t: TypeText) -> str:

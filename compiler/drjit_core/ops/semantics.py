@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -176,9 +177,10 @@ def maximum(a: Any, b: Any) -> Any:
     return a if a > b else b
 
 
-def _rounding(function: Any) -> Any:
+def _rounding(function: Callable[[float], int]) -> Callable[[float], float]:
     def rounded(a: float) -> float:
         return math.copysign(float(function(a)), a) if math.isfinite(a) else a
+
     rounded.__doc__ = f"{function.__name__} of a float as a float, which keeps infinities, NaN and the sign of zero."
     return rounded
 

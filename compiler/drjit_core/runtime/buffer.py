@@ -2,13 +2,14 @@
 
 A buffer is not a node: several nodes can stand for one buffer in the course of time (each write makes a new version),
 but at any time at most one version of it can be written to.  ``read_only`` marks memory that others own (a shared
-import), which is copied before any write; ``padded`` says that whole packets may run over the end.
+import), which is copied before any write; ``padded`` says that whole packets may run over the end; ``exported`` that
+others were given a view of the memory, through which they may write to it.
 """
 
 from __future__ import annotations
 
 import ctypes
-from typing import Any
+from typing import Any, NoReturn, SupportsIndex
 
 from . import malloc, pool, shortage
 
@@ -18,18 +19,23 @@ __all__ = ["Buffer", "allocate", "share"]
 class Buffer:
     """Memory of an array: allocated here, or borrowed from an owner that it keeps alive."""
 
-    __slots__ = ("__weakref__", "_block", "_owner", "address", "nbytes", "padded", "read_only",
-                 "ticket")
+    __slots__ = ("__weakref__", "_block", "_owner", "address", "exported", "nbytes", "padded",
+                 "read_only", "ticket")
 
     def __init__(self, address: int, nbytes: int, block: malloc.Block | None, owner: Any) -> None:
         self.address = address
         self.nbytes = nbytes
         self.padded = block is not None
         self.read_only = block is None
+        self.exported = False
         self._block = block
         self._owner = owner
         #: The last launch that uses the memory; the host waits for it before it touches the memory.
         self.ticket = block.ticket if block is not None else 0
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("cannot pickle or copy the memory of an array: its address means nothing elsewhere; pickle the "
+                        "array, which goes by value")
 
     def __del__(self, release: Any = malloc.release) -> None:
         block = self._block

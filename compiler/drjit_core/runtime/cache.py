@@ -17,7 +17,7 @@ from ..ops.table import FIRST_EXPANDED, LOOP, OPS
 from . import disk
 from .pool import Functions
 
-__all__ = ["CompiledKernel", "flush", "lookup"]
+__all__ = ["CompiledKernel", "flush", "lookup", "statistics"]
 
 
 class CompiledKernel:
@@ -113,15 +113,27 @@ _log = logging.getLogger("drjit")
 #: A cached kernel is the length of its compressed text, the text, and the object code.
 _LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}
+_hits = _loaded = _compiled = 0
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     """The kernel of a program, and whether it was there already."""
+    global _hits, _loaded, _compiled
     kernel = _kernels.get(program.key)
     if kernel is not None:
+        _hits += 1
         return kernel, True
     kernel = _kernels[program.key] = CompiledKernel(program)
+    if kernel.from_disk:
+        _loaded += 1
+    else:
+        _compiled += 1
     return kernel, False
+
+
+def statistics() -> dict[str, int]:
+    """How often a kernel was looked up since the program began, and found in memory, on disk, or nowhere."""
+    return {"launches": _hits + _loaded + _compiled, "hits": _hits, "loaded": _loaded, "compiled": _compiled}
 
 
 def flush() -> None:

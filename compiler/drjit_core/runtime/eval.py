@@ -33,7 +33,7 @@ from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
-           "schedule", "state_of", "sync", "write_element"]
+           "schedule", "state_of", "sync", "unshared", "write_element"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
@@ -99,9 +99,9 @@ def _evaluate() -> bool:
         return False
     numbering.sweep_if_large()
     with _outside_of_loops():
-        if _VERIFY:
-            verify(roots)
         try:
+            if _VERIFY:
+                _verify(roots)
             kernels = plan(roots)
         except SymbolicValue:  # the others are evaluated next time
             _scheduled.nodes = [weakref.ref(root) for root in roots if not depends_on_formals(root)]
@@ -111,6 +111,14 @@ def _evaluate() -> bool:
         for kernel in kernels:
             _launch(kernel)
     return True
+
+
+def _verify(roots: list[Node]) -> None:
+    """Check the graph, once it is known that no mistake of the user's is in it."""
+    for root in roots:
+        if depends_on_formals(root):
+            raise symbolic_error(root, "eval")
+    verify(roots)
 
 
 @contextmanager
@@ -307,7 +315,8 @@ def in_memory(node: Node) -> Node:
                 node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
-        node = trace.opaque(node)
+        with _outside_of_loops():  # it does not depend on the loop that is being traced, if there is one
+            node = trace.opaque(node)
     evaluate((node,))
     return node
 
@@ -414,6 +423,14 @@ def host_view(node: Node) -> tuple[Node, int, buffers.Buffer]:
     node = in_memory(node)
     sync(node.payload.ticket)
     return node, node.payload.address, node.payload
+
+
+def unshared(node: Node) -> Node:
+    """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
+    if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
+        return node
+    sync(node.payload.ticket)
+    return build.evaluated(node.type, node.size, buffers.copy(node.payload))
 
 
 def state_of(node: Node) -> VarState:

@@ -1,20 +1,75 @@
-"""The kernel history: an entry for each launch while ``JitFlag.KernelHistory`` is set."""
+"""The kernel history: an entry for each launch while ``JitFlag.KernelHistory`` is set.
+
+Programs name parts of what they do: ranges, which enclose launches, and marks, which stand between them. Which ranges
+are open is a property of the thread, like the flags; the history is one for all threads.
+"""
 
 from __future__ import annotations
 
 import io
+import threading
+import time
 from collections.abc import Sequence
 from typing import Any
 
 from ..codegen.program import Program
-from ..types import JitBackend, KernelRecordingMode, KernelType
+from ..flags import KERNEL_HISTORY, state
+from ..types import JitBackend, KernelRecordingMode, KernelType, ProfileEvent
 from . import pool
 from .cache import CompiledKernel
 from .pool import Launch
 
-__all__ = ["clear", "kernel_history", "record"]
+__all__ = ["Range", "clear", "kernel_history", "mark", "record"]
 
-_entries: list[tuple[dict[str, Any], Launch]] = []
+_entries: list[tuple[dict[str, Any], Launch | None]] = []
+
+
+class _Thread(threading.local):
+    """The ranges that a thread has entered, outermost first."""
+
+    def __init__(self) -> None:
+        self.ranges: list[Range] = []
+
+
+_thread = _Thread()
+
+
+class Range:
+    """A named part of the program, from :meth:`enter` to :meth:`leave`."""
+
+    __slots__ = ("_names", "_ranges", "_start", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def enter(self) -> None:
+        """From now on, launches of this thread lie in the range."""
+        self._ranges, self._names = _thread.ranges, _names()
+        self._ranges.append(self)
+        self._start = time.perf_counter()
+
+    def leave(self) -> None:
+        """The end of the range, in whichever order and thread: an entry of the history, if that is kept."""
+        if self in self._ranges:
+            self._ranges.remove(self)
+            if state.flags & KERNEL_HISTORY:
+                elapsed = (time.perf_counter() - self._start) * 1e3
+                _append(ProfileEvent.Range, self.name, self._names, self._start, elapsed)
+
+
+def _names() -> tuple[str, ...]:
+    return tuple(entry.name for entry in _thread.ranges)
+
+
+def _append(type_: ProfileEvent, name: str, ranges: tuple[str, ...], start: float, milliseconds: float) -> None:
+    _entries.append(({"backend": JitBackend.Invalid, "type": type_, "name": name, "ranges": ranges, "time": start,
+                      "execution_time": milliseconds}, None))
+
+
+def mark(name: str) -> None:
+    """Append an entry for an event, if a history is kept."""
+    if state.flags & KERNEL_HISTORY:
+        _append(ProfileEvent.Mark, name, _names(), time.perf_counter(), 0.0)
 
 
 def record(program: Program, kernel: CompiledKernel, hit: bool, launch: Launch, codegen_time: float) -> None:
@@ -26,7 +81,7 @@ def record(program: Program, kernel: CompiledKernel, hit: bool, launch: Launch, 
         "size": program.width, "input_count": len(program.inputs),
         "output_count": len(program.stores) + len(program.reductions) + len(program.scatters),
         "operation_count": kernel.operations, "codegen_time": codegen_time,
-        "backend_time": 0.0 if hit else kernel.build_time}
+        "backend_time": 0.0 if hit else kernel.build_time, "ranges": _names()}
     _entries.append((entry, launch))
 
 
@@ -40,7 +95,8 @@ def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     result = []
     for entry, launch in entries:
         if not types or entry["type"] in types:
-            entry["execution_time"] = launch.milliseconds
+            if launch is not None:
+                entry["execution_time"] = launch.milliseconds
             result.append(entry)
     return result
 

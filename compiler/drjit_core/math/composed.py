@@ -1,0 +1,147 @@
+"""Functions that are a few operations, traced as these at once: no row of the graph stands for them.
+
+Their meaning and documentation is in :mod:`drjit_core.ops.composed`.  Those of two results and the reciprocals are in
+the modules of the functions that they belong to.
+"""
+
+from __future__ import annotations
+
+import math
+
+from ..errors import UnsupportedType
+from ..ir.build import broadcast_size, literal, resize
+from ..ir.node import BAKED, Node
+from ..ir.trace import bitcast, gather, ops
+from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
+from .inverse import acos, asin
+
+__all__ = ["abs", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isnan", "lerp", "log2i", "mulsign",
+           "safe_acos", "safe_asin", "safe_sqrt", "sign"]
+
+_WORDS = {FLOAT16: VarType.UInt16.value, FLOAT32: UINT32, FLOAT64: UINT64}
+_and, _or = getattr(ops, "and"), getattr(ops, "or")
+
+
+def _kind_of_number(node: Node, name: str) -> str:
+    """The type class of a node; raises for masks."""
+    info = TYPES[node.type]
+    if info.kind == "b":
+        raise UnsupportedType(name, info.name)
+    return info.kind
+
+
+def _as_wide_as(a: Node, b: Node, name: str) -> Node:
+    """The first of two nodes, repeated if the second one has more elements."""
+    size = broadcast_size(name, a, b)
+    resized = resize(a, size)
+    return gather(a, literal(UINT32, 0, size), literal(BOOL, True)) if resized is None else resized
+
+
+# --- signs -----------------------------------------------------------------------------------------------------------
+
+
+def abs(a: Node) -> Node:
+    """Absolute value of any number; unsigned ones are their own."""
+    return a if TYPES[a.type].kind == "u" else ops.abs(a)
+
+
+def sign(a: Node) -> Node:
+    """1 where a number is not negative, else -1."""
+    if _kind_of_number(a, "sign") == "u":
+        return literal(a.type, 1, a.size)
+    return ops.select(ops.ge(a, literal(a.type, 0)), literal(a.type, 1), literal(a.type, -1))  # type: ignore[no-any-return]
+
+
+def copysign(a: Node, b: Node) -> Node:
+    """The magnitude of a number with the sign of another."""
+    kind = _kind_of_number(a, "copysign")
+    if kind == "u":
+        return _as_wide_as(a, b, "copysign")
+    if kind == "i":
+        magnitude = ops.abs(a)
+        return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]
+    word = _WORDS[a.type]
+    bit = literal(word, 1 << (TYPES[word].bits - 1), 1, BAKED)
+    return bitcast(_or(bitcast(ops.abs(a), word), _and(bitcast(b, word), bit)), a.type)
+
+
+def mulsign(a: Node, b: Node) -> Node:
+    """A number, negated where another is negative."""
+    if _kind_of_number(a, "mulsign") == "u":
+        return _as_wide_as(a, b, "mulsign")
+    return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
+
+
+# --- smaller and larger numbers --------------------------------------------------------------------------------------
+
+
+def fmin(a: Node, b: Node) -> Node:
+    """Smaller of two numbers, either of which is preferred to NaN."""
+    if TYPES[a.type].kind != "f":
+        return ops.minimum(a, b)  # type: ignore[no-any-return]
+    return ops.select(_or(ops.le(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
+
+
+def fmax(a: Node, b: Node) -> Node:
+    """Larger of two numbers, either of which is preferred to NaN."""
+    if TYPES[a.type].kind != "f":
+        return ops.maximum(a, b)  # type: ignore[no-any-return]
+    return ops.select(_or(ops.ge(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
+
+
+def clip(value: Node, low: Node, high: Node) -> Node:
+    """A number brought into an interval; the lower end counts if that is empty."""
+    return ops.maximum(ops.minimum(value, high), low)  # type: ignore[no-any-return]
+
+
+def lerp(a: Node, b: Node, t: Node) -> Node:
+    """``(1 - t) * a + t * b``."""
+    return ops.fma(b, t, ops.fma(ops.neg(a), t, a))  # type: ignore[no-any-return]
+
+
+# --- arguments that leave the domain by a rounding error --------------------------------------------------------------
+
+
+def safe_sqrt(a: Node) -> Node:
+    """The square root of a number or zero, whichever is larger."""
+    return ops.sqrt(ops.maximum(a, literal(a.type, 0)))  # type: ignore[no-any-return]
+
+
+def safe_asin(a: Node) -> Node:
+    """The arcsine of a number clipped to the domain."""
+    return asin(clip(a, literal(a.type, -1), literal(a.type, 1)))
+
+
+def safe_acos(a: Node) -> Node:
+    """The arccosine of a number clipped to the domain."""
+    return acos(clip(a, literal(a.type, -1), literal(a.type, 1)))
+
+
+# --- bits, classes of numbers ----------------------------------------------------------------------------------------
+
+
+def log2i(a: Node) -> Node:
+    """Position of the highest one bit."""
+    zeros = ops.lzcnt(a)
+    return ops.sub(literal(a.type, TYPES[a.type].bits - 1), zeros)  # type: ignore[no-any-return]
+
+
+def isnan(a: Node) -> Node:
+    """Whether numbers are NaN."""
+    if TYPES[a.type].kind != "f":
+        return literal(BOOL, False, a.size)
+    return ops.neq(a, a)  # type: ignore[no-any-return]
+
+
+def isinf(a: Node) -> Node:
+    """Whether numbers are infinite."""
+    if TYPES[a.type].kind != "f":
+        return literal(BOOL, False, a.size)
+    return ops.eq(ops.abs(a), literal(a.type, math.inf))  # type: ignore[no-any-return]
+
+
+def isfinite(a: Node) -> Node:
+    """Whether numbers are neither infinite nor NaN."""
+    if TYPES[a.type].kind != "f":
+        return literal(BOOL, True, a.size)
+    return ops.lt(ops.abs(a), literal(a.type, math.inf))  # type: ignore[no-any-return]

@@ -1,0 +1,68 @@
+"""The sections of the reference, which is what all of its pages and counts are ordered by."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+from typing import NamedTuple
+
+__all__ = ["ADDED", "NAMES", "SECTIONS", "Name", "divide", "names"]
+
+#: The first name of each section of Dr.Jit's reference.
+SECTIONS = {
+    "drjit.zeros": "Array creation", "drjit.syntax": "Control flow", "drjit.gather": "Scatter and gather",
+    "drjit.ReduceOp": "Reductions", "drjit.prefix_reduce": "Prefix and block reductions",
+    "drjit.concat": "Rearranging arrays", "drjit.resample": "Tensor operations", "drjit.rng": "Random numbers",
+    "drjit.select": "Masks, comparisons, shapes", "drjit.linear_to_srgb": "Colour",
+    "drjit.reorder_threads": "The compiler", "drjit.freeze": "Frozen functions",
+    "drjit.is_array_v": "Type traits", "drjit.reinterpret_array": "Bits", "drjit.fma": "Standard mathematics",
+    "drjit.cross": "Vectors, matrices, quaternions", "drjit.sin": "Transcendental functions",
+    "drjit.safe_sqrt": "Safe functions", "drjit.ADMode": "Derivatives", "drjit.wrap": "Other frameworks",
+    "drjit.e": "Constants", "drjit.ArrayBase": "ArrayBase", "drjit.graphviz": "Debugging",
+    "drjit.set_backend": "The runtime", "drjit.profile_enable": "Profiling", "drjit.WrapMode": "Textures",
+    "drjit.alloc_local": "Local memory", "drjit.dda.dda": "Ray marching", "drjit.opt.Optimizer": "Optimizers",
+    "drjit.nn.CoopVec": "Neural networks", "drjit.cuda.green_context": "CUDA",
+}
+#: Public names that Dr.Jit's reference does not list there, by the section where they are documented.
+ADDED = {
+    "Random numbers": ["drjit.llvm.PCG32", "drjit.llvm.Philox4x32"],
+    "Type traits": [
+        "drjit.leaf_t", "drjit.scalar_t", "drjit.mask_t", "drjit.array_t", "drjit.matrix_t", "drjit.tensor_t",
+        "drjit.expr_t", "drjit.diff_array_t", "drjit.detached_t", "drjit.replace_type_t", "drjit.replace_shape_t",
+        "drjit.reinterpret_array_t", "drjit.int_array_t", "drjit.uint_array_t",
+        "drjit.float_array_t", "drjit.int8_array_t", "drjit.uint8_array_t", "drjit.int32_array_t",
+        "drjit.uint32_array_t", "drjit.int64_array_t", "drjit.uint64_array_t", "drjit.float16_array_t",
+        "drjit.float32_array_t", "drjit.float64_array_t"],
+    "Standard mathematics": ["drjit.fmin", "drjit.fmax"],
+    "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
+    "Transcendental functions": ["drjit.cot", "drjit.erfc"],
+    "The runtime": ["drjit.KernelType", "drjit.KernelRecordingMode", "drjit.detail"],
+    "Profiling": ["drjit.detail.ProfileEvent"],
+    "Array packages": ["drjit.scalar", "drjit.llvm", "drjit.llvm.ad", "drjit.cuda", "drjit.cuda.ad", "drjit.auto",
+                       "drjit.auto.ad"],
+    "Type variables": ["drjit.T", "drjit.Ts", "drjit.ArrayT", "drjit.AnyArray", "drjit.SelfT", "drjit.SelfCpT",
+                       "drjit.ValT", "drjit.ValCpT", "drjit.RedT", "drjit.PlainT", "drjit.MaskT"],
+}
+#: The names of Dr.Jit's reference, made by ``python -m conformance.reference.coverage --names``.
+NAMES = pathlib.Path(__file__).resolve().parents[2] / "tests" / "data" / "reference_names.json"
+
+
+class Name(NamedTuple):
+    """A name of Dr.Jit's reference."""
+
+    name: str  # with dots: drjit.random.Generator
+    members: list[str]  # of a class or an enumeration
+
+
+def divide(reference: dict[str, list[str]]) -> dict[str, list[Name]]:
+    """The names by section; the argument maps the names, in the reference's order, to their members."""
+    section, found = "Other", dict[str, list[Name]]()
+    for name, members in reference.items():
+        section = SECTIONS.get(name, section)
+        found.setdefault(section, []).append(Name(name, members))
+    return found
+
+
+def names() -> dict[str, list[Name]]:
+    """The names of Dr.Jit's reference by section, in its order."""
+    return divide(json.loads(NAMES.read_text(encoding="utf-8")))

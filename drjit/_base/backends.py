@@ -1,0 +1,45 @@
+"""Which backend ``drjit.auto`` stands for, and what arrays of NumPy become where no other array says it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from drjit_core import JitBackend, has_backend
+
+from .types import Record, lookup
+from .values import scalar_type_of
+
+if TYPE_CHECKING:
+    from .array import ArrayBase
+
+__all__ = ["array_type_of", "backend", "choose"]
+
+_chosen: JitBackend | None = None
+
+
+def choose(chosen: JitBackend) -> None:
+    """Let ``drjit.auto`` stand for a backend."""
+    global _chosen
+    _chosen = chosen
+
+
+def backend() -> JitBackend:
+    """The chosen backend, or the best that is available."""
+    if _chosen is not None:
+        return _chosen
+    return next((b for b in (JitBackend.CUDA, JitBackend.LLVM) if has_backend(b)), JitBackend.Invalid)
+
+
+def array_type_of(value: Any, like: type[ArrayBase] | None = None) -> type[ArrayBase] | None:
+    """The type that a NumPy array becomes: flat if it has one dimension, else a tensor; over its own scalar type.
+
+    It is of the package of another array type, or else of the one that ``drjit.auto`` stands for. ``None`` if no array
+    type has such elements.
+    """
+    scalar = scalar_type_of(value)
+    if scalar is None:
+        return None
+    where, diff = (backend(), False) if like is None else (like._record.backend, like._record.diff)
+    if value.ndim != 1:
+        return lookup(Record(where, scalar, "tensor", (), diff))
+    return lookup(Record(where, scalar, "array", (-1,) if where is JitBackend.Invalid else (), diff))

@@ -1,0 +1,607 @@
+"""Promotion plans: what an operation with operands of given classes does, worked out once and kept.
+
+The rules
+---------
+* Between arrays, the scalar type with the larger number in :class:`drjit.VarType` wins: masks, then integers by width
+  (of two integers of one width the unsigned one), then floating point by width.
+* Python numbers are weak: an ``int`` goes with anything but a mask (which becomes a 32-bit integer), a ``float`` turns
+  masks and integers of any width into single precision. Lists and NumPy scalars count as their elements do.
+* Static shapes broadcast from the right, as in NumPy, with the dynamic dimension apart: ``Array3f + Float``.
+
+The mechanism
+-------------
+All of this follows from the classes of the operands, of which there are few combinations in a program. An
+:class:`Operation` keeps a *plan* for each: a function of the operands that casts what must be cast, repeats what must
+be repeated, and traces. Whoever calls an operation looks for its plan by the tuple of classes, and runs it;
+:func:`apply` does both, and makes the plan that is missing.
+
+What depends on values is left to the call: literals are made of numbers (a number may be out of range), arrays of
+dynamic static size are compared (``ArrayXf``), tensors are aligned. Operands that no class can stand for become ones
+that do before a plan is looked for: NumPy arrays and Python sequences become arrays (of the type that they promote to),
+NumPy scalars numbers.
+
+Common rules are here; kinds with rules of their own (tensors, matrices, complex numbers, quaternions) make plans by
+their class method ``_plan``.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any, NamedTuple
+
+from drjit_core import KIND, OPS, Node, cast, known_literal, literal, ops
+
+from .._base.array import ArrayBase
+from .._base.errors import (
+    FAILURES,
+    ArgumentError,
+    CallSite,
+    IncompatibleArguments,
+    Site,
+    argument,
+    called,
+    describe,
+    translate,
+)
+from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
+from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
+from .promote import coerce, meeting_package, number_literal, wrap
+
+__all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
+           "find_plan", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements", "loader_of_number",
+           "masked", "node_loader", "operands",
+           "promotion", "tensor_type"]
+
+_new = object.__new__
+Trace = Callable[..., Node]
+#: The classes of operands: array types, and the types of Python numbers.
+Keys = tuple[Any, ...]
+#: An operation on operands of certain classes: a function of them that returns the result.
+Plan = Callable[..., Any]
+#: The component nodes, or the node, of an operand.
+Loader = Callable[[Any], Sequence[Node]]
+NodeLoader = Callable[[Any], Node]
+
+
+class Operation:
+    """An elementwise operation, identified by its row of the op table, with the plans made so far.
+
+    ``name`` is that of the row, or what an operation that is composed of several is called; ``trace`` makes the node of
+    a result from those of the operands. ``mask`` says that results are masks. ``make_plan`` is what makes its plans.
+    """
+
+    __slots__ = ("kind", "make_plan", "mask", "name", "plans", "trace")
+
+    def __init__(self, name: str, trace: Trace | None = None, mask: bool | None = None,
+                 make_plan: Callable[[Operation, Site, Keys], Plan] | None = None) -> None:
+        self.name = name
+        self.kind: int = KIND.get(name, -1)
+        self.trace: Trace = getattr(ops, name) if trace is None else trace
+        self.mask: bool = (self.kind >= 0 and OPS[self.kind].result == "mask") if mask is None else mask
+        self.make_plan = make_plan or common_plan
+        self.plans: dict[Keys, Plan] = {}
+
+    def __repr__(self) -> str:
+        return f"Operation({self.name!r})"
+
+
+# --- the types of results --------------------------------------------------------------------------------------------
+
+
+class _Elements(NamedTuple):
+    """Stands for a Python sequence among keys: the rank of its numbers, and the largest scalar type of its arrays."""
+
+    rank: int
+    scalar: int
+
+
+def is_array(key: Any) -> bool:
+    """Whether a key is an array type."""
+    return isinstance(key, type) and issubclass(key, ArrayBase)
+
+
+def is_real_key(key: Any) -> bool:
+    """Whether an operand of a class is a single real component: a Python number or a flat array."""
+    return key in PYTHON_NUMBERS or is_array(key) and not key._depth
+
+
+def promote_scalars(scalar: int, rank: int) -> int:
+    """The scalar type of a result, given the largest one of the arrays, and the rank of numbers."""
+    if rank == 2 and scalar < FLOAT16:
+        return FLOAT32
+    return INT32 if rank == 1 and scalar == BOOL else scalar
+
+
+class Promotion:
+    """What operands of certain classes promote to.
+
+    ``cls`` is their common array type, ``targets`` has what each operand becomes (that, or its type of masks), and
+    ``loaders`` the functions that make component nodes of it from the operands. These lists have one length, unless the
+    type is of a dynamic static size, see :func:`_common_length`.
+    """
+
+    __slots__ = ("cls", "keys", "loaders", "targets")
+
+    def __init__(self, keys: Keys, cls: type[ArrayBase], targets: Sequence[type[ArrayBase]]) -> None:
+        self.keys, self.cls, self.targets = keys, cls, targets
+        self.loaders: tuple[Loader, ...] = tuple(map(_loader, targets, keys))
+
+    def load(self, *args: Any) -> list[Sequence[Node]]:
+        """The component nodes of the promoted operands, lists of one length."""
+        loaders = self.loaders
+        if len(loaders) == 2:
+            lists = [loaders[0](args[0]), loaders[1](args[1])]
+        else:
+            lists = [load(value) for load, value in zip(loaders, args, strict=True)]
+        return lists if self.cls._count >= 0 else _common_length(self.keys, lists)
+
+
+_promotions: dict[tuple[Keys, int], Promotion] = {}
+
+
+def promotion(keys: Keys, mask: int = -1) -> Promotion:
+    """What operands promote to; not for tensors, whose shapes are no matter of types.
+
+    The operand at position ``mask``, a mask array or ``bool``, takes part in broadcasting only. Raises
+    :class:`IncompatibleArguments`.
+    """
+    found = _promotions.get((keys, mask))
+    if found is None:
+        cls = _common_type(keys, mask)
+        found = Promotion(keys, cls, [cls._mask_type if position == mask else cls for position in range(len(keys))])
+        _promotions[keys, mask] = found
+    return found
+
+
+def _common_type(keys: Keys, mask: int = -1) -> type[ArrayBase]:
+    """The array type that operands promote to."""
+    scalar, rank, top = _scalars(keys, mask)
+    result = meeting_package(top, top[0])
+    shapes = [key._record.shape for key in top]
+    shape = shapes[0] if len(shapes) == 1 else _broadcast_types(shapes)
+    scalar = promote_scalars(scalar, rank)
+    specials = {key._record[2:4] for key in top if key._special}
+    if not specials:
+        try:
+            return reshape(retype(result, scalar), shape)
+        except TypeError as error:
+            raise IncompatibleArguments(str(error).rstrip(".")) from None
+    if len(specials) > 1:
+        raise IncompatibleArguments("there is no rule for both together")
+    kind, special_shape = specials.pop()
+    return retype(_class_of(result._record._replace(kind=kind, shape=special_shape)), scalar)
+
+
+def _scalars(keys: Keys, mask: int) -> tuple[int, int, list[type[ArrayBase]]]:
+    """The largest scalar type, the rank of the numbers, and the array types (that of the mask last)."""
+    scalar, rank = BOOL, -1
+    top: list[type[ArrayBase]] = []
+    for position, key in enumerate(keys):
+        if position == mask:
+            continue
+        if isinstance(key, _Elements):
+            scalar, rank = max(scalar, key.scalar), max(rank, key.rank)
+        elif key in PYTHON_NUMBERS:
+            rank = max(rank, PYTHON_NUMBERS[key])
+        elif is_array(key):
+            scalar = max(scalar, key._type)
+            top.append(key)
+    if mask >= 0 and is_array(keys[mask]):
+        top.append(keys[mask])
+    return scalar, rank, top
+
+
+def _class_of(record: Record) -> type[ArrayBase]:
+    found = lookup(record) or lookup(record._replace(type=FLOAT32))
+    assert found is not None
+    return found
+
+
+def _broadcast_types(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common static shape (-1 where dynamic) of those of array types."""
+    result: list[int] = []
+    for axis in range(-max(map(len, shapes)), 0):
+        sizes = {shape[axis] for shape in shapes if len(shape) >= -axis}
+        if len(sizes) > 1 and -1 not in sizes:
+            raise IncompatibleArguments
+        # A size of one goes with any other if one of both is dynamic, which the calls find out.
+        result.append(-1 if -1 in sizes else sizes.pop())
+    return tuple(result)
+
+
+# --- from operands to nodes ------------------------------------------------------------------------------------------
+
+_component_nodes, _node = attrgetter("_c"), attrgetter("_n")
+
+
+def loader_of_number(cls: type[ArrayBase], kind: type) -> NodeLoader:
+    """The function from Python numbers of a kind to literals of an array type's scalar type."""
+    scalar, low, high = cls._type, cls._low, cls._high
+    if kind is float and cls._floating or kind is int:
+        def load(value: Any) -> Node:
+            if low <= value <= high:
+                return known_literal((scalar, value)) or literal(scalar, value)
+            return number_literal(cls, value)
+
+        return load
+    return lambda value: number_literal(cls, value)
+
+
+def node_loader(cls: type[ArrayBase], key: Any) -> NodeLoader:
+    """The function from flat arrays or numbers to nodes of an array type's scalar type."""
+    if not is_array(key):
+        return loader_of_number(cls, key)
+    scalar = cls._type
+    if key._type == scalar:
+        return _node
+    return lambda value: cast(value._n, scalar)
+
+
+def _loader(cls: Any, key: Any) -> Loader:
+    """The function from operands of a class to component nodes of the type that they are promoted to."""
+    if is_real_key(key):
+        node = node_loader(cls, key)
+        if cls._special:
+            return lambda value: cls._identity(node(value))
+        if cls._count in (-1, 1):
+            return lambda value: (node(value),)
+        count = cls._count
+        return lambda value: (node(value),) * count
+    scalar, declared, found = cls._type, cls._record.shape, key._record.shape
+    if cls._special and key._record.shape != declared:
+        raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
+    if len(found) > len(declared) or any(d not in (-1, f) for d, f in zip(declared[::-1], found[::-1], strict=False)):
+        raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
+    repeats = cls._count // key._count if cls._count > 0 else 1
+    if repeats == 1:
+        if key._type == scalar:
+            return _component_nodes
+        return lambda value: [cast(node, scalar) for node in value._c]
+    return lambda value: [cast(node, scalar) for node in value._c] * repeats
+
+
+def _common_length(keys: Keys, lists: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:
+    """Component lists of operands of which one has a dynamic static size, brought to one length."""
+    count = 1
+    nested = [len(nodes) for key, nodes in zip(keys, lists, strict=True) if not is_real_key(key)]
+    for length in nested:
+        if length != count and length != 1:
+            if count != 1:
+                raise IncompatibleArguments("their numbers of components differ")
+            count = length
+    if 0 in nested and 1 in nested:
+        raise IncompatibleArguments("their numbers of components differ")
+    return [nodes if len(nodes) == count else tuple(nodes) * count for nodes in lists]
+
+
+# --- operands that no class stands for -------------------------------------------------------------------------------
+
+
+def is_complex(value: Any) -> bool:
+    """Whether a value is a Python complex number or a NumPy scalar of that kind."""
+    return isinstance(value, complex) or (type(value).__module__ == "numpy" and getattr(value, "ndim", 1) == 0
+                                          and value.dtype.kind == "c")
+
+
+def _unsupported(site: Site, position: int, value: Any) -> ArgumentError:
+    what = argument(site, position)
+    found = f"unsupported operand of type '{describe(value)}'" if what == "operand" else \
+        f"{what} has the unsupported type '{describe(value)}'"
+    return ArgumentError(f"{called(site)}: {found} (expected a Dr.Jit array or a type that can be converted into one).")
+
+
+def _elements_unsupported(site: Site, value: Any) -> ArgumentError:
+    return ArgumentError(f"{called(site)}: arrays of type '{describe(value)}' with elements of type '{value.dtype}' "
+                         "are not supported.")
+
+
+def _elements(site: Site, position: int, value: Any) -> _Elements:
+    """What the elements of a Python sequence contribute to promotion."""
+    rank, scalar = -1, BOOL
+    if value.__class__ not in (list, tuple, range):
+        if isinstance(value, ArrayBase):
+            return _Elements(-1, value._type)
+        found = scalar_type_of(value) if is_ndarray(value) and value.ndim else None
+        if found is not None:
+            return _Elements(-1, found)
+        number = plain_scalar(value)
+        if number is None:
+            raise _unsupported(site, position, value)
+        return _Elements(PYTHON_NUMBERS[number.__class__], BOOL)
+    kinds = {item.__class__ for item in value}
+    if kinds <= PYTHON_NUMBERS.keys():
+        return _Elements(max((PYTHON_NUMBERS[kind] for kind in kinds), default=-1), BOOL)
+    for item in value:
+        inner = _elements(site, position, item)
+        rank, scalar = max(rank, inner.rank), max(scalar, inner.scalar)
+    return _Elements(rank, scalar)
+
+
+def _from_numpy(site: Site, value: Any, like: type[ArrayBase]) -> Any:
+    """A NumPy array as a tensor if ``like`` is one, else as an array of the corresponding type over its backend."""
+    scalar = scalar_type_of(value)
+    if scalar is None:
+        raise _elements_unsupported(site, value)
+    target: Any = retype(like, scalar) if like._depth < 0 else \
+        reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1) if like._dynamic else value.shape)
+    return target(value)
+
+
+def resolve(site: Site, args: Sequence[Any], mask: int = -1,
+            masking: bool = False) -> tuple[list[Any], Keys]:
+    """Operands that classes stand for, and these, from the arguments of an operation, at least one of them an array.
+
+    ``mask`` is the position of an argument that takes part in broadcasting only. ``masking`` says that the operation is
+    ``&``, in which a sequence of truth values is a mask.
+    """
+    values = list(args)
+    arrays = [type(value) for value in values if isinstance(value, ArrayBase)]
+    like = next((cls for cls in arrays if cls._depth < 0), arrays[0])
+    sequences: list[int] = []
+    keys: list[Any] = []
+    for position, value in enumerate(values):
+        kind: Any = value.__class__
+        if kind not in PYTHON_NUMBERS and not isinstance(value, ArrayBase):
+            if kind in (list, tuple, range):
+                sequences.append(position)
+                kind = _elements(site, position, value)
+            elif is_ndarray(value) and value.ndim:
+                values[position] = value = _from_numpy(site, value, like)
+                kind = type(value)
+            else:
+                found = plain_scalar(value)
+                if found is None:
+                    found = _complex(value, arrays)
+                    if found is None:
+                        raise _unsupported(site, position, value)
+                values[position] = found
+                kind = found.__class__
+        keys.append(kind)
+    for position in sequences:
+        tensor = like._depth < 0
+        cls = tensor_type(tuple(keys), mask) if tensor else _common_type(tuple(keys), mask)
+        if masking:
+            other = keys[1 - position]
+            if keys[position] == (0, BOOL) and is_array(other) and other._kind != "b" and \
+                    (position or other._kind == "f"):
+                cls = other._mask_type
+        values[position] = array = cls(values[position]) if tensor else \
+            wrap(cls, list(coerce(cls, values[position], site)))
+        keys[position] = type(array)
+    return values, tuple(keys)
+
+
+def leaf_of_elements(site: Site, value: Any, like: type[ArrayBase]) -> type[ArrayBase]:
+    """The flat type of an operand that is a sequence or a NumPy array, in an operation with an array of a type."""
+    if is_ndarray(value):
+        scalar = scalar_type_of(value)
+        if scalar is None:
+            raise _elements_unsupported(site, value)
+        return retype(like._leaf, scalar)
+    return _common_type((like._leaf, _elements(site, 1, value)))._leaf
+
+
+def tensor_type(keys: Keys, mask: int) -> type[ArrayBase]:
+    """The tensor type that operands promote to."""
+    scalar, rank, top = _scalars(keys, mask)
+    tensor = next(key for key in top if key._depth < 0)
+    return retype(meeting_package(top, tensor), promote_scalars(scalar, rank))
+
+
+def _complex(value: Any, arrays: Sequence[type[ArrayBase]]) -> Any:
+    """A Python complex number as an array, if there are complex ones among the operands."""
+    cls: Any = next((cls for cls in arrays if cls._special == "complex"), None)
+    return cls(value) if cls is not None and is_complex(value) else None
+
+
+# --- plans -----------------------------------------------------------------------------------------------------------
+
+
+def find_plan(operation: Operation, site: Site, args: Sequence[Any]) -> tuple[Plan, Sequence[Any]]:
+    """The plan for arguments, made if there is none yet, and the operands that it is for."""
+    raw = tuple(value.__class__ for value in args)
+    plan = operation.plans.get(raw)
+    if plan is not None:
+        return plan, args
+    values, keys = resolve(site, args, 0 if operation is SELECT else -1, operation is AND)
+    plan = operation.plans.get(keys)
+    if plan is None:
+        plan = operation.make_plan(operation, site, keys)
+        operation.plans[keys] = plan
+    if keys != raw and _are_numbers(args, keys):
+        operation.plans[raw] = _from_numpy_scalars(plan)
+    return plan, values
+
+
+def _are_numbers(args: Sequence[Any], keys: Keys) -> bool:
+    """Whether all arguments that were converted are NumPy scalars, whose classes stand for what they are."""
+    numpy = sys.modules.get("numpy")
+    return numpy is not None and all(value.__class__ is key or key in PYTHON_NUMBERS and isinstance(
+        value, (numpy.bool_, numpy.integer, numpy.floating)) for value, key in zip(args, keys, strict=True))
+
+
+def _from_numpy_scalars(plan: Plan) -> Plan:
+    return lambda *args: plan(*[value if isinstance(value, ArrayBase) else plain_scalar(value) for value in args])
+
+
+def common_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
+    """The plan of an elementwise operation: that of a special kind of array, or component by component."""
+    special = next((key for key in keys if is_array(key) and key._depth < 0), None) or \
+        next((key for key in keys if is_array(key) and key._special), None)
+    if special is not None:
+        plan: Plan | None = special._plan(operation, site, keys)
+        if plan is not None:
+            return plan
+    found = promotion(keys)
+    return _componentwise(operation.trace, found, found.cls._mask_type if operation.mask else found.cls)
+
+
+def _componentwise(trace: Trace, found: Promotion, result: type[ArrayBase]) -> Plan:
+    """The plan that traces each component of the promoted operands."""
+    cls, loaders = found.cls, found.loaders
+    if not cls._depth:
+        return _flat(trace, list(map(node_loader, found.targets, found.keys)), result)
+    if cls._count < 0:
+        load_all = found.load
+
+        def dynamic(*args: Any) -> Any:
+            return wrap(result, list(map(trace, *load_all(*args))))
+
+        return dynamic
+    if len(loaders) == 2:
+        first, second = loaders
+
+        def binary(a: Any, b: Any) -> Any:
+            array: Any = _new(result)
+            array._c = list(map(trace, first(a), second(b)))
+            array._o = None
+            return array
+
+        return binary
+
+    if len(loaders) == 3:
+        one, two, three = loaders
+
+        def ternary(a: Any, b: Any, c: Any) -> Any:
+            array: Any = _new(result)
+            array._c = list(map(trace, one(a), two(b), three(c)))
+            array._o = None
+            return array
+
+        return ternary
+
+    def nested(*args: Any) -> Any:
+        array: Any = _new(result)
+        array._c = list(map(trace, *[load(value) for load, value in zip(loaders, args, strict=True)]))
+        array._o = None
+        return array
+
+    return nested
+
+
+def _flat(trace: Trace, loaders: Sequence[NodeLoader], result: type[ArrayBase]) -> Plan:
+    if len(loaders) == 2:
+        first, second = loaders
+
+        def binary(a: Any, b: Any) -> Any:
+            array: Any = _new(result)
+            array._n = trace(first(a), second(b))
+            array._o = None
+            return array
+
+        return binary
+    if len(loaders) == 3:
+        one, two, three = loaders
+
+        def ternary(a: Any, b: Any, c: Any) -> Any:
+            array: Any = _new(result)
+            array._n = trace(one(a), two(b), three(c))
+            array._o = None
+            return array
+
+        return ternary
+
+    def flat(*args: Any) -> Any:
+        array: Any = _new(result)
+        array._n = trace(*[load(value) for load, value in zip(loaders, args, strict=True)])
+        array._o = None
+        return array
+
+    return flat
+
+
+# --- operations whose operands have different roles ------------------------------------------------------------------
+
+
+def _select_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
+    """The plan of ``dr.select`` with a mask as the first operand, which takes part in broadcasting only."""
+    tensor = next((key for key in keys if is_array(key) and key._depth < 0), None)
+    if tensor is not None:
+        return tensor._plan(operation, site, keys)  # type: ignore[no-any-return]
+    found = promotion(keys, mask=0)
+    return _componentwise(operation.trace, found, found.cls)
+
+
+def is_masking(keys: Keys) -> tuple[int, int] | None:
+    """The positions of the mask and of what it masks, if ``&`` of operands of two classes masks numbers.
+
+    That a mask on the right does; one on the left does for floating-point numbers and tensors, and counts as 0 and 1
+    before integers.
+    """
+    left, right = (key is bool or is_array(key) and key._kind == "b" for key in keys)
+    if right and not left and is_array(keys[0]):
+        return 1, 0
+    if left and not right and is_array(keys[1]) and (keys[1]._kind == "f" or any(
+            is_array(key) and key._depth < 0 for key in keys) and keys[0] is not bool):
+        return 0, 1
+    return None
+
+
+def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
+    """The plan of ``&``, which masks numbers as well: ``x & mask`` is ``x`` where the mask is set, and zero elsewhere.
+    """
+    positions = is_masking(keys)
+    if positions is None or any(is_array(key) and key._depth < 0 for key in keys):
+        return common_plan(operation, site, keys)
+    mask, value = positions
+    found = promotion((keys[mask], keys[value]), mask=0)
+    select = _componentwise(masked(found.cls), found, found.cls)
+    return select if mask == 0 else lambda a, b: select(b, a)
+
+
+def masked(cls: type[ArrayBase]) -> Trace:
+    """The trace function from a mask and a value of a type to the value where the mask is set, and zero elsewhere."""
+    select, zero = ops.select, literal(cls._type, 0)
+    return lambda mask, value: select(mask, value, zero)
+
+
+AND = Operation("and", make_plan=_and_plan)
+SELECT = Operation("select", mask=False, make_plan=_select_plan)
+
+
+# --- for the other rooms ---------------------------------------------------------------------------------------------
+
+
+def apply(operation: Operation, site: Site, args: Sequence[Any]) -> Any:
+    """The result of an operation on any arguments, at least one of them an array."""
+    try:
+        plan, values = find_plan(operation, site, args)
+        return plan(*values)
+    except FAILURES as error:
+        raise translate(error, site, args) from None
+
+
+def elementwise(site: Site, trace: Operation | Trace, args: Sequence[Any], mask: bool = False) -> Any:
+    """What :func:`apply` returns; also for a trace function that is no operation of its own (``mask`` if it returns
+    masks), whose plan is not kept."""
+    return apply(trace if isinstance(trace, Operation) else Operation("", trace, mask), site, args)
+
+
+def operands(site: Site, args: Sequence[Any], mask: ArrayBase | None = None,
+             ) -> tuple[type[ArrayBase], list[Sequence[Node]]]:
+    """Promote the arguments of an elementwise operation (at least one of them, or ``mask``, an array; no tensors).
+
+    Returns their common array type and the component nodes of each, lists of one length. A ``mask`` (the first argument
+    of ``select``) takes part in broadcasting only; its nodes come first. Messages add the type of the first array to a
+    ``site`` that is the name of a function.
+    """
+    values, position = args, -1
+    if mask is not None:
+        values, position = (mask, *args), 0
+    try:
+        found = _promotions.get((tuple(map(type, values)), position))
+        if found is None:
+            values, keys = resolve(_with_owner(site, args), values, position)
+            found = promotion(keys, position)
+        return found.cls, found.load(*values)
+    except FAILURES as error:
+        raise translate(error, _with_owner(site, args), args) from None
+
+
+def _with_owner(site: Site, args: Sequence[Any]) -> Site:
+    """A function by its name, and the type of the first array that it was called with."""
+    if isinstance(site, CallSite):
+        return site
+    return CallSite(site, next((type(value) for value in args if isinstance(value, ArrayBase)), None))
