@@ -12,7 +12,7 @@ __all__ = ["KNOWN", "Known"]
 class Known(NamedTuple):
     """A defect, and the cells that show it: patterns of touches, states and places.
 
-    ``crashes``: it destroys memory. Such cells are not run with the others.
+    ``crashes``: it destroys memory, or never ends. Such cells are not run with the others.
     """
 
     defect: str
