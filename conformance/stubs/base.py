@@ -202,8 +202,8 @@ def kinds() -> Iterator[str]:
 
     yield _kind("Float")
     yield from methods(both([*ARITHMETIC, "truediv", "pow", "matmul"]), [_SELF, _ANY])
-    yield from methods(["and"], [("_MaskCpT", "SelfT")])
-    yield from without(["rand", *both(["or", "xor", *INTEGER])])
+    yield from methods(both(["and"]), [("_MaskCpT", "SelfT")])
+    yield from without(both(["or", "xor", *INTEGER]))
     yield from unary_without(["invert"])
 
     for name in ("Mask", "Integer", "Float"):
@@ -220,14 +220,12 @@ def kinds() -> Iterator[str]:
         yield "    def __getitem__(self, key: Any, /) -> SelfT: ..."
         yield "    @property\n    def T(self) -> SelfT: ..."
         yield "    @property\n    def mT(self) -> SelfT: ..."
-        if name == "Float":
-            yield from methods(["rand"], [("_MaskCpT", "SelfT")])
 
     for name in ("Matrix", "Complex", "Quaternion"):
         yield _kind(name)
         yield from methods(both(["add", "sub"]), [_SELF, _ANY])
-        yield from methods(["and"], [("_MaskCpT", "SelfT")])
-        yield from without(["rand", *both(["or", "xor", *INTEGER]), *ORDER])
+        yield from methods(both(["and"]), [("_MaskCpT", "SelfT")])
+        yield from without([*both(["or", "xor", *INTEGER]), *ORDER])
         yield from unary_without(["invert"])
         if name == "Matrix":
             yield from methods([*both(["mul", "matmul"]), "rtruediv"], [_SELF, ("ValCpT", "ValT"), _ANY])
@@ -279,7 +277,7 @@ def flats() -> Iterator[str]:
         if name == "Float":
             yield from methods(both([*ARITHMETIC, "truediv", "matmul"]), [_SELF, (wide, "_R"), _ANY])
             yield from methods(both(["pow"]), [_SELF, (power, "_R"), _ANY])
-            yield from methods(["and"], [("_MaskCpT", "SelfT"), (masks, "_R")])
+            yield from methods(both(["and"]), [("_MaskCpT", "SelfT"), (masks, "_R")])
         elif name == "Integer":
             yield from methods(both([*ARITHMETIC, "matmul"]), [_SELF, _REAL, (wide, "_R"), _ANY])
             yield from methods(both(INTEGER + BITS), [_SELF, (whole, "_R"), _ANY_INT])

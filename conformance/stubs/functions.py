@@ -79,10 +79,10 @@ _ANGLE = ["_WithFloat[_R, Any] -> _R", "ArrayT -> ArrayT", "float -> float", _FO
 _TYPE = "{0} | type[{0}] -> type[{1}]"
 
 _PATTERNS: dict[str, list[str]] = {
-    "lerp": ["_WithFloat[_R, Any], _Numbers, float -> _R",
+    "lerp": ["Array, SelfCpT, int -> SelfT", "_WithFloat[_R, Any], _Numbers, float -> _R",
              *(pattern for pattern in _TERNARY if pattern != "int, int, int -> int")],
-    "power": ["_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R", *_BINARY,
-              "_WithFloat[_R, Any], float -> _R", *_FLAT, "float, float -> float", *_FOREIGN_PAIR],
+    "power": ["_Chooses[T, Any, Any], bool -> T", "_Chooses[Any, _R, Any], int -> _R", "float, _PowerOf[_R] -> _R",
+              *_BINARY, "_WithFloat[_R, Any], float -> _R", *_FLAT, "float, float -> float", *_FOREIGN_PAIR],
     "step": ["_HasInt[_R], float -> _R", "float, _HasInt[_R] -> _R", "AnyArray, AnyArray -> Any",
              "float, float -> int"],
     "mul_wide": ["AnyArray, AnyArray | int -> Any", "int, AnyArray -> Any", "int, int -> int"],

@@ -15,7 +15,7 @@ import functools
 import math
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import drjit_core as core
 from drjit_core import KIND, Node, cast, gather, literal
@@ -53,16 +53,18 @@ from .._promotion.promote import scalar_literal
 __all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
 _new = object.__new__
+_Tensor = TypeVar("_Tensor")
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 _EVALUATED = KIND["evaluated"]
 Shape = tuple[int, ...]
 
 
-def make(cls: type[ArrayBase], node: Node, shape: Shape) -> Any:
+def make(cls: type[_Tensor], node: Node, shape: Shape) -> _Tensor:
     """A tensor of a type from its node and shape."""
-    tensor: Any = _new(cls)
+    kind: Any = cls
+    tensor: Any = _new(kind)
     tensor._n, tensor._s, tensor._o = node, shape, None
-    return tensor
+    return tensor  # type: ignore[no-any-return]
 
 
 def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
@@ -72,7 +74,7 @@ def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Sha
             raise ArgumentError(f"{called(function)}: incompatible arguments: {value._name} cannot be combined with "
                                 f"tensors; convert it to {cls._name} first.")
         node = value._nodes()[0]
-        shape = value._s if value._depth < 0 else (node.size,)  # type: ignore[attr-defined]
+        shape = value._s if value._depth < 0 else (node.size,)
         return cast(node, cls._type), shape
     number = plain_scalar(value)
     if number is not None:

@@ -254,11 +254,11 @@ def entry(cls: type[ArrayBase], value: Any, position: int, function: str) -> Nod
     """The node of an entry of a scalar array."""
     if isinstance(value, ArrayBase) and len(value._nodes()) == 1 and value._nodes()[0].size == 1:
         value = value.item()
-    number: Any = plain_scalar(value)
-    if number.__class__ not in _ACCEPTED[cls._kind]:
+    number = plain_scalar(value)
+    if number is None or number.__class__ not in _ACCEPTED[cls._kind]:
         raise ArgumentError(f"{function}(): could not initialize component {position} with a value of type "
                             f"'{describe(value)}'.")
-    return scalar_literal(cls, number, function)
+    return scalar_literal(cls, number, function)  # type: ignore[arg-type]
 
 
 def _checked_components(cls: type[ArrayBase], value: Any, shape: tuple[int, ...], nodes: list[Node]) -> list[Node]:

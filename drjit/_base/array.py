@@ -93,6 +93,10 @@ class ArrayBase:
     _dynamic: ClassVar[bool]
     __meta__: ClassVar[str]
 
+    #: Of flat arrays and tensors, of nested ones, and of tensors.
+    _n: Node
+    _c: list[Node]
+    _s: tuple[int, ...]
     _o: Any
 
     # For type checkers: what the parameters stand for says the stub, ``drjit/__init__.pyi``.

@@ -45,7 +45,7 @@ def plain_scalar(value: Any) -> Any:
 def plain_integer(value: Any) -> int | None:
     """The Python integer that a value is (of Python or NumPy, but no ``bool`` and no array), or ``None``."""
     if value.__class__ is int:
-        return value  # type: ignore[no-any-return]
+        return value
     if isinstance(value, (bool, ArrayBase)) or type(value).__name__ in ("bool_", "bool", "ndarray"):
         return None
     try:

@@ -68,7 +68,7 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
         traceback = user_part(error)
         if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
             try:
-                raise error.with_traceback(traceback)  # noqa: B904 - the same one, its context included
+                raise error.with_traceback(traceback)
             finally:
                 # Its frames lead back to this one: a name in here would keep alive the arrays that they hold, until the
                 # garbage collector comes along, and writes to those would go to copies.

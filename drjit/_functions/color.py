@@ -112,7 +112,8 @@ def linear_srgb_to_oklab(value: ArrayT) -> ArrayT:
     >>> dr.linear_srgb_to_oklab(Array3f(1, 0, 0))
     [[0.627955, 0.224863, 0.125846]]
     """
-    return _convert(value, _to_oklab, "linear_srgb_to_oklab")
+    result: ArrayT = _convert(value, _to_oklab, "linear_srgb_to_oklab")
+    return result
 
 
 def _to_oklab(channels: Sequence[Any]) -> list[Any]:
@@ -129,7 +130,8 @@ def oklab_to_linear_srgb(value: ArrayT) -> ArrayT:
     >>> dr.round(red * 100) / 100
     [[1, 0, 0]]
     """
-    return _convert(value, _from_oklab, "oklab_to_linear_srgb")
+    result: ArrayT = _convert(value, _from_oklab, "oklab_to_linear_srgb")
+    return result
 
 
 def _from_oklab(channels: Sequence[Any]) -> list[Any]:

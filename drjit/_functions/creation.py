@@ -106,7 +106,8 @@ def _undefined(cls: type[ArrayBase], size: int) -> Node:
 def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = "shape") -> T:
     """An array or PyTree filled with 0 or 1, for the public function that is named."""
     _require_type(dtype, function)
-    return _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
+    result: T = _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
+    return result
 
 
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
@@ -158,8 +159,9 @@ def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     [9, 8, 7]
     """
     _require_type(dtype, "drjit.empty")
-    return _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
+    result: T = _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
+    return result
 
 
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
@@ -177,7 +179,8 @@ def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
      [1, 2],
      [1, 2]]
     """
-    return _full(dtype, value, shape, "drjit.full")
+    result: T = _full(dtype, value, shape, "drjit.full")
+    return result
 
 
 def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
@@ -215,7 +218,7 @@ def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     >>> x.state, dr.full(Float, 2, 3).state
     (VarState.Evaluated, VarState.Literal)
     """
-    result = _full(dtype, value, shape, "drjit.opaque")
+    result: T = _full(dtype, value, shape, "drjit.opaque")
     make_opaque(result)
     return result
 
@@ -247,7 +250,8 @@ def zeros_like(arg: T, /) -> T:
     >>> dr.zeros_like({"weight": Float(1, 2), "count": 3})
     {'weight': [0, 0], 'count': 0}
     """
-    return _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
+    result: T = _like(arg, "drjit.zeros_like", _constant(0), lambda kind: kind(0))
+    return result
 
 
 def ones_like(arg: T, /) -> T:
@@ -259,7 +263,8 @@ def ones_like(arg: T, /) -> T:
     >>> dr.ones_like(Float(4, 5, 6))
     [1, 1, 1]
     """
-    return _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
+    result: T = _like(arg, "drjit.ones_like", _constant(1), lambda kind: kind(1))
+    return result
 
 
 def empty_like(arg: T, /) -> T:
@@ -276,20 +281,25 @@ def empty_like(arg: T, /) -> T:
     [[5, 5],
      [5, 5]]
     """
-    return _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
+    result: T = _like(arg, "drjit.empty_like", _undefined, lambda kind: kind(0))
+    return result
 
 
 # --- sequences -------------------------------------------------------------------------------------------------------
 
 
-def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> type[ArrayBase]:
+def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> Any:
     _require_type(dtype, function)
     if not issubclass(dtype, ArrayBase) or not hasattr(dtype, "_record") or dtype._depth >= 0 and (
             dtype._special or dtype._depth != (0 if dtype._dynamic else 1) or dtype._size >= 0):
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
-    return dtype  # type: ignore[no-any-return]
+    return dtype
+
+
+def _without_elements(cls: Any) -> Any:
+    return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
 
 
 def _counter(size: int) -> Node:
@@ -312,7 +322,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     [10, 8, 6, 4, 2]
     """
     function = "drjit.arange"
-    cls = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
+    cls: type[Any] = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
     if start_or_size is not None:
         if start is not None or size is not None:
             raise TypeError(f"{function}(): expected either (dtype, size) or (dtype, start, stop, step=1).")
@@ -330,7 +340,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     if count < 0:
         raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
     if not count:
-        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
+        return _without_elements(dtype)  # type: ignore[no-any-return]
     last = first + (count - 1) * increment
     for name, value in (("start", first), ("last element", last)):
         if cls._kind != "f" and not cls._low <= value <= cls._high:
@@ -339,7 +349,8 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     low, high = min(first, last, increment), max(first, last, increment)
     wide = cls._type if cls._kind != "f" else INT32 if low >= -(1 << 31) and high < 1 << 31 else INT64
     if not cls._dynamic:
-        return wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
+        scalars: T = wrap(cls, [scalar_literal(cls, first + k * increment, function) for k in range(count)])
+        return scalars
     node = _counter(count)
     if (first, increment) != (0, 1):
         node = cast(node, wide)
@@ -347,7 +358,8 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
             node = ops.mul(node, literal(wide, increment, 1, SHAPE, tag=1))
         if first:
             node = ops.add(node, literal(wide, first, 1, SHAPE, tag=2))
-    return wrap(cls, [cast(node, cls._type)])
+    result: T = wrap(cls, [cast(node, cls._type)])
+    return result
 
 
 def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool = True) -> T:
@@ -363,7 +375,7 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     [0, 0.25, 0.5, 0.75]
     """
     function = "drjit.linspace"
-    cls = _flat_dtype(dtype, function, "f", "a floating-point type")
+    cls: type[Any] = _flat_dtype(dtype, function, "f", "a floating-point type")
     count = require_integer(function, "num", num)
     if count < 0:
         raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
@@ -372,14 +384,15 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
         if bound is None:
             raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)}.")
     if not count:
-        return wrap(cls, [invalid(cls._type)] if cls._dynamic else [])
+        return _without_elements(dtype)  # type: ignore[no-any-return]
     first, last = (float(bound) for bound in bounds)
     intervals = count - 1 if endpoint else count
     scalar = FLOAT32 if cls._type == FLOAT16 else cls._type
     positions = [_counter(count)] if cls._dynamic else [literal(UINT32, k) for k in range(count)]
     increment = (last - first) / intervals if intervals else 0.0
     step, offset = literal(scalar, increment, 1, SHAPE, tag=1), literal(scalar, first, 1, SHAPE, tag=2)
-    return wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
+    result: T = wrap(cls, [cast(ops.fma(cast(node, scalar), step, offset), cls._type) for node in positions])
+    return result
 
 
 def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[ArrayT, ...]:
@@ -400,31 +413,32 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
         raise ValueError(f"{function}(): 'indexing' must be 'xy' or 'ij', found {indexing!r}.")
     if not args:
         return ()
-    cls: Any = type(args[0])
+    axes: tuple[Any, ...] = args
+    cls: Any = type(axes[0])
     if not issubclass(cls, ArrayBase) or cls._plain._record.shape != (() if cls._dynamic else (-1,)) or cls._special \
             or any(type(arg) is not cls for arg in args):
         raise ArgumentError(f"{function}(): the arguments must be flat dynamic arrays of one type, found "
                             f"{', '.join(describe(arg) for arg in args)}.")
-    order = list(range(len(args)))
-    if indexing == "xy" and len(args) > 1:
+    order = list(range(len(axes)))
+    if indexing == "xy" and len(axes) > 1:
         order[:2] = [1, 0]
     total = 1
-    for arg in args:
-        total *= len(arg)
+    for axis in axes:
+        total *= len(axis)
     if not total:
-        return tuple(cls() for _ in args)
-    result: list[Any] = [None] * len(args)
+        return tuple(cls() for _ in axes)
+    result: list[Any] = [None] * len(axes)
     if not cls._dynamic:
         inner = 1
         for position in reversed(order):
-            nodes = args[position]._nodes()
+            nodes = axes[position]._nodes()
             result[position] = wrap(cls, [nodes[k // inner % len(nodes)] for k in range(total)])
             inner *= len(nodes)
         return tuple(result)
-    index = arange(retype(cls, UINT32), total)
+    index: Any = arange(retype(cls, UINT32), total)
     for position in reversed(order):
-        size = len(args[position])
+        size = len(axes[position])
         outer = index // size
-        result[position] = gather(cls, args[position], index - outer * size)
+        result[position] = gather(cls, axes[position], index - outer * size)
         index = outer
     return tuple(result)

@@ -189,10 +189,11 @@ def inverse(arg: T, /) -> T:
     """
     if isinstance(arg, ArrayBase) and arg._depth > 0 and arg._special not in ("complex", "quaternion"):
         arg = _matrix(arg, "drjit.inverse")
-    return rcp(arg)
+    result: T = rcp(arg)
+    return result
 
 
-def transpose(value: Any, /, axes: tuple[int, ...] | None = None) -> Any:
+def transpose(value: Any, /, axes: Sequence[int] | None = None) -> Any:
     """The transpose of a matrix, or of a nested array that has the shape of one.
 
     ``axes`` is a permutation of the leading two dimensions: ``(0, 1)`` leaves the array as it is.

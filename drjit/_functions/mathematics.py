@@ -18,7 +18,7 @@ from .._arrays.broadcasting import tensor_select
 from .._arrays.operators import power as _array_power
 from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, describe, translate
+from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, SizeError, describe, translate
 from .._base.nodes import broadcast
 from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
@@ -80,10 +80,14 @@ def power(arg0: Any, arg1: Any, /) -> Any:
         if is_ndarray(arg0) or is_ndarray(arg1):
             return power(from_numpy(arg0, "drjit.power", "arg0"), from_numpy(arg1, "drjit.power", "arg1"))
         return on_numbers(ROWS["power"], "drjit.power", ("arg0", "arg1"), (arg0, arg1))
-    if isinstance(arg0, ArrayBase):
-        result = arg0 ** arg1 if arg0._special or _is_tensor(arg1) else _array_power(arg0, arg1)
-    else:
-        result = arg0 ** arg1 if array._special else _array_reverse_power(array, arg0)
+    try:
+        if isinstance(arg0, ArrayBase):
+            result = arg0 ** arg1 if arg0._special or _is_tensor(arg1) else _array_power(arg0, arg1)
+        else:
+            result = arg0 ** arg1 if array._special else _array_reverse_power(array, arg0)
+    except (ArgumentError, SizeError) as error:  # which are about the operator
+        reason = str(error).partition("(): ")[2]
+        raise type(error)(f"drjit.power(<{array._name}>): {reason}" if reason else str(error)) from None
     if result is NotImplemented:
         raise ArgumentError(f"drjit.power(): cannot combine {describe(arg0)} and {describe(arg1)}.")
     return result

@@ -31,7 +31,7 @@ __all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hs
            "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
 
 
-def _require_tensor(function: str, value: Any, name: str = "value") -> Any:
+def _require_tensor(function: str, value: ArrayT, name: str = "value") -> ArrayT:
     if not isinstance(value, TensorBase):
         raise TypeError(f"{function}(): '{name}' must be a tensor, found {describe(value)}.")
     return value
@@ -43,7 +43,7 @@ def _require_tensor(function: str, value: Any, name: str = "value") -> Any:
 def _order(function: str, order: Any, automatic: str) -> str:
     if order not in ("A", "C", "F"):
         raise ArgumentError(f"{function}(): 'order' must equal 'A', 'C' or 'F', found {order!r}.")
-    return automatic if order == "A" else order  # type: ignore[no-any-return]
+    return automatic if order == "A" else order
 
 
 def ravel(array: Any, order: str = "A") -> Any:
@@ -105,14 +105,17 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = "A") -> T:
         raise TypeError(f"{function}(): only the last dimension of 'dtype' may be dynamic (found {dtype._name}).")
     if not dtype._dynamic and isinstance(array, ArrayBase) and array._plain._record.shape == (-1,) and \
             array._leaf is dtype._leaf and not array._dynamic:
-        return _unravel_scalars(function, dtype, array._nodes(), _order(function, order, "F"))
+        scalars: T = _unravel_scalars(function, dtype, array._nodes(), _order(function, order, "F"))
+        return scalars
     if not isinstance(array, ArrayBase) or array._depth or array._leaf is not dtype._leaf:
         raise TypeError(f"{function}(): 'array' must be a flat array of type {dtype._leaf._name}, found "
                         f"{describe(array)}.")
     found = _order(function, order, "F")
-    if not dtype._depth:
-        return array
-    return _unravel(function, dtype, array._nodes()[0], dtype._record.shape, found)
+    result: Any = array
+    if dtype._depth:
+        result = _unravel(function, dtype, array._nodes()[0], dtype._record.shape, found)
+    unraveled: T = result
+    return unraveled
 
 
 def _positions(shape: tuple[int, ...]) -> list[int]:
@@ -322,7 +325,7 @@ def squeeze(value: ArrayT, /, axis: int | tuple[int, ...] | None = None) -> Arra
 # --- other orders of axes --------------------------------------------------------------------------------------------
 
 
-def _permuted(tensor: Any, axes: tuple[int, ...]) -> Any:
+def _permuted(tensor: ArrayT, axes: tuple[int, ...]) -> ArrayT:
     return make(type(tensor), *transposed(tensor._n, tensor._s, axes))
 
 
@@ -346,7 +349,8 @@ def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
     """
     function = "drjit.transpose"
     if isinstance(value, ArrayBase) and value._depth >= 2:
-        return transpose_matrix(value, axes)
+        result: ArrayT = transpose_matrix(value, axes)
+        return result
     tensor = _require_tensor(function, value)
     rank = len(tensor._s)
     order = tuple(range(rank))[::-1] if axes is None else normalise_axes(function, axes, rank, "axes")
@@ -400,7 +404,7 @@ def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | t
 # --- joining and splitting -------------------------------------------------------------------------------------------
 
 
-def _sequence(function: str, values: Any, name: str) -> list[Any]:
+def _sequence(function: str, values: Sequence[ArrayT], name: str) -> list[ArrayT]:
     found = list(values) if isinstance(values, (list, tuple)) else []
     if not found or not all(isinstance(value, ArrayBase) for value in found):
         raise TypeError(f"{function}(): '{name}' must be a non-empty sequence of arrays, found {describe(values)}.")
@@ -429,9 +433,10 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     values = _sequence(function, arr, "arr")
     cls = type(values[0])
     if not cls._dynamic:
-        return _concat_scalars(function, values, axis)
+        result: ArrayT = _concat_scalars(function, values, axis)
+        return result
     if axis is None:
-        joined = wrap(cls._leaf, [concatenate([ravel(value)._n for value in values])])
+        joined: Any = wrap(cls._leaf, [concatenate([ravel(value)._n for value in values])])
         return make(cls, joined._n, (joined._n.size,)) if cls._depth < 0 else joined
     if cls._depth >= 0:
         if normalise_axis(function, axis, cls._depth + 1) != cls._depth:
@@ -618,6 +623,7 @@ def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     [[3, 1],
      [6, 4]]
     """
-    tensor = _require_tensor("drjit.take", value)
+    tensor: Any = _require_tensor("drjit.take", value)
     found = normalise_axis("drjit.take", axis, len(tensor._s))
-    return tensor[(*(slice(None),) * found, index)]
+    result: ArrayT = tensor[(*(slice(None),) * found, index)]
+    return result

@@ -207,7 +207,7 @@ def _unary(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
             try:
                 if arg._depth:
                     return wrap_like(arg, type(arg), list(map(trace, arg._nodes())))
-                result._n = trace(arg._n)  # type: ignore[attr-defined]
+                result._n = trace(arg._n)
             except CORE_ERRORS as error:
                 raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
             result._o = None

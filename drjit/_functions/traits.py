@@ -7,7 +7,7 @@ number or ``bool``, ``int``, ``float``; for any other object, the answer is that
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from drjit_core import TYPES, JitBackend, VarType
 
@@ -30,6 +30,7 @@ Dynamic = -1
 newaxis = None
 
 INT8, UINT8 = VarType.Int8.value, VarType.UInt8.value
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 _PYTHON: dict[str, type] = {"b": bool, "i": int, "u": int, "f": float}
 _KIND_OF: dict[type, str] = {bool: "b", int: "i", float: "f"}
 
@@ -66,7 +67,7 @@ def _array_test(name: str, condition: Callable[[Any], bool], doc: str) -> Callab
     return _named(test, name, doc)
 
 
-def _named(function: Any, name: str, doc: str) -> Any:
+def _named(function: _Function, name: str, doc: str) -> _Function:
     function.__name__ = function.__qualname__ = name
     function.__module__, function.__doc__ = "drjit", doc
     return function
@@ -229,7 +230,7 @@ def backend_v(arg: Any, /) -> JitBackend:
     (JitBackend.LLVM, JitBackend.Invalid)
     """
     cls = _array_type(arg)
-    return cls._record.backend if cls is not None else JitBackend.Invalid  # type: ignore[no-any-return]
+    return cls._record.backend if cls is not None else JitBackend.Invalid
 
 
 def size_v(arg: Any, /) -> int:
@@ -266,7 +267,8 @@ def itemsize_v(arg: Any, /) -> int:
     cls = _array_type(arg)
     if cls is None:
         raise TypeError(f"drjit.itemsize_v(): expected an array or array type, found {describe(arg)}.")
-    return TYPES[cls._type].size
+    result: int = TYPES[cls._type].size
+    return result
 
 
 # --- relatives -------------------------------------------------------------------------------------------------------

@@ -71,9 +71,13 @@ def conj(arg: T, /) -> T:
     >>> dr.conj(Complex2f(3, 4))
     [3-4j]
     """
-    if isinstance(arg, ArrayBase):
-        return arg._function("conj") if arg._special in ("complex", "quaternion") else arg
-    return arg.conjugate() if isinstance(arg, complex) else arg
+    value: Any = arg
+    if isinstance(value, ArrayBase):
+        value = value._function("conj") if value._special in ("complex", "quaternion") else value
+    elif isinstance(value, complex):
+        value = value.conjugate()
+    result: T = value
+    return result
 
 
 def arg(z: Any, /) -> Any:
@@ -165,9 +169,9 @@ def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
         raise TypeError(f"{function}(): 'dtype' must be a quaternion type, found {describe(dtype)}.")
     if isinstance(axis, (list, tuple)):
         axis = reshape(dtype, (3,))(axis)
-    axis = _vector3(function, axis, "axis")
+    x, y, z = _vector3(function, axis, "axis")
     s, c = sincos(require_angle(function, "angle", angle) * 0.5)
-    return dtype(axis[0] * s, axis[1] * s, axis[2] * s, c)
+    return dtype(x * s, y * s, z * s, c)
 
 
 @rounding
@@ -307,11 +311,12 @@ def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
     sine = sin(angle)
     close = sine < 1e-6
     divisor = select(close, 1.0, sine)
-    rest = 1 - t
+    rest: Any = 1 - t  # type: ignore[operator]
     first = select(close, rest, sin(rest * angle) / divisor)
     second = select(close, t, sin(t * angle) / divisor)
-    result = p * first + q * second
-    return _relative("drjit.slerp", result, "quaternion", (4,))(result)
+    found = p * first + q * second
+    result: ArrayT = _relative("drjit.slerp", found, "quaternion", (4,))(found)
+    return result
 
 
 # --- transformations -------------------------------------------------------------------------------------------------

@@ -94,7 +94,8 @@ def _squared_norm(value: Any, axis: Any, mode: str | None, keepdims: bool, funct
     _check(value, function, "value")
     if axis is ... and mode is None and not keepdims:
         return _dot(value, value, function)
-    squares = value * value if isinstance(value, ArrayBase) else [entry * entry for entry in value]
+    array: Any = value
+    squares = array * array if isinstance(value, ArrayBase) else [entry * entry for entry in value]
     return sum(squares, axis, mode, keepdims)
 
 
@@ -138,7 +139,8 @@ def normalize(arg: ArrayT, /) -> ArrayT:
     """
     if not isinstance(arg, ArrayBase):
         raise ArgumentError(f"drjit.normalize(): 'arg' must be a Dr.Jit array, found {describe(arg)}.")
-    return arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
+    result: ArrayT = arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
+    return result
 
 
 @rounding

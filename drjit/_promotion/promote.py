@@ -6,7 +6,7 @@ What an operation's arguments promote to is the matter of :mod:`drjit._promotion
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from drjit_core import Node, cast, import_copy, invalid, literal, read_element
 
@@ -29,27 +29,29 @@ __all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalar
            "number_literal", "number_of", "plain_scalar", "scalar_literal", "wrap", "wrap_like"]
 
 _new = object.__new__
+_Array = TypeVar("_Array")
 
 
-def wrap(cls: type[ArrayBase], nodes: list[Node]) -> Any:
+def wrap(cls: type[_Array], nodes: list[Node]) -> _Array:
     """An array of a type from its component nodes, which become its own."""
-    array: Any = _new(cls)
-    if cls._depth > 0:
+    kind: Any = cls
+    array: Any = _new(kind)
+    if kind._depth > 0:
         array._c = nodes
-    elif cls._depth:  # a tensor with one dimension
+    elif kind._depth:  # a tensor with one dimension
         array._n = nodes[0]
         array._s = (nodes[0].size,)
-    elif cls._dynamic:
+    elif kind._dynamic:
         array._n = nodes[0]
     else:
-        return number_of(nodes[0])
+        return number_of(nodes[0])  # type: ignore[no-any-return]
     array._o = None
-    return array
+    return array  # type: ignore[no-any-return]
 
 
 def wrap_like(array: Any, cls: type[ArrayBase], nodes: list[Node]) -> Any:
     """What :func:`wrap` returns, with the shape of an array if that is a tensor."""
-    result = wrap(cls, nodes)
+    result: Any = wrap(cls, nodes)
     if cls._depth < 0:
         result._s = array._s
     return result

@@ -304,7 +304,7 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> Tre
     if isinstance(value, ArrayBase):
         found.append(value)
         if cls._depth < 0:
-            return TreeSpec(cls, value._s)  # type: ignore[attr-defined]
+            return TreeSpec(cls, value._s)
         if cls._count < 0:
             return TreeSpec(cls, value._static_shape())
         spec = _of_type.get(cls)

@@ -234,6 +234,11 @@ def test_refusal_of_foreign_arguments(expression, message: str) -> None:
     (lambda: dr.select(Bool(True), 1, "b"), r"drjit\.select\(\).*'arg2' is of type str"),
     (lambda: dr.mul_hi(1, 2**33), r"drjit\.mul_hi\(\): 'arg1'.*32 bits"),
     (lambda: dr.log2i(1.5), r"drjit\.log2i\(\): 'arg'.*1\.5"),
+    (lambda: dr.power(Float(1), "a"), r"drjit\.power\(<.*'str'"),
+    (lambda: dr.power("a", Float(1)), r"drjit\.power\(<.*'str'"),
+    (lambda: dr.power(Int(2), -1), r"drjit\.power\(<.*negative power -1"),
+    (lambda: dr.power(Int(2), Int(2)), r"drjit\.power\(<.*floating-point type"),
+    (lambda: dr.power(Float(1, 2), Float(1, 2, 3)), r"drjit\.power\(<drjit\.llvm\.Float>\).*sizes: 2, 3"),
     (lambda: dr.reinterpret_array(Int, 1), r"drjit\.reinterpret_array\(\): 'value'.*int"),
     (lambda: dr.reinterpret_array(3, Int(1)), r"drjit\.reinterpret_array\(\): 'dtype'"),
 ])

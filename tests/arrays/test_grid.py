@@ -21,7 +21,7 @@ def test_meshgrid(sizes, indexing):
 
 @pytest.mark.parametrize(("args", "kwargs", "error"), [
     (([1, 2], [3]), {}, TypeError), ((UInt(1), Float(1)), {}, TypeError), ((Array3f(1),), {}, TypeError),
-    ((TensorXf([1, 2], (2,)),), {}, TypeError), ((dr.scalar.ArrayXf([1, 2]),), {}, TypeError),
+    ((TensorXf([1, 2], (2,)),), {}, TypeError), ((dr.scalar.Array2f([1, 2]),), {}, TypeError),
     ((UInt(1),), {"indexing": "zz"}, ValueError),
 ])
 def test_meshgrid_bad_input(args, kwargs, error):
