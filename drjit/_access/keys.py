@@ -13,7 +13,7 @@ import array
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, SHAPE, Node, cast, import_copy, literal, ops
+from drjit_core import KIND, SHAPE, JitFlag, Node, cast, flag, import_copy, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
@@ -59,9 +59,12 @@ def bounded(function: str, position: int, size: int) -> int:
 
 
 def check_literal(function: str, index: Node, mask: Node, size: int) -> None:
-    """Raise if all of an access goes to one position that does not exist."""
+    """Raise if all of an access goes to one position that does not exist.
+
+    Debug mode checks all indices, of which it reports what is wrong without an exception: this one as well.
+    """
     if index.kind == _LITERAL and not 0 <= index.payload < size and index.size and \
-            mask.kind == _LITERAL and mask.payload:
+            mask.kind == _LITERAL and mask.payload and not flag(JitFlag.Debug):
         raise IndexError(f"{function}(): index {int(index.payload)} is out of bounds (the array is of size {size}).")
 
 

@@ -31,8 +31,8 @@ from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
-           "with_lanes", "written_from"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
+           "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -44,8 +44,8 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.masks: list[Node] = []
-        #: By ids of the results of writes that the masks have held back, what was there before the first write.
-        self.origins: dict[int, object] = {}
+        #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
+        self.origins: dict[int, int] = {}
 
 
 _stack = _Stack()
@@ -65,7 +65,6 @@ def masked_access(mask: Node) -> Iterator[None]:
 
 #: A write makes a new version of its target, of which there may first be a copy.
 _VERSIONS = KIND["scatter"], KIND["opaque"]
-_GATHER, _LITERAL = KIND["gather"], KIND["literal"]
 
 
 def note_writes(nodes: Sequence[Node]) -> None:
@@ -76,21 +75,7 @@ def note_writes(nodes: Sequence[Node]) -> None:
             origin: Node = node
             while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
                 origin = origin.d0
-            if origin.kind == _GATHER and origin.d0 is not None and origin.d0.size == 1:
-                origin = origin.d0  # a single element that was broadcast before it was written to
-            origins[node.id] = origins.get(origin.id) or _identity(origin)
-
-
-def _identity(node: Node) -> object:
-    """What tells a version before all writes from others: equal literals of any size are one."""
-    return (node.type, repr(node.payload)) if node.kind == _LITERAL else node.id
-
-
-def note_version(node: Node, original: Node) -> Node:
-    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
-    if _stack.masks and node is not original:
-        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
-    return node
+            origins[node.id] = origins.get(origin.id, origin.id)
 
 
 def written_from(new: Node, old: Node) -> bool:
@@ -99,7 +84,7 @@ def written_from(new: Node, old: Node) -> bool:
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
     """
     origins = _stack.origins
-    return new.id in origins and origins[new.id] == (origins.get(old.id) or _identity(old))
+    return new.id in origins and origins[new.id] == origins.get(old.id, old.id)
 
 
 def lane_mask(width: int) -> Node | None:

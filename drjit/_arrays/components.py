@@ -7,6 +7,7 @@ component says so when it is read or written: a ``ComponentError``, which is an 
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NoReturn
 
 from .._access.keys import refuse_floats
@@ -16,7 +17,8 @@ from .._base.errors import ComponentError
 from .._base.types import reshape
 from .._promotion.promote import coerce, wrap
 
-__all__ = ["absent_component", "component", "missing_attribute", "swizzle", "swizzled"]
+__all__ = ["absent_component", "component", "missing_attribute", "swizzle", "swizzled",
+           "without_components"]
 
 LETTERS = "xyzw"
 
@@ -66,6 +68,20 @@ def absent_component(name: str) -> property:
         raise _error(self, name)
 
     return property(get, set_, doc="This type has no such component: raises an ``AttributeError``.")
+
+
+def without_components(cls: type[ArrayBase]) -> None:
+    """Give a type what ``.x`` and swizzles are to arrays without components.
+
+    Properties, since a ``__getattr__`` would slow down each access to an attribute of the class (CPython does not
+    specialise them then).
+    """
+    for name, absent in _absent.items():
+        setattr(cls, name, absent)
+
+
+_absent = {"".join(letters): absent_component("".join(letters))
+           for length in (1, 2, 3, 4) for letters in itertools.product(LETTERS, repeat=length)}
 
 
 def component(name: str) -> property:

@@ -16,7 +16,7 @@ from .._base.types import base_class
 from .._promotion import operations
 from .._promotion.promote import scalar_literal
 from . import operators as make
-from .components import absent_component, missing_attribute
+from .components import without_components
 from .construction import flat_node
 
 __all__ = ["FlatArray"]
@@ -81,9 +81,6 @@ class FlatArray(ArrayBase):
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing_attribute(self, name)
-
     __add__, __radd__, __iadd__ = make.flat_operators(operations.ADD)
     __sub__, __rsub__, __isub__ = make.flat_operators(operations.SUB)
     __mul__, __rmul__, __imul__ = make.flat_operators(operations.MUL)
@@ -110,4 +107,5 @@ class FlatArray(ArrayBase):
     __invert__ = make.flat_unary("invert", ops.inv)
     __abs__ = make.flat_unary("abs", make.absolute)
 
-    x, y, z, w = map(absent_component, "xyzw")
+
+without_components(FlatArray)

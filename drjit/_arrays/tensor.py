@@ -43,7 +43,7 @@ from .._promotion.promote import (
     wrap,
 )
 from .broadcasting import Shape, concatenate, make, tensor_plan, transposed
-from .components import absent_component, missing_attribute
+from .components import without_components
 from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
@@ -317,9 +317,6 @@ class TensorBase(ArrayBase):
     def __setitem__(self, key: Any, value: Any) -> None:
         tensor_set(self, key, value)
 
-    def __getattr__(self, name: str) -> Any:
-        raise missing_attribute(self, name)
-
     # --- text --------------------------------------------------------------------------------------------------------
 
     def _format(self, limit: int) -> str:
@@ -366,9 +363,10 @@ class TensorBase(ArrayBase):
     __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = (_operators(operation)[0] for operation in (
         operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE))
     __hash__ = object.__hash__
-    x, y, z, w = map(absent_component, "xyzw")
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)
     __abs__ = _unary("abs", absolute)
 
+
+without_components(TensorBase)

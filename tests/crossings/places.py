@@ -85,8 +85,7 @@ def _model(touch: Touch, sample: Sample, o: Operands) -> tuple[Any, Array, Excep
 
 
 _BEYOND = Refusal((IndexError,), "out of bounds", "the element does not exist")
-NOT_ONE = Refusal((TypeError, RuntimeError), r"exactly 1 element|one element|1 element|symbolic",
-                  "a number has one element")
+NOT_ONE = Refusal((TypeError, RuntimeError), r"exactly 1 element|one element|1 element", "a number has one element")
 
 
 def _observer_room(touch: Touch, kind: str) -> str:
@@ -327,26 +326,18 @@ def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
 
 
 def _run_loop(entries: list[_Entry], lanes: int, mode: str, carried: bool) -> tuple[list[Any], list[Any]]:
-    """One loop that does all touches."""
+    """One loop that does all touches. Errors leave the body, as they do in a user's."""
     results = [entry.initial for entry in entries if entry.initial is not None]
     where = {id(entry): number for number, entry in enumerate(e for e in entries if e.initial is not None)}
 
     def body(left: Any, arrays: list[Any], results: list[Any]) -> Any:
         results = list(results)
         for number, entry in enumerate(entries):
-            if entry.error is not None:
-                continue
-            try:
-                array = arrays[number] if carried else entry.sample.array
-                found = entry.touch.act(array, entry.operands)
-                if id(entry) in where:
-                    results[where[id(entry)]] = found
-                    if entry.touch.masked and mode == "evaluated":
-                        entry.seen.append(_frozen(found))
-                else:
-                    entry.seen.append(_frozen(found))
-            except Exception as error:
-                entry.error = error
+            found = entry.touch.act(arrays[number] if carried else entry.sample.array, entry.operands)
+            if id(entry) in where:
+                results[where[id(entry)]] = found
+            if id(entry) not in where or entry.touch.masked and mode == "evaluated":
+                entry.seen.append(_frozen(found))
         return left - 1, arrays, results
 
     left = llvm.Int(np.resize(_TRIPS, lanes).tolist())
@@ -367,8 +358,6 @@ def _frozen(found: Any) -> Any:
 
 def _check(entry: _Entry, array: Any, result: Any, carried: bool, mode: str) -> str:
     """What is wrong after a loop."""
-    if entry.error is not None:
-        return _shown(entry.error)
     o = entry.operands
     model, expected, seen = _simulate(entry, carried)
     try:
@@ -419,20 +408,30 @@ def _after_refusal(entry: _Entry, refusal: Refusal) -> str:
         return f"after the error, reading {_shown(caught)}"
 
 
-def _alone(touch: Touch, state: State, mode: str, carried: bool, refusal: Refusal | None) -> str:
-    """A touch in a loop of its own."""
+def _refused(touch: Touch, state: State, mode: str, carried: bool, refusal: Refusal) -> str:
+    """A touch that must fail, in a loop of its own."""
+    entry = _entry(touch, state, refusal)
     try:
-        entry = _entry(touch, state, refusal)
+        _run_loop([entry], max(entry.operands.lanes, 1), mode, carried)
     except Exception as error:
-        return f"already without a loop: {_shown(error)}"
-    arrays, results = [], []
+        entry.error = error
+    return _after_refusal(entry, refusal)
+
+
+def _together(touches: list[Touch], state: State, mode: str, carried: bool) -> Failures:
+    """Touches that share a loop; if that fails, each half of them does, until the one that fails is alone."""
+    entries = [_entry(touch, state, None) for touch in touches]
     try:
-        arrays, results = _run_loop([entry], max(entry.operands.lanes, 1), mode, carried)
+        arrays, results = _run_loop(entries, entries[0].operands.lanes, mode, carried)
     except Exception as error:
-        entry.error = entry.error or error
-    if refusal is not None:
-        return _after_refusal(entry, refusal)
-    return _check(entry, arrays[0] if arrays else None, results[0] if results else None, carried, mode)
+        if len(touches) == 1:
+            return {touches[0].name: _shown(error)}
+        half = len(touches) // 2
+        return _together(touches[:half], state, mode, carried) | _together(touches[half:], state, mode, carried)
+    values = iter(results)
+    return {entry.touch.name: _check(entry, arrays[number] if carried else None,
+                                     next(values) if entry.initial is not None else None, carried, mode)
+            for number, entry in enumerate(entries)}
 
 
 def _in_loop(mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expected], Failures]:
@@ -440,32 +439,25 @@ def _in_loop(mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expe
 
     def run(state: State, touches: Iterable[Touch], expected: Expected) -> Failures:
         failures: Failures = {}
-        groups: dict[tuple[int, bool], list[_Entry]] = {}
-        refusals: dict[str, Refusal | None] = {}
+        groups: dict[int, list[Touch]] = {}
         for touch in touches:
-            refusal = refusals[touch.name] = expected(touch)
+            refusal = expected(touch)
+            if refusal is not None:
+                failures[touch.name] = _refused(touch, state, mode, carried, refusal)
+                continue
             try:
-                entry = _entry(touch, state, refusal)
+                lanes = _entry(touch, state, None).operands.lanes
             except Exception as error:
                 failures[touch.name] = f"already without a loop: {_shown(error)}"
-                continue
-            groups.setdefault((entry.operands.lanes, refusal is not None), []).append(entry)
-        for (lanes, _), entries in groups.items():
-            arrays, results, broken = [], [], False
-            try:
-                arrays, results = _run_loop(entries, max(lanes, 1), mode, carried)
-            except Exception:
-                broken = True
-            values = iter(results)
-            for number, entry in enumerate(entries):
-                refusal = refusals[entry.touch.name]
-                if refusal is not None:
-                    problem = _after_refusal(entry, refusal)
-                else:
-                    result = next(values, None) if entry.initial is not None else None
-                    problem = "the loop failed" if broken else \
-                        _check(entry, arrays[number] if carried else None, result, carried, mode)
-                failures[entry.touch.name] = problem and _alone(entry.touch, state, mode, carried, refusal)
+            else:
+                groups.setdefault(lanes, []).append(touch)
+        for group in groups.values():
+            found = _together(group, state, mode, carried)
+            for touch in group:
+                if found[touch.name] and len(group) > 1:
+                    problem = _together([touch], state, mode, carried)[touch.name]
+                    found[touch.name] = problem or f"beside other touches only: {found[touch.name]}"
+            failures |= found
         return failures
     return run
 

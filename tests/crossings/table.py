@@ -52,11 +52,28 @@ EXCLUDED: list[tuple[Predicate, str]] = [
      "an empty array has no lane that could be combined with those of a loop"),
     (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
      "how many elements an array of one has inside of a loop is not defined"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather") and
+<<<<<<< HEAD
+    (lambda c: c.place == "symbolic-carried" and (c.count == 1 or "literal" in c.state) and
+     c.touch.name.startswith(("slice", "key", "gather")),
+     "what the body leaves alone is read by index as it was before the loop, and such a read of one number folds"),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather", "scatter") and
      c.touch.name.startswith(("slice", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
     (lambda c: c.place == "symbolic-carried" and c.touch.name == "slice-nothing",
+=======
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
+     c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
+>>>>>>> crossings
      "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "evaluated-captured" and
+     (c.count == 1 and c.touch.name == "set-mask-of-array" or
+      c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
+     "what is written to all lanes at once, when some have finished, is not defined"),
+    (lambda c: c.place == "symbolic-captured" and c.touch.name == "print",
+     "printing from symbolic loops is not implemented; arrays from outside are printed once"),
+    (lambda c: c.place == "symbolic-carried" and (c.touch.name == "slice-nothing" or "literal" in c.state) and
+     c.room == "read" and c.touch.name.startswith(("slice", "item", "element", "key", "take", "list", "sum-axis")),
+     "what covers all elements or none, or elements that are all the same, needs no memory"),
     (lambda c: c.count == 0 and c.kind in "ND" and c.touch.name in _COMPONENT_WRITES,
      "components that are written one by one need elements to go with the others"),
     (lambda c: c.state == "tensor-empty" and c.touch.name in ("add-list", "subtract-list"),
@@ -91,6 +108,8 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
     (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
      Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
+    (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.place == "symbolic-carried",
+     Refusal((TypeError, RuntimeError), "1 element|one element|symbolic", "a number has one element, and a value")),
     (lambda c: c.touch.name in _OF_ONE and c.count != 1, NOT_ONE),
     (lambda c: c.touch.name == "set-item-text" and c.count == 0 and c.kind in "FVTS",
      Refusal((IndexError,), "out of bounds", "the element does not exist")),
@@ -111,7 +130,7 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      and c.count == 0, _TARGET),
     (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
-    (lambda c: c.place == "symbolic-carried" and c.room in ("gather", "scatter", "read", "item", "write"), _SYMBOLIC),
+    (lambda c: c.place == "symbolic-carried" and c.room in ("scatter", "read", "item", "write"), _SYMBOLIC),
     (lambda c: c.place == "symbolic-captured" and c.room in _WRITING, _UNWRITABLE),
     (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _UNWRITABLE),
 ]

@@ -256,7 +256,8 @@ touch("component", lambda a, o: _first(a, o), lambda m, o: m[0, 0] if o.kind == 
 
 
 def _rows(o: Operands) -> list[int]:
-    return [0, 0] if len(o.value) == 1 else [1, 0]
+    """Some rows of a tensor, or two elements."""
+    return [0] if len(o.value) == 1 else [1] if o.kind == "T" else [1, 0]
 
 
 def _first(a: Any, o: Operands) -> Any:
@@ -521,6 +522,12 @@ def _printed(a: Any, o: Operands) -> str:
     return text.getvalue()
 
 
+def _printed_model(m: Array, o: Operands) -> Host:
+    """Of arrays with as many elements as a loop has lanes, active ones are printed."""
+    shown = m[..., o.active] if not o.tensor and m.shape[-1] == o.lanes > 1 else m
+    return Host(text_of(shown, o.kind) + "\n")
+
+
 def _text(m: Array, o: Operands) -> Host:
     return Host(text_of(m, o.kind))
 
@@ -532,7 +539,7 @@ touch("f-string-of-one", lambda a, o: f"{a:.2f}", lambda m, o: Host(f"{_one(m):.
       f"{_NUMBERS}; of one number")
 touch("format", lambda a, o: dr.format("<{}>", a), lambda m, o: Host(f"<{text_of(m, o.kind)}>"), f"{ALL}:read", "biuf",
       "")
-touch("print", _printed, lambda m, o: Host(text_of(m, o.kind) + "\n"), f"{ALL}:read", "biuf", "")
+touch("print", _printed, _printed_model, f"{ALL}:read", "biuf", "")
 
 # --- copies ----------------------------------------------------------------------------------------------------------
 
