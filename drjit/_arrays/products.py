@@ -25,12 +25,13 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.types import UINT32, lookup, reshape, retype
+from .._base.types import FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
 from .._base.values import is_ndarray, is_real, plain_scalar
 from .._promotion.operations import MUL
 from .._promotion.plans import apply, leaf_of_elements, operands
 from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
+from .._rules.combine import inner_product
 from .broadcasting import make, promote
 
 __all__ = ["is_square", "product", "static_product", "tensor_matmul"]
@@ -93,7 +94,7 @@ def _shape_of(value: Sequence[Any]) -> tuple[int, ...]:
 
 def _flat_dot(site: Site, left: ArrayBase, right: ArrayBase) -> Any:
     cls, (a, b) = operands(site, (left, right))
-    return wrap(cls, [core.reduce(ops.mul(a[0], b[0]), core.ReduceOp.Add.value)])
+    return wrap(cls, [inner_product(a[0], b[0])])
 
 
 def static_product(left: Any, right: Any) -> Any:
@@ -169,7 +170,7 @@ def tensor_matmul(site: Site, left: Any, right: Any) -> Any:
         return make(cls, literal(cls._type, 0, count), shape)
     first = positions(Access(0, sizes, (*_batch_strides(rows, batch), extent, 0)), a.size)
     second = positions(Access(0, sizes, (*_batch_strides(columns, batch), 0, 1)), b.size)
-    return make(cls, _product(a, b, first, second, extent, columns[-1], count), shape)
+    return make(cls, cast(_product(a, b, first, second, extent, columns[-1], count), cls._type), shape)
 
 
 def _is_single(value: Any) -> bool:
@@ -183,12 +184,14 @@ def _batch_strides(shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int,
 
 
 def _product(a: Node, b: Node, first: Node, second: Node, extent: int, columns: int, count: int) -> Node:
-    scalar = max(first.type, second.type)
+    """Sums of products; those of half precision are left in single precision."""
+    scalar, wide = max(first.type, second.type), FLOAT32 if a.type == FLOAT16 else a.type
     step = literal(scalar, columns, 1, SHAPE, tag=43)
     limit = literal(UINT32, extent, 1, SHAPE, tag=44)
-    one, start = literal(scalar, 1), literal(a.type, 0, count)
+    one, start = literal(scalar, 1), literal(wide, 0, count)
     return core.while_loop(
         [literal(UINT32, 0), core.cast(first, scalar), core.cast(second, scalar), start],
         lambda state: ops.lt(state[0], limit),
         lambda state: [ops.add(state[0], literal(UINT32, 1)), ops.add(state[1], one), ops.add(state[2], step),
-                       ops.fma(core.gather(a, state[1], TRUE), core.gather(b, state[2], TRUE), state[3])])[3]
+                       ops.fma(cast(core.gather(a, state[1], TRUE), wide), cast(core.gather(b, state[2], TRUE), wide),
+                               state[3])])[3]

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-import drjit_core as core
-from drjit_core import ReduceOp, literal, ops
+from drjit_core import literal, ops
 
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._promotion.plans import operands
 from .._promotion.promote import wrap
+from .._rules.combine import inner_product
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import sum
@@ -45,14 +45,14 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
     cls, (first, second) = operands(function, args)
     try:
         if not cls._depth:
-            return wrap(cls, [core.reduce(ops.mul(first[0], second[0]), ReduceOp.Add.value)])
+            return wrap(cls, [inner_product(first[0], second[0])])
         shape = cls._record.shape if cls._count >= 0 else wrap(cls, list(first))._static_shape()
         inner = len(first) // shape[0] if shape[0] else 0
         nodes = [ops.mul(a, b) for a, b in zip(first[:inner], second[:inner], strict=True)]
         for start in range(inner, len(first), inner or 1):
             nodes = [ops.fma(first[start + k], second[start + k], node) for k, node in enumerate(nodes)]
     except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{cls._name}>)") from error
+        raise translate(error, CallSite(function, cls)) from None
     return wrap(reshape(cls, cls._record.shape[1:]), nodes or [literal(cls._type, 0)])
 
 

@@ -54,6 +54,18 @@ def test_half_precision_accumulates_in_single_precision(function, value, axis, e
     np.testing.assert_allclose(np.ravel(result.numpy()), expected, rtol=1e-3)
 
 
+@pytest.mark.parametrize("product", [
+    lambda: dr.ones(TensorXf16, (3, 4096)) @ dr.ones(TensorXf16, (4096, 2)),
+    lambda: dr.ones(TensorXf16, 4096) @ dr.ones(TensorXf16, (4096, 2)),
+    lambda: dr.opaque(Float16, 1, 4096) @ dr.opaque(Float16, 1, 4096),
+    lambda: dr.dot(dr.opaque(Float16, 1, 4096), dr.opaque(Float16, 1, 4096)),
+    lambda: dr.squared_norm(dr.opaque(Float16, 1, 4096)),
+    lambda: dr.dot(dr.opaque(TensorXf16, 1, (2, 2048)), dr.opaque(TensorXf16, 1, (2, 2048)))])
+def test_products_of_half_precision_accumulate_in_single_precision(product):
+    result = product()
+    assert result.numpy().dtype == np.float16 and np.all(result.numpy() == 4096)
+
+
 @pytest.mark.parametrize("axis", [np.int64(0), np.uint8(1), (np.int32(0), 1), -1])
 def test_axes_may_be_integers_of_numpy(axis):
     value = np.arange(6, dtype=np.float32).reshape(2, 3)
