@@ -22,7 +22,7 @@ from .._promotion.promote import coerce, wrap
 from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_of_array, refuse_floats
 from .lanes import TRUE, lane_mask, widest_mask, with_lanes
 from .scalars import scatter_scalars
-from .slicing import Access, expand, is_identity, parse_slice, positions, read, write_mask
+from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, write_mask
 from .store import store, store_element, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
@@ -138,7 +138,7 @@ def flat_get(array: Any, key: Any) -> Any:
         count, start, step = len(positions_), positions_.start, positions_.step
         if count == node.size and step > 0:
             return type(array)(array)
-        return wrap(type(array), [read(node, Access(start if count else 0, (count,), (step,)))])
+        return wrap(type(array), [read_slice(node, start, count, step)])
     function = f"{array._name}.__getitem__"
     if key.__class__ is tuple and len(key) == 1:
         return flat_get(array, key[0])
@@ -227,7 +227,10 @@ def tensor_get(array: Any, key: Any) -> Any:
     if is_mask(entry):
         _tensor_mask(function, array, entry)
         return type(array)(array)
-    return _tensor(array, *_read_selection(function, array._n, array._s, key))
+    found, shape = _read_selection(function, array._n, array._s, key)
+    result = wrap(type(array), [found])
+    result._s = shape
+    return result
 
 
 def tensor_set(array: Any, key: Any, value: Any) -> None:

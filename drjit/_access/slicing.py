@@ -29,8 +29,8 @@ from .keys import flatten, is_array_key, key_integer, positions_node
 from .lanes import TRUE, lane_mask
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "slice_index", "strided",
-           "write_mask"]
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "slice_index",
+           "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
@@ -173,6 +173,20 @@ def read(source: Node, access: Access) -> Node:
     if is_identity(access, source.size):
         return source
     return core.gather(source, positions(access, source.size), _block_mask(access))
+
+
+def read_slice(source: Node, start: int, count: int, step: int) -> Node:
+    """Elements of a flat array at regular distances: what :func:`read` returns of such a view, by a shorter way."""
+    if not count:
+        return core.invalid(source.type)
+    scalar = index_type(source.size)
+    index = counter(count, scalar)
+    if step != 1 and count > 1:
+        index = ops.mul(index, _wrapped(scalar, step, _FIRST_AXIS + 1))
+    if start:
+        index = ops.add(index, _wrapped(scalar, start, _OFFSET)) if count > 1 else \
+            literal(scalar, start, 1, SHAPE, tag=_OFFSET)
+    return core.gather(source, index, TRUE)
 
 
 def _block_mask(access: Access) -> Node:
