@@ -50,7 +50,7 @@ def _read_selection(function: str, node: Node, shape: Shape, key: Any) -> tuple[
     try:
         return read(node, access), result
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
 
 
 def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: Any) -> None:
@@ -73,7 +73,7 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
         else:
             store_written(array, [scatter(array._n, expanded, positions(access, size), mask, _IDENTITY, _AUTO)])
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
 
 
 def _value(function: str, cls: Any, value: Any) -> tuple[Node, Shape]:
@@ -193,7 +193,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
             widen = array._o is None or array._o[0]._depth > 0  # a tensor keeps its shape
             store(array, [_blend(mask, new, array._n, widen)])
         except CORE_ERRORS as error:
-            raise translate(error, function) from error
+            raise translate(error, function) from None
         return
     if key_integer(key) is not None:
         flat_set(array, key, value)
@@ -257,7 +257,7 @@ def tensor_set(array: Any, key: Any, value: Any) -> None:
             mask = expand(with_lanes(mask, mask.size), mask_shape, array._s)
         store(array, [_blend(mask, expand(new, kept, array._s), array._n, widen=False)])
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
 
 
 def _tensor_mask(function: str, array: Any, key: Any) -> tuple[Node, Shape]:
@@ -478,7 +478,7 @@ def _nested_set_mask(array: Any, key: Any, value: Any, function: str) -> None:
     try:
         store(array, list(map(_blend, masks, values, array._c)))
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
 
 
 def assign_component(array: Any, position: int, value: Any, function: str) -> None:

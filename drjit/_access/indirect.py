@@ -147,7 +147,7 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
         try:
             result = _gather_array(dtype, source, index_, mask, width, sizes, function)
         except CORE_ERRORS as error:
-            raise translate(error, function) from error
+            raise translate(error, function) from None
     return result if sizes is None else _of_shape(result, sizes, function)  # type: ignore[no-any-return]
 
 
@@ -183,7 +183,7 @@ def _gather_tree(source: Any, index: Any, active: Any, sizes: tuple[int, ...] | 
     try:
         return transform(function, read, source)
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
 
 
 def _source_array(dtype: Any, source: Any, function: str) -> Any:
@@ -338,7 +338,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         else:
             walk(function, visit, target, value)
     except CORE_ERRORS as error:
-        raise translate(error, function) from error
+        raise translate(error, function) from None
     for array, nodes in pending:
         store_written(array, nodes)
 

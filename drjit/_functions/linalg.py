@@ -98,7 +98,7 @@ def _entries(arg: Any, function: Callable[[list[Node]], Node], name: str) -> Any
     try:
         nodes = [function(arg._c[k::count]) for k in range(count)]
     except CORE_ERRORS as error:
-        raise translate(error, f"{name}(<{cls._name}>)") from error
+        raise translate(error, f"{name}(<{cls._name}>)") from None
     return wrap(reshape(cls._plain, cls._record.shape[2:]), nodes)
 
 

@@ -303,5 +303,5 @@ def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     try:
         return wrap_like(value, dtype, [core.bitcast(node, dtype._type) for node in value._nodes()])  # type: ignore[no-any-return]
     except CORE_ERRORS as error:
-        raise translate(error, f"{function}(<{value._name}>)") from error
+        raise translate(error, f"{function}(<{value._name}>)") from None
 

@@ -109,7 +109,7 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
             check_keepdims(function, array, axes, keepdims and bool(axes))
             return _reduce_components(op, array, axes, mode, scalar, function, finish)
     except CORE_ERRORS as error:
-        raise translate(error, call_of(function, array)) from error
+        raise translate(error, call_of(function, array)) from None
     return type(array)(array)
 
 

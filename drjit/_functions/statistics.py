@@ -82,7 +82,7 @@ def _of_array(value: ArrayBase, axis: Any, mode: str | None, keepdims: bool, ddo
                    for group in groups_of(nodes, shape, kept)]
         results = [cast(node, value._type) for node in results]
     except CORE_ERRORS as error:
-        raise translate(error, call_of(function, value)) from error
+        raise translate(error, call_of(function, value)) from None
     return wrap(reshape(type(value), tuple(value._record.shape[k] for k in kept)), results)
 
 

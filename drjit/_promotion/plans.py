@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import KIND, OPS, Node, cast, known_literal, literal, ops
+from drjit_core import KIND, OPS, TYPES, Node, cast, known_literal, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -320,13 +320,32 @@ def _elements(site: Site, position: int, value: Any) -> _Elements:
 
 
 def _from_numpy(site: Site, value: Any, like: type[ArrayBase]) -> Any:
-    """A NumPy array as a tensor if ``like`` is one, else as an array of the corresponding type over its backend."""
+    """A NumPy array as an array over the backend of ``like``, and of its kind, as a sequence is.
+
+    Beside a tensor it is a tensor; beside a nested array its leading dimensions are the components; beside complex
+    numbers one dimension of real numbers is a flat array.
+    """
+    if value.dtype.kind == "c" and like._special == "complex":
+        return _constructed(site, like, value)
     scalar = scalar_type_of(value)
     if scalar is None:
         raise _elements_unsupported(site, value)
-    target: Any = retype(like, scalar) if like._depth < 0 else \
-        reshape(retype(like._leaf, scalar), (-1,) * (value.ndim - 1) if like._dynamic else value.shape)
-    return target(value)
+    if like._depth < 0:
+        return _constructed(site, retype(like, scalar), value)
+    if like._special and not (like._special == "complex" and value.ndim == 1):
+        return _constructed(site, retype(like, scalar if TYPES[scalar].kind == "f" else like._type), value)
+    shape = like._record.shape
+    if not shape or like._special:
+        shape = (-1,) * (value.ndim - 1) if like._dynamic else value.shape
+    return _constructed(site, reshape(retype(like._leaf, scalar), shape), value)
+
+
+def _constructed(site: Site, cls: Any, value: Any) -> Any:
+    try:
+        return cls(value)
+    except (TypeError, RuntimeError) as error:
+        raise ArgumentError(f"{called(site)}: could not convert an operand of type '{describe(value)}' and the shape "
+                            f"{value.shape} to {describe(cls)}: {error}") from None
 
 
 def resolve(site: Site, args: Sequence[Any], mask: int = -1,
@@ -338,7 +357,7 @@ def resolve(site: Site, args: Sequence[Any], mask: int = -1,
     """
     values = list(args)
     arrays = [type(value) for value in values if isinstance(value, ArrayBase)]
-    like = next((cls for cls in arrays if cls._depth < 0), arrays[0])
+    like = next((cls for cls in arrays if cls._depth < 0), max(arrays, key=attrgetter("_depth")))
     sequences: list[int] = []
     keys: list[Any] = []
     for position, value in enumerate(values):

@@ -117,7 +117,7 @@ class PCG32Base(Generator):
             increment = steps.odd(sequence)
             state = steps.advance(steps.total(increment, initial), increment)
         except CORE_ERRORS as error:
-            raise translate(error, self._function(function)) from error
+            raise translate(error, self._function(function)) from None
         self._state, self._inc = steps.wrapped(kind, state), steps.wrapped(kind, increment)
 
     @property
@@ -176,7 +176,7 @@ class PCG32Base(Generator):
                 new = steps.select(mask, new, state) if mask is not False else state
             bits = steps.permute(state if forward else new)
         except CORE_ERRORS as error:
-            raise translate(error, self._function(method)) from error
+            raise translate(error, self._function(method)) from None
         self._state = steps.wrapped(self._types[UINT64], new)
         return bits
 
@@ -252,7 +252,7 @@ class PCG32Base(Generator):
         try:
             new, value = steps.bounded(steps.value(state), steps.value(increment), number, mask, bits)
         except CORE_ERRORS as error:
-            raise translate(error, self._function(method)) from error
+            raise translate(error, self._function(method)) from None
         self._state = steps.wrapped(self._types[UINT64], new)
         return steps.wrapped(self._types[scalar], value)
 
@@ -274,7 +274,7 @@ class PCG32Base(Generator):
         try:
             moved = steps.jump_each(state, increment, count if sign > 0 else ops.neg(count))
         except CORE_ERRORS as error:
-            raise translate(error, self._function(method)) from error
+            raise translate(error, self._function(method)) from None
         return steps.wrapped(self._types[UINT64], moved)
 
     def _with(self, state: Any) -> Any:
@@ -295,7 +295,7 @@ class PCG32Base(Generator):
         try:
             distance = steps.distance(value(other._state), value(self._state), value(self._inc))
         except CORE_ERRORS as error:
-            raise translate(error, self._function("__sub__")) from error
+            raise translate(error, self._function("__sub__")) from None
         return steps.wrapped(self._types[INT64], distance)
 
     def _move(self, state: Any) -> Any:

@@ -175,7 +175,7 @@ class PhiloxBase(Generator):
             if mask is not True:
                 last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
-            raise translate(error, self._function(name)) from error
+            raise translate(error, self._function(name)) from None
         self._counter = wrap(self._arrays[UINT32, 4], [*counters[:3], last])
         return bits
 

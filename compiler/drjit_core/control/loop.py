@@ -55,6 +55,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
     memory: frozenset[int] = frozenset()  # of those that it reads by index
     apart: frozenset[int] = frozenset()  # of those that have no part in the loop's width
+    changed: frozenset[int] = frozenset()  # that the body has changed once: whether it does may depend on their width
     try:
         size = broadcast_size("while_loop", *initial)
     except IncompatibleSizes:
@@ -84,7 +85,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
             probed, size = True, 0  # what does not go together may be the size of a variable that is left alone
             continue
         _check_results(initial, results)
-        unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b)
+        unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b) - changed
         if not memory <= unchanged:
             raise NotImplementedError(
                 f"{call_site('while_loop')}(): the state variable '{_name(min(memory - unchanged), name_of)}' is read "
@@ -98,6 +99,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
         if needed != size:
             size = needed
         elif state.flags & OPTIMIZE_LOOPS and unchanged != constant:
+            changed |= constant - unchanged
             constant = unchanged
         else:
             break
