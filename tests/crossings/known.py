@@ -62,19 +62,6 @@ KNOWN: list[Known] = [
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-item set-item-last",
-<<<<<<< HEAD
-          "!tensor !tensor-unevaluated !tensor-vector "
-          "!tensor-literal !tensor-half !tensor-int !tensor-mask !tensor-shared !tensor-exported",
-          "symbolic-captured"),
-    Known(_OUTSIDE,
-          "increase-item",
-          "!tensor !tensor-unevaluated !tensor-vector !tensor-literal "
-          "!tensor-half !tensor-int !tensor-shared !tensor-exported",
-          "symbolic-captured"),
-    Known(_OUTSIDE,
-          "write-after-copy increase-mask set-slice-all",
-          "*",
-=======
           "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-half !tensor-int !tensor-mask "
           "!tensor-shared !tensor-exported",
           "symbolic-captured"),
@@ -82,58 +69,39 @@ KNOWN: list[Known] = [
           "increase-item",
           "!tensor !tensor-unevaluated !tensor-vector !tensor-literal !tensor-half !tensor-int !tensor-shared "
           "!tensor-exported",
->>>>>>> crossings
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-slice",
-          "one-literal one-evaluated one-reduced one-mask row nested nested-literal nested-unevaluated "
+          "one-literal one-evaluated one-reduced one-int one-mask row nested nested-literal nested-unevaluated "
           "nested-broadcast nested-int nested-half nested-mask nested-pending-target dynamic deep quaternion matrix "
           "tensor-one differentiable-nested",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-slice-wide set-slice-numpy set-slice-shifted",
-          "one-literal one-evaluated one-reduced one-mask tensor-one",
+          "one-literal one-evaluated one-reduced one-int one-mask tensor-one",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-slice-list set-slice-reversed",
-          "one-literal one-evaluated one-reduced one-mask",
+          "one-literal one-evaluated one-reduced one-int one-mask",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-element",
-<<<<<<< HEAD
-          "!tensor !tensor-unevaluated !tensor-literal !tensor-half !tensor-int !tensor-mask "
-          "!tensor-shared !tensor-exported",
-          "symbolic-captured"),
-    Known(_OUTSIDE,
-          "set-row-wide set-slice-wide set-slice-numpy",
-=======
           "!tensor !tensor-unevaluated !tensor-literal !tensor-half !tensor-int !tensor-mask !tensor-shared "
           "!tensor-exported",
           "symbolic-captured"),
     Known(_OUTSIDE,
           "set-row-wide",
->>>>>>> crossings
           "tensor-one",
-          "symbolic-captured"),
-    Known(_OUTSIDE,
-          "set-slice-wide set-slice-list set-slice-numpy set-slice-reversed",
-          "one-literal one-evaluated one-reduced one-mask",
-          "symbolic-captured"),
-    Known(_INDEPENDENT,
-          "key-numpy",
-          "unevaluated evaluated scheduled one-reduced gathered component shared-import exported exported-dlpack held "
-          "read-by-pending used-by-pending pending-target pending-addition half double int uint int8 uint8 int16 int64 "
-          "uint64 mask mask-unevaluated differentiable",
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "slice slice-step",
-          "!literal !one-literal !one-evaluated !one-reduced !one-mask !row !nested !nested-literal "
+          "!literal !one-literal !one-evaluated !one-reduced !one-int !one-mask !row !nested !nested-literal "
           "!nested-unevaluated !nested-broadcast !nested-int !nested-half !nested-mask !nested-pending-target "
           "!dynamic !quaternion !tensor-literal !tensor-one !differentiable-nested",
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "key-numpy",
-          "!literal !one-literal !one-evaluated !one-mask !tensor-literal !tensor-one",
+          "!literal !one-literal !one-evaluated !one-int !one-mask !tensor-literal !tensor-one",
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "mean-all",
@@ -141,8 +109,8 @@ KNOWN: list[Known] = [
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "all-of-comparison",
-          "!literal !one-literal !one-evaluated !nested-literal !nested-broadcast !tensor-literal !tensor-scalar "
-          "!tensor-one",
+          "!literal !one-literal !one-evaluated !one-int !nested-literal !nested-broadcast !tensor-literal "
+          "!tensor-scalar !tensor-one",
           "symbolic-captured"),
     Known(_INDEPENDENT,
           "sum",

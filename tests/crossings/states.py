@@ -193,6 +193,7 @@ STATES = [
     State("one-literal", _simple(lambda: llvm.Float(3), [3])),
     State("one-evaluated", _flat("Float", "f4", [3])),
     State("one-reduced", _simple(lambda: dr.sum(llvm.Float(1, 2, 3)), [6])),
+    State("one-int", _flat("Int", "i4", [3])),
     State("gathered",
         _simple(lambda: dr.gather(llvm.Float, llvm.Float(2, 4, 1, 3), llvm.UInt(3, 2, 1, 0)), [3, 1, 4, 2])),
     # scalar types

@@ -52,18 +52,8 @@ EXCLUDED: list[tuple[Predicate, str]] = [
      "an empty array has no lane that could be combined with those of a loop"),
     (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
      "how many elements an array of one has inside of a loop is not defined"),
-<<<<<<< HEAD
-    (lambda c: c.place == "symbolic-carried" and (c.count == 1 or "literal" in c.state) and
-     c.touch.name.startswith(("slice", "key", "gather")),
-     "what the body leaves alone is read by index as it was before the loop, and such a read of one number folds"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "gather", "scatter") and
-     c.touch.name.startswith(("slice", "set-slice", "element", "item", "set-", "increase-")),
-     "what covers all elements, or none, needs no memory"),
-    (lambda c: c.place == "symbolic-carried" and c.touch.name == "slice-nothing",
-=======
     (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
      c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
->>>>>>> crossings
      "what covers all elements, or none, needs no memory"),
     (lambda c: c.place == "evaluated-captured" and
      (c.count == 1 and c.touch.name == "set-mask-of-array" or
