@@ -22,7 +22,7 @@ from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .keys import check_literal, refuse_floats
-from .lanes import TRUE, widest_mask, with_lanes
+from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import store, store_written
 
@@ -373,7 +373,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         sources = coerce(reshape(type(target), (len(nodes),)), value, function)
     width = target._width(function)
     index = index_node(index, width)
-    return [_scatter_node(op, broadcast(node, width), source, index, mask, mode, function)
+    return [_scatter_node(op, note_version(broadcast(node, width), node), source, index, mask, mode, function)
             for node, source in zip(nodes, sources, strict=True)]
 
 

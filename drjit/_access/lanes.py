@@ -31,8 +31,8 @@ from drjit_core import KIND, Node, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_writes", "widest_mask", "with_lanes",
-           "written_from"]
+__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
+           "with_lanes", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -76,6 +76,13 @@ def note_writes(nodes: Sequence[Node]) -> None:
             while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
                 origin = origin.d0
             origins[node.id] = origins.get(origin.id, origin.id)
+
+
+def note_version(node: Node, original: Node) -> Node:
+    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
+    if _stack.masks and node is not original:
+        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
+    return node
 
 
 def written_from(new: Node, old: Node) -> bool:
