@@ -282,4 +282,4 @@ def _from_nested_ndarray(cls: type[ArrayBase], value: Any) -> list[Node]:
         if not numpy.can_cast(value.dtype, TYPES[cls._type].name):
             _require_range(cls, value if cls._dynamic else value[..., 0])
     leaf = cls._leaf
-    return [ndarray_node(leaf, row) for row in value.reshape(-1, value.shape[-1])]
+    return [ndarray_node(leaf, row) for row in value.reshape(math.prod(value.shape[:-1]), value.shape[-1])]

@@ -320,7 +320,7 @@ def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Mean along one or several axes; 0 if there is nothing.
+    """Mean along one or several axes; NaN if there is nothing, as NumPy has it.
 
     Elements are floating-point numbers (convert others first, else a ``TypeError`` is raised); half precision is summed
     in single precision. See :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
@@ -344,10 +344,12 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         else:
             number = len(entries)
         total = _reduce_sequence(ReduceOp.Add, entries, axis, mode, keepdims, function, number)
+        if not number:
+            return total * math.nan if isinstance(total, ArrayBase) else math.nan
         return total if isinstance(total, ArrayBase) else float(total)
     _require_floats(function, value)
     number = extent_of(function, value, parse_axes(function, value, axis))
-    return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function, _counted(number) if number else None)
+    return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function, _counted(number))
 
 
 def _require_floats(function: str, array: ArrayBase) -> None:

@@ -34,27 +34,10 @@ def _matches(name: str, patterns: str) -> bool:
         not any(fnmatchcase(name, pattern[1:]) for pattern in patterns.split() if pattern[0] == "!")
 
 
-_UNDONE = "Writes to memory of a state variable are undone in lanes that take no part in an evaluated loop"
 _OUTSIDE = "A symbolic loop changes arrays that were made outside, or leaves symbolic values in them"
 _INDEPENDENT = "What depends on nothing in a symbolic loop counts as symbolic when it was computed inside"
-_NUMPY = "NumPy operands of nested arrays give dynamic arrays, or nothing"
-_COMPLEX = "Complex NumPy operands, and complex DLPack exports"
-_MEAN = "The mean of no numbers is 0"
-_ENDLESS = "A loop is traced for ever when a variable is left alone or not depending on its width"
 
 KNOWN: list[Known] = [
-    Known(_ENDLESS,
-          "increase-mask",
-          "complex-broadcast",
-          "symbolic-carried", crashes=True),
-    Known(_UNDONE,
-          "scatter-add",
-          "nested-broadcast",
-          "evaluated-carried"),
-    Known(_UNDONE,
-          "scatter-after-copy",
-          "nested-broadcast complex-broadcast",
-          "evaluated-carried"),
     Known(_OUTSIDE,
           "in-place-number in-place-wide in-place-times in-place-and set-component-wide set-slice-all set-mask "
           "set-mask-wide increase-mask set-mask-of-array set-component increase-component write-after-copy",
@@ -150,34 +133,4 @@ KNOWN: list[Known] = [
           "sum-axis",
           "!tensor-vector !tensor-literal !tensor-one",
           "symbolic-captured"),
-    Known(_NUMPY,
-          "add-numpy numpy-minus",
-          "row nested nested-literal nested-unevaluated nested-broadcast nested-empty nested-int nested-half "
-          "nested-pending-target deep quaternion matrix differentiable-nested",
-          "plain thread fork exception"),
-    Known(_NUMPY,
-          "add-numpy numpy-minus",
-          "row nested nested-literal nested-unevaluated nested-broadcast nested-int nested-half "
-          "nested-pending-target deep quaternion matrix differentiable-nested",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_NUMPY,
-          "function-of-numpy less-numpy",
-          "row nested nested-literal nested-unevaluated nested-broadcast nested-empty nested-int nested-half "
-          "nested-pending-target deep differentiable-nested",
-          "plain thread fork exception"),
-    Known(_NUMPY,
-          "function-of-numpy less-numpy",
-          "row nested nested-literal nested-unevaluated nested-broadcast nested-int nested-half "
-          "nested-pending-target deep differentiable-nested",
-          "symbolic-carried symbolic-captured evaluated-carried evaluated-captured"),
-    Known(_NUMPY,
-          "and-numpy",
-          "nested-mask"),
-    Known(_COMPLEX,
-          "add-numpy-complex",
-          "*"),
-    Known(_MEAN,
-          "mean-all",
-          "empty nested-empty tensor-empty",
-          "plain thread fork exception"),
 ]
