@@ -66,7 +66,7 @@ def _show(array: Any) -> None:
         views = array._v
     except AttributeError:
         return
-    for position, reference in views.items():
+    for position, reference in list(views.items()):  # another thread may ask for a component meanwhile
         view = reference()
         if view is None:
             continue

@@ -222,3 +222,22 @@ def test_what_failed_holds_no_array_any_more(mode: str) -> None:
         a[0:1] = number + 10
         dr.eval(a)
         assert view[0] == number + 10
+
+
+def test_components_may_be_asked_for_while_others_are_told_of_a_change() -> None:
+    """As another thread may do; here it is a component itself that asks for another one when it is told."""
+    v = Array3f(1, 2, 3)
+    first, second = v.x, v.y
+
+    class Asking(Float):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            super().__setattr__(name, value)
+            if name == "_n":
+                asked.append(v.z)
+
+    asked: list[Any] = []
+    first.__class__ = Asking
+    v += 10
+    assert [list(part) for part in (first, second, *asked)] == [[11], [12], [13]]
