@@ -168,11 +168,12 @@ def _node(type_: int, entry: Any) -> Node:
 # --- copies ----------------------------------------------------------------------------------------------------------
 
 
-def independent(array: ArrayBase) -> Any:
+def independent(array: ArrayBase, memo: dict[int, Any]) -> Any:
     """An array with the same values, which no other array, no view and no library can change.
 
     Evaluates nothing. Memory of this package alone is shared until one of its arrays is written to; what was imported
-    from, or handed to, others is copied.
+    from, or handed to, others is copied. ``memo`` is that of :func:`copy.deepcopy`: what the attributes of an instance
+    of a derived class refer to, possibly the array itself, is copied once.
     """
     cls = type(array)
     result: Any = cls.__new__(cls)
@@ -186,7 +187,8 @@ def independent(array: ArrayBase) -> Any:
             result._s = array.shape
     attributes = getattr(array, "__dict__", None)
     if attributes:
-        result.__dict__.update(copy.deepcopy(attributes))
+        memo[id(array)] = result
+        result.__dict__.update(copy.deepcopy(attributes, memo))
     return result
 
 

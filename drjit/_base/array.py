@@ -399,7 +399,7 @@ class ArrayBase:
         return type(self)(self)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        return links.independent(self)
+        return links.independent(self, memo)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
         return copyreg.__newobj__, (type(self),), links.array_state(self, int(protocol))  # type: ignore[attr-defined]

@@ -27,8 +27,9 @@ class Links:
     #: ``drjit._arrays.pickling``: what pickles hold of an array, given the protocol, and an array made from that.
     array_state: Callable[[ArrayBase, int], Any]
     restore_array: Callable[[ArrayBase, Any], None]
-    #: ``drjit._arrays.pickling``: an array with the same values, which shares memory with nobody outside.
-    independent: Callable[[ArrayBase], Any]
+    #: ``drjit._arrays.pickling``: an array with the same values, which shares memory with nobody outside, given what
+    #: has been copied so far.
+    independent: Callable[[ArrayBase, dict[int, Any]], Any]
     #: ``drjit._arrays.dlpack``: a capsule, given stream, version, device and whether to copy.
     to_capsule: Callable[[ArrayBase, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
     #: ``drjit._arrays.format``: the text of ``repr``, dimensions of more entries than a limit abbreviated.

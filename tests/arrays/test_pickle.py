@@ -297,3 +297,17 @@ def test_what_is_no_state_of_a_generator_raises():
     for cls in (PCG32, scalar.Philox4x32):
         with pytest.raises(ValueError, match="cannot restore this generator"):
             cls.__new__(cls).__setstate__({"format": 7})
+
+
+class _Named(Float):
+    """An array type of a program, whose instances have attributes."""
+
+
+def test_deep_copies_copy_what_attributes_share_once() -> None:
+    x, shared = _Named(1, 2), [1]
+    x.myself, x.shared = x, shared
+    copied, other = copy.deepcopy([x, shared])
+    assert copied.myself is copied and copied is not x
+    assert copied.shared is other and other is not shared
+    copied += 1
+    assert list(copied.myself) == [2, 3] and list(x) == [1, 2]
