@@ -573,7 +573,13 @@ def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
 def masked(cls: type[ArrayBase]) -> Trace:
     """The trace function from a mask and a value of a type to the value where the mask is set, and zero elsewhere."""
     select, zero = ops.select, literal(cls._type, 0)
-    return lambda mask, value: select(mask, value, zero)
+
+    def trace(mask: Node, value: Node) -> Node:
+        if not value.size and not mask.size:  # zero has one element
+            return value
+        return select(mask, value, zero)  # type: ignore[no-any-return]
+
+    return trace
 
 
 AND = Operation("and", make_plan=_and_plan)

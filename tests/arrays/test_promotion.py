@@ -434,3 +434,17 @@ def test_in_place_operators_do_not_change_the_shape_of_a_tensor() -> None:
     wide = t
     wide += Float64(1, 2)  # of another type: a new tensor
     assert type(wide) is TensorXf64 and type(alias) is TensorXf
+
+
+@pytest.mark.parametrize("mask", [True, llvm.Bool(True), llvm.TensorXb(True), dr.empty(llvm.TensorXb, (0, 3)),
+                                  llvm.TensorXb([True, False, True])], ids=["bool", "flat", "0d", "same", "broadcast"])
+def test_masks_go_with_empty_tensors(mask: Any) -> None:
+    tensor = dr.empty(llvm.TensorXf, (0, 3))
+    for result in (tensor & mask, mask & tensor):
+        assert type(result) is llvm.TensorXf and result.shape == (0, 3)
+
+
+def test_masks_go_with_empty_arrays() -> None:
+    assert list(Float() & llvm.Bool()) == [] and list(llvm.Bool() & Float()) == []
+    with pytest.raises(RuntimeError, match="incompatible sizes"):
+        Float() & llvm.Bool(True)
