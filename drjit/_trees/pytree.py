@@ -83,6 +83,10 @@ class TreeSpec:
             self._hash = hash((self.cls, self.shape, self.keys, self.children))
             return self._hash
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        # Hashes of strings and classes are those of one process.
+        return TreeSpec, (self.cls, self.shape, self.keys, self.children, self.prototype)
+
     def __repr__(self) -> str:
         if self.children is None:
             return describe(self.cls) + (str(list(self.shape)) if self.shape else "")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import pickle
 from collections.abc import Callable
 from typing import Any, ClassVar
 
@@ -250,3 +251,12 @@ def test_exceptions_of_predicates_pass_through() -> None:
 def test_widths_that_do_not_go_together(value, message) -> None:
     with pytest.raises(RuntimeError, match=message):
         dr.width(value)
+
+
+def test_specs_from_another_process_have_the_hash_of_this_one() -> None:
+    spec = flatten({"a": Float(1)}, "test")[1]
+    assert hash(spec)
+    state = pickle.dumps(spec)
+    found = pickle.loads(state)
+    assert found == spec and hash(found) == hash(spec)
+    assert b"_hash" not in state and str(hash(spec)).encode() not in pickle.dumps(spec, 0)
