@@ -19,7 +19,16 @@ from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import coerce, wrap
-from .keys import bounded, host_positions, is_array_key, is_mask, key_integer, positions_of_array, refuse_floats
+from .keys import (
+    bounded,
+    host_positions,
+    is_array_key,
+    is_mask,
+    key_integer,
+    positions_of_array,
+    refuse_floats,
+    slice_positions,
+)
 from .lanes import TRUE, lane_mask, widest_mask, with_lanes
 from .scalars import scatter_scalars
 from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, write_mask
@@ -133,8 +142,11 @@ def flat_get(array: Any, key: Any) -> Any:
         if 0 <= position < size:
             return read_element(node, position)
         return read_element(node, bounded(f"{array._name}.__getitem__", position, size))
-    if key.__class__ is slice and key.step != 0:
-        positions_ = range(*key.indices(node.size))
+    if key.__class__ is slice:
+        try:
+            positions_ = range(*key.indices(node.size))
+        except (TypeError, ValueError):
+            positions_ = slice_positions(f"{array._name}.__getitem__", key, node.size)  # raises, in words
         count, start, step = len(positions_), positions_.start, positions_.step
         if count == node.size and step > 0:
             return type(array)(array)
@@ -276,7 +288,7 @@ def _tensor_mask(function: str, array: Any, key: Any) -> tuple[Node, Shape]:
 def _component_positions(array: Any, key: Any, function: str) -> Sequence[int] | None:
     """The components that a slice, or a list, a range or a NumPy array of integers chooses; else ``None``."""
     if key.__class__ is slice:
-        return range(*key.indices(len(array)))
+        return slice_positions(function, key, len(array))
     if isinstance(key, (list, range)) or is_ndarray(key):
         found, shape = host_positions(function, key, len(array))
         if len(shape) != 1:

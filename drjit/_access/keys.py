@@ -22,7 +22,7 @@ from .._base.types import INT32, INT64, UINT64
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 
 __all__ = ["bounded", "check_literal", "flatten", "host_positions", "is_array_key", "is_mask", "key_integer",
-           "positions_node", "positions_of_array", "refuse_floats"]
+           "positions_node", "positions_of_array", "refuse_floats", "slice_positions"]
 
 _LITERAL = KIND["literal"]
 #: Tag of the literal with the size that is added to negative positions, see drjit_core.literal.
@@ -56,6 +56,14 @@ def bounded(function: str, position: int, size: int) -> int:
     if not 0 <= found < size:
         raise IndexError(f"{function}(): entry {position} is out of bounds (the array is of size {size}).")
     return found
+
+
+def slice_positions(function: str, key: slice, size: int, axis: int = 0) -> range:
+    """The positions that a slice names."""
+    try:
+        return range(*key.indices(size))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"{function}(): invalid slice {key!r} for axis {axis}: {error}.") from None
 
 
 def check_literal(function: str, index: Node, mask: Node, size: int) -> None:

@@ -25,7 +25,7 @@ from .._base.nodes import broadcast, elements_of, index_type
 from .._base.types import SCALAR, UINT32, Record, relative
 from .._base.values import parse_shape
 from .._promotion.promote import wrap
-from .keys import flatten, is_array_key, key_integer, positions_node
+from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
 from .lanes import TRUE, lane_mask
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
@@ -256,14 +256,10 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
                 raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
             base += position % size * stride
         elif entry.__class__ is slice:
-            try:
-                start, stop, step = entry.indices(size)
-            except (TypeError, ValueError) as error:
-                raise type(error)(f"{function}(): invalid slice {entry!r} for axis {axis}: {error}.") from None
-            count = len(range(start, stop, step))
-            base += start * stride if count else 0
-            sizes.append(count)
-            strides.append(step * stride)
+            chosen = slice_positions(function, entry, size, axis)
+            base += chosen.start * stride if chosen else 0
+            sizes.append(len(chosen))
+            strides.append(chosen.step * stride)
         elif is_array_key(entry):
             node, array_shape = positions_node(function, entry, size, axis)
             if not size and 0 not in array_shape:

@@ -303,3 +303,13 @@ def test_components_that_a_type_lacks(make: Any, name: str, lacking: str, has: s
 def test_components_that_exist() -> None:
     assert hasattr(Array3f(1), "z") and hasattr(Quaternion4f(1), "w") and hasattr(Array3f(1), "zzz")
     assert operator.attrgetter("x.x")(Array22f(1)).shape == (1,)
+
+
+@pytest.mark.parametrize("key", [slice(0, 1.5), slice("a", None), slice(None, None, 0)], ids=repr)
+@pytest.mark.parametrize("make", [lambda: Float(1, 2, 3), lambda: Array3f(1, 2, 3), lambda: TensorXf([1, 2, 3])],
+                         ids=["flat", "nested", "tensor"])
+def test_invalid_slices_name_the_method(make: Any, key: slice) -> None:
+    array = make()
+    for method, access in (("__getitem__", lambda: array[key]), ("__setitem__", lambda: array.__setitem__(key, 1))):
+        with pytest.raises((TypeError, ValueError), match=rf"^{type(array)._name}\.{method}\(\): invalid slice slice"):
+            access()
