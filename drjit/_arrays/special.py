@@ -23,7 +23,6 @@ from .._base.errors import (
     IncompatibleArguments,
     Site,
     called,
-    describe,
     translate,
 )
 from .._base.values import is_real, plain_scalar
@@ -36,18 +35,13 @@ from .construction import nested_nodes
 from .nested import NestedArray
 from .operators import Operator, absolute, array_operators, inplace, mixed, power, reverse_power
 
-__all__ = ["SpecialArray", "is_real", "names_of"]
+__all__ = ["SpecialArray", "is_real"]
 
 Rule = Callable[..., list[Node]]
 
 #: Operations with a rule of their own, by their rows.
 _ARITHMETIC = frozenset({"add", "sub", "mul", "div", "fma"})
 _ORDER = frozenset({"lt", "le", "gt", "ge"})
-
-
-def names_of(args: Sequence[Any]) -> str:
-    """The types of arguments, for messages."""
-    return ", ".join(f"<{describe(value)}>" for value in args)
 
 
 def _comparison(operation: Operation) -> Operator:
