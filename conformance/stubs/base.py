@@ -99,7 +99,8 @@ def doc(function: object, indent: str = "    ") -> str:
 #: Members of ``ArrayBase`` whose types say more than the annotations of the class.
 _MEMBERS = {"array": "PlainT", "real": "SelfT", "imag": "SelfT"}
 _LEFT_OUT = {"T", "mT"}  # of matrices and tensors only
-_SPECIAL_MEMBERS = {"__bool__", "__array__", "__dlpack__", "__dlpack_device__"}
+_SPECIAL_MEMBERS = {"__bool__", "__float__", "__int__", "__index__", "__complex__", "__format__", "__array__",
+                    "__dlpack__", "__dlpack_device__"}
 
 
 def array_base() -> Iterator[str]:
@@ -282,7 +283,8 @@ def flats() -> Iterator[str]:
             yield from methods(both([*ARITHMETIC, "matmul"]), [_SELF, _REAL, (wide, "_R"), _ANY])
             yield from methods(both(INTEGER + BITS), [_SELF, (whole, "_R"), _ANY_INT])
         yield "    @overload\n    def __getitem__(self, key: int | tuple[int], /) -> ValT: ..."
-        yield "    @overload\n    def __getitem__(self, key: Any, /) -> SelfT: ..."
+        yield "    @overload\n    def __getitem__(self, key: slice | AnyArray | Sequence[int | bool], /) -> SelfT: ..."
+        yield "    @overload\n    def __getitem__(self, key: Any, /) -> Any: ..."
 
 
 # --- what fits into what, and components by name ---------------------------------------------------------------------

@@ -102,7 +102,7 @@ def _value(function: str, cls: Any, value: Any) -> tuple[Node, Shape]:
         tensor: Any = kind(value)  # type: ignore[misc]
     except (TypeError, ValueError, RuntimeError) as error:
         raise ArgumentError(f"{function}(): could not convert an argument of type '{describe(value)}' to {cls._name}: "
-                            f"{error}") from error
+                            f"{error}") from None
     return tensor._n, tensor._s
 
 

@@ -57,7 +57,7 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
             return coerce(cls, value, function)[0]
         except (TypeError, ValueError, RuntimeError) as error:
             raise TypeError(f"{function}(): '{name}' has an unsupported type ({describe(value)}); it must be "
-                            f"convertible to {cls._name}: {error}") from error
+                            f"convertible to {cls._name}: {error}") from None
     raise TypeError(f"{function}(): '{name}' has an unsupported type ({describe(value)}); it must be convertible to "
                     f"{cls._name}.")
 
@@ -197,7 +197,7 @@ def _source_array(dtype: Any, source: Any, function: str) -> Any:
         return (dtype if nested else flat)(source)
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"{function}(): could not convert 'source' to {(dtype if nested else flat)._name}: {error}"
-                        ) from error
+                        ) from None
 
 
 def _parse_sizes(shape: Any, function: str) -> tuple[int, ...]:

@@ -246,7 +246,7 @@ def _components(cls: type[ArrayBase], values: Sequence[Any], function: str) -> l
             nodes += kind(value)._nodes()
         except (TypeError, ValueError, SizeError) as error:
             raise ArgumentError(f"{function}(): could not initialize component {position} with a value of type "
-                                f"'{describe(value)}': {error}") from error
+                                f"'{describe(value)}': {error}") from None
     return nodes
 
 

@@ -155,9 +155,9 @@ class ArrayBase:
             return 0
         try:
             return broadcast_size(function, *nodes)
-        except CORE_ERRORS as error:
+        except CORE_ERRORS:
             raise SizeError(f"{function}(): the input is ragged (i.e., it does not have a consistent size): its "
-                            f"components have sizes {', '.join(str(node.size) for node in nodes)}.") from error
+                            f"components have sizes {', '.join(str(node.size) for node in nodes)}.") from None
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -439,6 +439,15 @@ class ArrayBase:
                [4., 4., 4.]], dtype=float32)
         """
         return links.to_numpy(self)
+
+    def to_numpy(self) -> Any:
+        """What :func:`numpy` returns, under the name that pandas has for it and Matplotlib asks for.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1, 2).to_numpy()
+        array([1., 2.], dtype=float32)
+        """
+        return self.numpy()
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those

@@ -249,7 +249,8 @@ def _scaled(arg: Any, factor: float, function: str) -> Any:
     if is_ndarray(arg):
         arg = from_numpy(arg, function, "arg")
     if isinstance(arg, ArrayBase):
-        return apply(MUL, CallSite(function, type(arg)), (arg, factor))
+        return arg if arg._kind == "f" and not any(node.size for node in arg._nodes()) else \
+            apply(MUL, CallSite(function, type(arg)), (arg, factor))
     return _number(arg, function, "arg") * factor
 
 

@@ -345,7 +345,7 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
             number = len(entries)
         total = _reduce_sequence(ReduceOp.Add, entries, axis, mode, keepdims, function, number)
         if not number:
-            return total * math.nan if isinstance(total, ArrayBase) else math.nan
+            return math.nan
         return total if isinstance(total, ArrayBase) else float(total)
     _require_floats(function, value)
     number = extent_of(function, value, parse_axes(function, value, axis))
