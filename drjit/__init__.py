@@ -42,7 +42,6 @@ from ._functions.transformations import (arg, conj, euler_to_quat, identity, ima
     quat_to_euler, quat_to_matrix, real, rotate, sh_eval, slerp, sphdir, transform_compose, transform_decompose)
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle
 from ._control.loop import while_loop
-from ._random import generators as _generators
 from ._tools.auto import set_backend
 from ._functions.evaluation import eval, make_opaque, schedule, shape, width
 from ._tools.runtime import (

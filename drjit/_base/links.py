@@ -6,6 +6,7 @@ functions are looked up here when a method is called, so that imports go downwar
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +38,16 @@ class Links:
     #: ``drjit._tools.listing``: gives arrays a label.
     set_label: Callable[[ArrayBase, str], None]
     #: ``drjit._random.generators``: the class of a random number generator: its name, its module, the package's record.
+    #: That module is loaded when a program first asks for one.
     generator: Callable[[str, str, Record], type]
+
+    def __init__(self) -> None:
+        self.generator = _load_generators
+
+
+def _load_generators(name: str, module: str, record: Record) -> type:
+    importlib.import_module("drjit._random.generators")  # which takes the place of this function
+    return links.generator(name, module, record)
 
 
 links = Links()
