@@ -105,7 +105,7 @@ class FlatArray(ArrayBase):
 
     __neg__ = make.flat_unary("neg", ops.neg)
     __invert__ = make.flat_unary("invert", ops.inv)
-    __abs__ = make.flat_unary("abs", make.absolute)
+    __abs__ = make.flat_unary("abs", core.abs)
 
 
 without_components(FlatArray)

@@ -12,6 +12,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+import drjit_core as core
 from drjit_core import Node, ops
 
 from .._access.elements import assign_component, nested_get, nested_set
@@ -144,7 +145,7 @@ class NestedArray(ArrayBase):
 
     __neg__ = make.nested_unary("neg", ops.neg)
     __invert__ = make.nested_unary("invert", ops.inv)
-    __abs__ = make.nested_unary("abs", make.absolute)
+    __abs__ = make.nested_unary("abs", core.abs)
 
 
 for _length in (2, 3, 4):

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import TYPES, Node, known_literal, literal, ops
+from drjit_core import Node, known_literal, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
@@ -27,7 +27,7 @@ from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
 from .products import product
 
-__all__ = ["absolute", "array_operators", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power",
+__all__ = ["array_operators", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power",
            "is_foreign",
            "matmul", "matmul_inplace", "mixed", "nested_comparison", "nested_operators", "nested_unary", "power",
            "power_inplace", "reverse_matmul", "reverse_power"]
@@ -179,11 +179,6 @@ def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]
         return result
 
     return apply
-
-
-def absolute(node: Node) -> Node:
-    """Absolute value of any number; unsigned ones are their own."""
-    return node if TYPES[node.type].kind == "u" else ops.abs(node)
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
+import drjit_core as core
 from drjit_core import Node, invalid, literal, ops
 
 from .._base.array import ArrayBase
@@ -33,7 +34,7 @@ from .._promotion.promote import convert, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operators import Operator, absolute, array_operators, inplace, mixed, power, reverse_power
+from .operators import Operator, array_operators, inplace, mixed, power, reverse_power
 
 __all__ = ["SpecialArray", "is_real"]
 
@@ -261,4 +262,4 @@ class SpecialArray(NestedArray):
 
     def __abs__(self) -> Any:
         result = self._function("abs")
-        return wrap(type(self), list(map(absolute, self._c))) if result is NotImplemented else result
+        return wrap(type(self), list(map(core.abs, self._c))) if result is NotImplemented else result

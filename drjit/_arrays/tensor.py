@@ -47,7 +47,7 @@ from .components import without_components
 from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
-from .operators import absolute, array_operators, integer_power, matmul, power, reverse_matmul, reverse_power
+from .operators import array_operators, integer_power, matmul, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
 
@@ -366,7 +366,7 @@ class TensorBase(ArrayBase):
 
     __neg__ = _unary("neg", ops.neg)
     __invert__ = _unary("invert", ops.inv)
-    __abs__ = _unary("abs", absolute)
+    __abs__ = _unary("abs", core.abs)
 
 
 without_components(TensorBase)
