@@ -1,8 +1,7 @@
 """Compilation flags and the rest of the thread-local state of tracing: floor 0.
 
-The hot path of tracing reads one attribute, ``state.mode``: the id of the region that is being traced (0 outside of
-loops) as long as nothing special is wanted, else a negative number that encodes region and wishes, which sends a new
-node through the slow path of :mod:`drjit_core.ir.trace`.
+The hot path of tracing reads one attribute, ``state.mode``: 0 as long as nothing special is wanted, else a negative
+number, which sends a new node through the slow path of :mod:`drjit_core.ir.trace`.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 import enum
 import threading
 from types import TracebackType
+from typing import Any
 
 __all__ = ["JitFlag", "State", "flag", "scoped_set_flag", "set_flag", "state"]
 
@@ -103,20 +103,25 @@ SYMBOLIC_SCOPE = int(JitFlag.SymbolicScope)
 
 
 class State(threading.local):
-    """What one thread has set: flags, the region being traced, and whether new nodes are logged."""
+    """What one thread has set: flags, the regions being traced, and whether new nodes are logged."""
 
     flags: int = int(JitFlag.Default)
-    scope: int = 0
     mode: int = 0
+    #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
+    region: Any = None
+
+    def __init__(self) -> None:
+        #: All regions that are being traced, by their ids.
+        self.open: dict[int, Any] = {}
 
     def refresh(self) -> None:
-        """Recompute :attr:`mode` after a change of flags, region or log level."""
+        """Recompute :attr:`mode` after a change of flags or log level."""
         if not self.flags & VALUE_NUMBERING:  # tells what was numbered meanwhile from what was not
-            self.mode = -2 - 2 * self.scope
+            self.mode = -2
         elif self.flags & DEBUG or log_variables:
-            self.mode = -1 - 2 * self.scope
+            self.mode = -1
         else:
-            self.mode = self.scope
+            self.mode = 0
 
 
 #: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.messages`.

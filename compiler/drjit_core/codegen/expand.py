@@ -75,7 +75,7 @@ class Expanded:
     def _expand(self, node: Node, *operands: Node) -> None:
         """Append the expansion of a node for some operands."""
         first = len(self.order)
-        with expanding(node.scope, "branch"):
+        with expanding("branch"):
             result = EXPANSIONS[node.kind](*operands)
         self._append_all(result)
         self.parts[node.id] = self.order[first:]

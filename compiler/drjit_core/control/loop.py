@@ -5,39 +5,23 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable, Sequence
 
-from ..errors import IncompatibleSizes
-from ..flags import OPTIMIZE_LOOPS, SYMBOLIC_SCOPE, state
+from ..errors import IncompatibleSizes, SymbolicValue
+from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
-from ..ir.region import Loop
-from ..ir.symbolic import Place, ReadByIndex, call_site, close, open_, user_line
+from ..ir.region import Loop, Region, is_version, origin_of
+from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
 from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
 from ..types import BOOL, TYPES
 
 __all__ = ["while_loop"]
 
-_scopes = itertools.count(1)
-
-
-@contextmanager
-def _region(place: Place) -> Iterator[int]:
-    """Trace into a new region; yields its id."""
-    outer_scope, outer_flag = state.scope, state.flags & SYMBOLIC_SCOPE
-    state.scope = region = next(_scopes)
-    open_(region, place)
-    state.flags |= SYMBOLIC_SCOPE
-    state.refresh()
-    try:
-        yield region
-    finally:
-        close(region)
-        state.scope = outer_scope
-        state.flags = state.flags & ~SYMBOLIC_SCOPE | outer_flag
-        state.refresh()
+#: Positions of the formals that are masks: of the elements that the condition is computed for, and the body.
+_ENTERING, _LIVE = -1, -2
+_NONE: frozenset[int] = frozenset()
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
@@ -46,77 +30,178 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
-    turns out that the loop is wider than its initial values, or that some variables do not change and are better used
-    directly (``JitFlag.OptimizeLoops``), or must be, because they are read by index or have a size of their own.  What
-    they trace must be free of side effects and of evaluation.  ``name_of`` gives the names of variables by their
-    positions, if a message needs one.
+    turns out that the loop is wider than its initial values; that some variables do not change and are better used
+    directly (``JitFlag.OptimizeLoops``); or that some are *memory*: they are read or written by index, and have a size
+    of their own.  Of what is in memory, the body must return a version that its writes have made.  The condition must
+    not write.  ``name_of`` gives the names of variables by their positions, if a message needs one.
+
+    A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
+    whom, passes such memory as variables.
     """
-    line = user_line()
-    constant: frozenset[int] = frozenset()  # positions of variables that the body leaves alone
-    memory: frozenset[int] = frozenset()  # of those that it reads by index
-    apart: frozenset[int] = frozenset()  # of those that have no part in the loop's width
-    changed: frozenset[int] = frozenset()  # that the body has changed once: whether it does may depend on their width
-    try:
-        size = broadcast_size("while_loop", *initial)
-    except IncompatibleSizes:
-        # It may be that the body leaves some of them alone: then their sizes do not matter. Zero stands for a trace
-        # that finds out, in which each variable has its own size.
-        size = 0
-    probed = not size
-    while True:
+    return _Loop(initial, condition, body, label, name_of).trace()
+
+
+class _Loop:
+    """A loop that is being traced, perhaps several times."""
+
+    def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
+                 body: Callable[[list[Node]], list[Node]], label: str | None,
+                 name_of: Callable[[int], str] | None) -> None:
+        self.initial = initial
+        self.condition = condition
+        self.body = body
+        self.label = label
+        self.name_of = name_of
+        self.line = user_line()
+        #: Positions of variables that the body leaves alone: their initial values are used directly.
+        self.constant = _NONE
+        #: Of those that are accessed by index.
+        self.memory = _NONE
+        #: Of those that the body has changed once: whether it does may depend on their width.
+        self.changed = _NONE
+        # Of a trace:
+        self.region: Tracing
+        self.variables: list[Node]
+        self.masks: tuple[Node, Node]
+        self.test: Node
+        self.results: list[Node]
+
+    def trace(self) -> list[Node]:
+        """Trace until nothing new turns out; returns what the variables are after the loop."""
+        # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
+        # matter. In it, each variable has its own size.
+        size = self.width()
+        probed = not size
+        while True:
+            failure = self.attempt(size)
+            by_index = frozenset(self.region.by_index) - self.memory - self.constant
+            if by_index:
+                self.memory |= by_index
+                size = self.width() if size else 0
+                continue
+            if failure is not None:
+                if probed or size <= 1 or not _about_sizes(failure):
+                    raise failure
+                # what does not go together may be the size of a variable that is left alone
+                failure, probed, size = None, True, 0
+                continue
+            unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
+                                  if a is b) - self.changed
+            self.check_memory(unchanged)
+            apart = self.constant | self.memory
+            if not size:
+                self.constant = unchanged
+                size = self.width(strict=True)
+                continue
+            needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
+                                    *self.but(apart, self.results))
+            region = Region(self.region.id, *self.interface())
+            outer = innermost()
+            if region.writes and outer is not None and outer.live is not None:  # each element that is left writes
+                needed = broadcast_size("while_loop", outer.live, *[self.test] * (self.test.size > 1))
+                needed = max(needed, size)
+            if needed != size:
+                size = needed
+            elif unchanged - self.constant and (state.flags & OPTIMIZE_LOOPS or self.memory & unchanged - self.constant):
+                self.constant |= unchanged if state.flags & OPTIMIZE_LOOPS else self.memory & unchanged
+            elif self.constant - unchanged:
+                self.changed |= self.constant - unchanged
+                self.constant -= self.changed
+            else:
+                return self.finish(region, size)
+
+    def width(self, strict: bool = False) -> int:
+        """Common size of the variables that have a value for each element; 0 if there is none."""
         try:
-            with _region(Place(label, line, name_of)) as region:
-                phis = {i: append(PHI, value.type, size or value.size, attr=i, payload=region, number=False)
-                        for i, value in enumerate(initial) if i not in constant}
-                variables = [phis.get(i, value) for i, value in enumerate(initial)]
-                test = condition(list(variables))
-                _check_condition(test)
-                results = list(body(list(variables)))
-        except ReadByIndex as request:
-            if request.region != region:
+            return broadcast_size("while_loop", *self.but(self.constant | self.memory, self.initial))
+        except IncompatibleSizes:
+            if strict:
                 raise
-            memory |= {request.position}
-            constant, apart = constant | memory, apart | memory
-            size = broadcast_size("while_loop", *_but(apart, initial)) if size else 0
-            continue
+            return 0
+
+    def but(self, left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
+        return [node for i, node in enumerate(nodes) if i not in left_out]
+
+    def attempt(self, size: int) -> Exception | None:
+        """Trace condition and body once; returns the exception that they have raised."""
+        region = self.region = Tracing(self.label, self.line, self.name_of)
+        id_ = region.id
+        self.variables = [
+            value if i in self.constant else
+            append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
+                   payload=i in self.memory, number=False, scope=id_)
+            for i, value in enumerate(self.initial)]
+        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, number=False, scope=id_)
+                          for attr in (_ENTERING, _LIVE))
+        self.masks = entering, live
+        open_(region)
+        try:
+            region.entering = region.live = entering
+            self.test = self.condition(list(self.variables))
+            _check_condition(self.test)
+            region.live = live
+            self.results = list(self.body(list(self.variables)))
+            self.check_results()
         except Exception as error:
-            if probed or size <= 1 or not _about_sizes(error):
-                raise
-            probed, size = True, 0  # what does not go together may be the size of a variable that is left alone
-            continue
-        _check_results(initial, results)
-        unchanged = frozenset(i for i, (a, b) in enumerate(zip(variables, results, strict=True)) if a is b) - changed
-        if not memory <= unchanged:
-            raise NotImplementedError(
-                f"{call_site('while_loop')}(): the state variable '{_name(min(memory - unchanged), name_of)}' is read "
-                "by index and changed in one symbolic loop, which is not supported yet; run the loop with "
-                "mode='evaluated'.")
-        if not size:
-            constant = apart = unchanged
-            size = broadcast_size("while_loop", *_but(apart, initial))
-            continue
-        needed = broadcast_size("while_loop", *_but(apart, initial), test, *_but(apart, results))
-        if needed != size:
-            size = needed
-        elif state.flags & OPTIMIZE_LOOPS and unchanged != constant:
-            changed |= constant - unchanged
-            constant = unchanged
-        else:
-            break
-    if test.kind == LITERAL and not test.payload:
-        return list(initial)
-    varying = [i for i in range(len(initial)) if i not in constant]
-    payload = Loop(region, tuple(initial[i] for i in varying), tuple(phis[i] for i in varying), test,
-                   tuple(results[i] for i in varying), label)
-    node = append(LOOP, BOOL, size, payload=payload, number=False)
-    outputs = list(initial)
-    for position, i in enumerate(varying):
-        outputs[i] = append(LOOP_RESULT, initial[i].type, size, node, attr=position)
-    return outputs
+            return error
+        finally:
+            close(region)
+        return None
 
+    def check_results(self) -> None:
+        """Refuse results that are no state."""
+        if len(self.results) != len(self.initial):
+            raise ValueError(f"while_loop(): the body returned {len(self.results)} variables, the loop has "
+                             f"{len(self.initial)}")
+        for i, (before, after) in enumerate(zip(self.initial, self.results, strict=True)):
+            if before.type != after.type:
+                raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} "
+                                f"to {TYPES[after.type].name} in the loop's body")
+        scope_of(self.test, *self.results)
+        if self.region.outside and not self.region.by_index:
+            raise SymbolicValue(f"{call_site('while_loop')}(): the body of a symbolic loop writes to an array that is "
+                                "not among its state variables.")
 
-def _but(left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
-    return [node for i, node in enumerate(nodes) if i not in left_out]
+    def check_memory(self, unchanged: frozenset[int]) -> None:
+        """Refuse memory that the body gives other values than by writes."""
+        for i in self.memory - unchanged:
+            formal, result = self.variables[i], self.results[i]
+            if not is_version(result) or origin_of(result, self.region.id) is not formal:
+                raise NotImplementedError(
+                    f"{call_site('while_loop')}(): the state variable '{self.name(i)}' is accessed by index and given "
+                    "other values in one symbolic loop; only writes by index can change such a variable. Run the "
+                    "loop with mode='evaluated'.")
+
+    def name(self, position: int) -> str:
+        return str(position) if self.name_of is None else self.name_of(position)
+
+    def interface(self) -> tuple[list[Node], tuple[Node, Node], tuple[tuple[Node], list[Node]]]:
+        """Formals, masks and results of the region."""
+        return (self.but(self.constant, self.variables), self.masks,
+                ((self.test,), self.but(self.constant, self.results)))
+
+    def finish(self, region: Region, size: int) -> list[Node]:
+        """Make the loop's node, and those of its results."""
+        initial = self.but(self.constant, self.initial)
+        if self.test.kind == LITERAL and not self.test.payload or not initial:
+            return list(self.initial)
+        for value, formal in zip(initial, region.formals, strict=True):
+            if formal.payload:
+                require_memory("while_loop", value)
+                write_to(value)
+        loop = Loop(region, initial, self.label)
+        outer = innermost()
+        mask = None if outer is None else outer.live
+        scope = scope_of(mask, *initial, *region.captures, *region.sources)
+        node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)
+        outputs = list(self.initial)
+        for position, formal in enumerate(region.formals):
+            memory = bool(formal.payload)
+            result = append(LOOP_RESULT, formal.type, formal.size if memory else size, node, attr=position,
+                            payload=memory)
+            loop.outputs.append(weakref.ref(result))
+            outputs[formal.attr] = result
+        return outputs
 
 
 def _about_sizes(error: BaseException | None) -> bool:
@@ -124,19 +209,6 @@ def _about_sizes(error: BaseException | None) -> bool:
     return error is not None and (isinstance(error, IncompatibleSizes) or _about_sizes(error.__context__))
 
 
-def _name(position: int, name_of: Callable[[int], str] | None) -> str:
-    return str(position) if name_of is None else name_of(position)
-
-
 def _check_condition(test: Node) -> None:
     if test.type != BOOL:
         raise TypeError(f"while_loop(): the condition must be a mask, found {TYPES[test.type].name}")
-
-
-def _check_results(initial: Sequence[Node], results: Sequence[Node]) -> None:
-    if len(results) != len(initial):
-        raise ValueError(f"while_loop(): the body returned {len(results)} variables, the loop has {len(initial)}")
-    for i, (before, after) in enumerate(zip(initial, results, strict=True)):
-        if before.type != after.type:
-            raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} to "
-                            f"{TYPES[after.type].name} in the loop's body")

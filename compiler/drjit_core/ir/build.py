@@ -18,9 +18,9 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
-from .symbolic import user_line
+from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "invalid", "known_literal", "literal",
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal", "literal",
            "resize", "undefined"]
 
 _new = object.__new__
@@ -29,8 +29,12 @@ _log = logging.getLogger("drjit")
 
 
 def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | None = None, d2: Node | None = None,
-           d3: Node | None = None, attr: int = 0, payload: Any = None, number: bool = True) -> Node:
-    """Append a node, or find the same one if it may be numbered (operations with side effects may not)."""
+           d3: Node | None = None, attr: int = 0, payload: Any = None, number: bool = True,
+           scope: int | None = None) -> Node:
+    """Append a node, or find the same one if it may be numbered (operations with side effects may not).
+
+    ``scope`` is the region that it depends on, if that does not follow from the operands.
+    """
     mode = state.mode
     if number:
         key = (kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
@@ -39,17 +43,27 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
         if reference is not None:
             node = reference()
             if node is not None:
+                if node.scope:
+                    require_open(node)
                 return node
+    if scope is None:
+        scope = scope_of(d0, d1, d2, d3)
     node = _new(Node)
     node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
     node.attr, node.payload = attr, payload
-    node.scope = state.scope
+    node.scope = scope
     if number and (mode >= 0 or state.flags & VALUE_NUMBERING):
         numbered[key] = ref(node)
     if mode < 0:
         announce(node)
     return node
+
+
+def find(kind: int, type_: int, size: int, d0: Node, d1: Node, d2: Node, d3: Node | None) -> Node | None:
+    """The node that :func:`append` would find."""
+    reference = _find((kind, type_, size, d0.id, d1.id, d2.id, d3.id if d3 is not None else 0, 0, None, state.mode))
+    return None if reference is None else reference()
 
 
 def announce(node: Node) -> None:

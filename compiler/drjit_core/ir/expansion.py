@@ -30,14 +30,14 @@ context = _Context()
 
 
 @contextmanager
-def expanding(scope: int, branches: str) -> Iterator[None]:
-    """Trace under the default flags, whatever the thread has set, in a region."""
-    backup = state.flags, state.scope, state.mode, context.branches
-    state.flags, state.scope, state.mode, context.branches = int(JitFlag.Default), scope, scope, branches
+def expanding(branches: str) -> Iterator[None]:
+    """Trace under the default flags, whatever the thread has set, as outside of regions."""
+    backup = state.flags, state.mode, state.region, context.branches
+    state.flags, state.mode, state.region, context.branches = int(JitFlag.Default), 0, None, branches
     try:
         yield
     finally:
-        state.flags, state.scope, state.mode, context.branches = backup
+        state.flags, state.mode, state.region, context.branches = backup
 
 
 def expansion(node: Node) -> Node:
@@ -48,5 +48,5 @@ def expansion(node: Node) -> Node:
     function = EXPANSIONS.get(node.kind)
     if function is None:
         return node
-    with expanding(node.scope, "usual"):
+    with expanding("usual"):
         return function(*(d for d in (node.d0, node.d1) if d is not None))

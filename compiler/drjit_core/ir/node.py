@@ -15,16 +15,20 @@ kind           ``attr``                        ``payload``
 =============  ==============================  =====================================
 LITERAL        PARAMETER, BAKED or SHAPE       the value, normalised to the type
 EVALUATED                                      the buffer
-PHI            position in the loop's state    the region's id
+PHI            position among the formals;     whether it is memory
+               -1, -2 …: a mask of the region
 SCATTER        reduction (ReduceOp value)      scatter mode (ReduceMode value)
 REDUCE         reduction (ReduceOp value)
 LOOP                                           the :class:`drjit_core.ir.region.Loop`
-LOOP_RESULT    position in the loop's state
+LOOP_RESULT    position in the loop's state    whether it is memory
 BRANCH                                         the :class:`drjit_core.control.rare.Rare`
 BRANCH_RESULT  position among the values
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
+The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
+
+``scope`` is the id of the innermost region whose formals a node depends on (see :mod:`.region`), 0 if there is none.
 """
 
 from __future__ import annotations

@@ -1,85 +1,170 @@
 """Regions: parts of the graph with a control flow of their own.
 
-A :class:`Loop` is the payload of a ``LOOP`` node.  Nodes traced inside carry its id in ``scope``; everything else that
-they use comes from outside: values are *captured*, arrays that gathers read are *sources*.  The orders are topological,
-so that keys and emission walk a region without searching.
+A :class:`Region` has *formals*, nodes that stand for values which are known only when it runs, and lists exactly the
+nodes that depend on them (``node.scope`` is the region's id); everything else that it uses is computed once, outside,
+and *captured*.  Dependence follows from the operands alone: wherever a node is traced, it belongs to the innermost
+region whose formals it needs.
+
+What must not be computed when nobody asked (accesses to memory, writes, loops) takes the mask of the enclosing region's
+active elements as an operand, and so depends on it.
+
+Formals are *values* (one for each element) or *memory*: the version of an array that accesses by index refer to.
+Writes make new versions, and the region's last one is among its results.  Nodes are listed in the order in which they
+were traced: each after its operands, and each read of a version before the write that replaces it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterator, Sequence
 
-from ..ops.table import GATHER, LOOP
+from ..ops.table import GATHER, LOOP, LOOP_RESULT, PHI, SCATTER
 from .node import Node
 
-__all__ = ["Loop", "operands"]
+__all__ = ["Loop", "Region", "is_version", "operands", "origin_of"]
 
 
-class Loop:
-    """``while condition(phis): phis = results(phis)``, per element, with the elements that are done masked out."""
+class Region:
+    """Nodes in order, in parts that follow each other, each with results of its own.
 
-    __slots__ = ("captures", "condition", "condition_order", "id", "initial", "label", "order", "phis", "results",
-                 "sources")
+    A loop's region has two parts, its condition first, so that what both need is computed once.
+    """
 
-    def __init__(self, id_: int, initial: tuple[Node, ...], phis: tuple[Node, ...], condition: Node,
-                 results: tuple[Node, ...], label: str | None) -> None:
+    __slots__ = ("captures", "formals", "id", "masks", "parts", "results", "sources", "writes")
+
+    def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
+                 results: Sequence[Sequence[Node]]) -> None:
         self.id = id_
-        self.initial = initial
-        self.phis = phis
-        self.condition = condition
-        self.results = results
-        self.label = label
+        #: Formals, in the order of the arguments, and those that stand for masks of active elements, one for each part.
+        self.formals = tuple(formals)
+        self.masks = tuple(masks)
+        self.results = tuple(map(tuple, results))
         captures: dict[int, Node] = {}
         sources: dict[int, Node] = {}
-        seen: set[int] = {phi.id for phi in phis}
-        #: Nodes that the condition needs, and those that only the body needs, in topological order.
-        self.condition_order = _order_region(id_, (condition,), seen, captures, sources)
-        self.order = _order_region(id_, results, seen, captures, sources)
-        #: Values from outside that the region uses, and arrays from outside that it reads by index.
+        seen = {formal.id for formal in (*self.formals, *self.masks)}
+        #: Nodes that each part needs and those before it do not, in the order of tracing.
+        self.parts = tuple(_collect(id_, roots, seen, captures, sources) for roots in self.results)
+        #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
-        self.sources = tuple(sources.values())
+        self.sources = tuple(source for source in sources.values())
+        #: Whether anything is written.
+        self.writes = any(node.kind == SCATTER or node.kind == LOOP and node.payload.region.writes
+                          for part in self.parts for node in part)
 
-    def inputs(self) -> Iterator[Node]:
-        """Every value that must be computed before the loop: initial values and captures."""
-        yield from self.initial
-        yield from self.captures
-
-
-def operands(node: Node) -> Iterator[Node]:
-    """The nodes that a node uses, be it as values or as memory; for a loop also what its region uses."""
-    if node.kind == LOOP:
-        yield from node.payload.inputs()
-        yield from node.payload.sources
-        return
-    for operand in (node.d0, node.d1, node.d2, node.d3):
-        if operand is not None:
-            yield operand
+    @property
+    def nodes(self) -> Iterator[Node]:
+        """All nodes, in order."""
+        for part in self.parts:
+            yield from part
 
 
-def _order_region(id_: int, outputs: Iterable[Node], seen: set[int], captures: dict[int, Node],
-                  sources: dict[int, Node]) -> list[Node]:
-    """Nodes of the region (those whose scope is its id) that the outputs need; what is outside is recorded."""
-    order: list[Node] = []
-    stack: list[tuple[Node, bool]] = [(node, False) for node in reversed(tuple(outputs))]
+def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int, Node],
+             sources: dict[int, Node]) -> list[Node]:
+    """Nodes of a region that the roots need; what lies outside is recorded."""
+    found: list[Node] = []
+    stack = list(reversed(roots))
     while stack:
-        node, done = stack.pop()
-        if done:
-            order.append(node)
-            continue
+        node = stack.pop()
         if node.id in seen:
             continue
         if node.scope != id_:
             captures.setdefault(node.id, node)
             continue
         seen.add(node.id)
-        stack.append((node, True))
-        if node.kind == GATHER:
-            assert node.d0 is not None and node.d1 is not None and node.d2 is not None
-            sources.setdefault(node.d0.id, node.d0)
-            stack += ((node.d1, False), (node.d2, False))
-        elif node.kind == LOOP:
-            sources.update((source.id, source) for source in node.payload.sources)
-            stack.extend((value, False) for value in node.payload.inputs())
+        found.append(node)
+        values, memory = _uses(node)
+        stack.extend(value for value in values if value is not None)
+        for version in memory:
+            if version.scope == id_:
+                stack.append(version)
+            else:
+                sources.setdefault(version.id, version)
+    found.sort(key=_id)
+    return found
+
+
+def _id(node: Node) -> int:
+    return node.id
+
+
+def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
+    """The operands of a node: values, and memory."""
+    if node.kind == GATHER or node.kind == SCATTER:
+        assert node.d0 is not None
+        return [node.d1, node.d2, node.d3], [node.d0]
+    if node.kind == LOOP:
+        loop: Loop = node.payload
+        return [node.d0, *loop.values()], [*loop.memory(), *loop.region.sources]
+    return [node.d0, node.d1, node.d2, node.d3], []
+
+
+class Loop:
+    """``while condition(state): state = body(state)`` per element, with the elements that are done masked out.
+
+    The payload of a ``LOOP`` node, whose operand is the mask of the elements that take part (of the enclosing region; by
+    default all).  Formals that are memory are written: what is only read is captured.
+    """
+
+    __slots__ = ("initial", "label", "outputs", "region")
+
+    def __init__(self, region: Region, initial: Sequence[Node], label: str | None) -> None:
+        self.region = region
+        #: What the formals are at first.
+        self.initial = tuple(initial)
+        self.label = label
+        #: The ``LOOP_RESULT`` nodes, as long as they live.
+        self.outputs: list[weakref.ref[Node]] = []
+
+    @property
+    def condition(self) -> Node:
+        """The mask that says which elements go on."""
+        return self.region.results[0][0]
+
+    @property
+    def finals(self) -> tuple[Node, ...]:
+        """The state after an iteration."""
+        return self.region.results[1]
+
+    def values(self) -> Iterator[Node]:
+        """Every value that must be computed before the loop: initial values and captures."""
+        for initial, formal in zip(self.initial, self.region.formals, strict=True):
+            if not formal.payload:
+                yield initial
+        yield from self.region.captures
+
+    def memory(self) -> Iterator[Node]:
+        """The versions of arrays that the loop writes to."""
+        for initial, formal in zip(self.initial, self.region.formals, strict=True):
+            if formal.payload:
+                yield initial
+
+
+def operands(node: Node) -> Iterator[Node]:
+    """The nodes that a node uses, be it as values or as memory; for a loop also what its region uses."""
+    for operand in (node.d0, node.d1, node.d2, node.d3):
+        if operand is not None:
+            yield operand
+    if node.kind == LOOP:
+        loop: Loop = node.payload
+        yield from loop.values()
+        yield from loop.memory()
+        yield from loop.region.sources
+
+
+def is_version(node: Node) -> bool:
+    """Whether a node is an array after a write (or, in a region, before the first one): memory, not a value."""
+    return node.kind == SCATTER or (node.kind == PHI or node.kind == LOOP_RESULT) and bool(node.payload)
+
+
+def origin_of(node: Node, region: int) -> Node:
+    """The version that was there before the writes of a region which led to a node."""
+    while node.scope == region and is_version(node):
+        if node.kind == SCATTER:
+            assert node.d0 is not None
+            node = node.d0
+        elif node.kind == LOOP_RESULT:
+            assert node.d0 is not None
+            node = node.d0.payload.initial[node.attr]
         else:
-            stack.extend((operand, False) for operand in operands(node))
-    return order
+            break  # a formal
+    return node

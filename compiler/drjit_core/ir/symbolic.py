@@ -1,39 +1,45 @@
-"""Values that exist only inside a region that is being traced: what an error says about them.
+"""Values that exist only inside a region that is being traced: which regions are open, and what errors say.
 
-Nothing here runs before somebody asks for such a value, but for :class:`Place`, which a region makes when it is opened.
+Nothing here runs while nodes are traced outside of regions.
 """
 
 from __future__ import annotations
 
-import math
+import itertools
 import sys
 from collections.abc import Callable
 from types import FrameType
 
 from ..errors import SymbolicValue
-from ..flags import state
+from ..flags import SYMBOLIC_SCOPE, state
 from ..ops.table import PHI
 from .node import Node, label_of
-from .region import operands
+from .region import is_version, operands
 
-__all__ = ["PACKAGES", "Place", "ReadByIndex", "call_site", "close", "depends_on_formals", "describe_value",
-           "is_internal", "open_", "require_memory", "symbolic_error", "user_line"]
+__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
+           "is_internal", "open_", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
+           "write_to"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
 
-#: Places of regions that have been closed are remembered up to this number of regions.
+#: Regions that have been closed are remembered up to this number.
 _REMEMBERED = 256
 #: An error looks at so many nodes for the variables that a value depends on.
 _SEARCHED = 10_000
 
+_regions = itertools.count(1)
 
-class Place:
-    """Where a region stands in the user's program."""
 
-    __slots__ = ("label", "line", "name_of", "open")
+class Tracing:
+    """A region that is being traced, and where it stands in the user's program."""
+
+    __slots__ = ("by_index", "entering", "id", "label", "line", "live", "name_of", "open", "outer", "outside",
+                 "replaced")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None) -> None:
+        #: Inner regions have larger numbers than those around them.
+        self.id = next(_regions)
         #: The loop's label.
         self.label = label
         #: File and line of the user's call.
@@ -41,43 +47,94 @@ class Place:
         #: Names of the state variables by their positions; only as long as the region is open.
         self.name_of = name_of
         self.open = True
+        self.outer: Tracing | None = None
+        #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
+        self.live: Node | None = None
+        self.entering: Node | None = None
+        #: Positions of formals that turned out to be read or written by index.
+        self.by_index: set[int] = set()
+        #: Versions of this region that a write has replaced: they are gone.
+        self.replaced: set[int] = set()
+        #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
+        self.outside = False
 
 
-class ReadByIndex(BaseException):
-    """A state variable is read by index: what traces its region starts again, with the variable's initial value.
-
-    It passes through the user's function, and is no ``Exception`` lest that be caught there.
-    """
-
-    def __init__(self, region: int, position: int) -> None:
-        super().__init__("a state variable is read by index")
-        self.region, self.position = region, position
+_known: dict[int, Tracing] = {}
 
 
-_places: dict[int, Place] = {}
+def open_(region: Tracing) -> None:
+    """Trace into a region from now on."""
+    _known[region.id] = state.open[region.id] = region
+    region.outer, state.region = state.region, region
+    state.flags |= SYMBOLIC_SCOPE
+
+
+def close(region: Tracing) -> None:
+    """The region is traced: from now on nothing of it may be used but its results."""
+    region.open, region.name_of, region.live, region.entering = False, None, None, None
+    del state.open[region.id]
+    state.region = region.outer
+    region.outer = None
+    if state.region is None:
+        state.flags &= ~SYMBOLIC_SCOPE
+    for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
+        if not _known[oldest].open:
+            del _known[oldest]
+
+
+def innermost() -> Tracing | None:
+    """The region that this thread is tracing."""
+    region: Tracing | None = state.region
+    return region
+
+
+def require_open(node: Node) -> None:
+    """Refuse a value of a region that is not open in this thread."""
+    if node.scope not in state.open:
+        raise symbolic_error(node, call_site("operation"))
+
+
+def scope_of(*nodes: Node | None) -> int:
+    """The innermost region that some operands depend on: 0 if none, and all of them must be open."""
+    scope = 0
+    for node in nodes:
+        if node is not None and node.scope:
+            if node.scope not in state.open:
+                raise symbolic_error(node, call_site("operation"))
+            if node.scope > scope:
+                scope = node.scope
+    return scope
 
 
 def require_memory(operation: str, source: Node) -> None:
-    """Refuse to read by index what is computed in a region; the state variables of loops get a second chance."""
-    if source.scope:
-        place = _places.get(source.scope)
-        if source.kind == PHI and state.scope and place is not None and place.open:
-            raise ReadByIndex(source.payload, source.attr)
-        raise symbolic_error(source, operation, "an indirect read needs its source in memory")
+    """Refuse to access by index what is computed in a region; state variables of loops get a second chance.
+
+    A version that a write has replaced cannot be read any more: regions make no copies of memory.
+    """
+    if not source.scope:
+        return
+    region: Tracing | None = state.open.get(source.scope)
+    if region is not None:
+        if is_version(source):
+            if source.id in region.replaced:
+                raise symbolic_error(source, operation, "it was written to since this array got its contents, and a "
+                                     "symbolic loop makes no copies of arrays")
+            return
+        if source.kind == PHI and source.attr >= 0:
+            region.by_index.add(source.attr)  # what is traced from now on will be traced again
+            return
+    raise symbolic_error(source, operation, "an access by index needs an array in memory")
 
 
-def open_(region: int, place: Place) -> None:
-    """Remember where a region stands."""
-    _places[region] = place
-
-
-def close(region: int) -> None:
-    """The region is traced: from now on nothing of it may be used but its results."""
-    place = _places[region]
-    place.open, place.name_of = False, None
-    for oldest in list(_places)[:max(0, len(_places) - _REMEMBERED)]:
-        if not _places[oldest].open:
-            del _places[oldest]
+def write_to(target: Node) -> None:
+    """Note that a version is replaced by a write of the region that is being traced."""
+    region: Tracing | None = state.region
+    if region is None:
+        return
+    if target.scope == region.id:
+        region.replaced.add(target.id)
+    else:
+        region.outside = True
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
@@ -117,25 +174,21 @@ def call_site(otherwise: str) -> str:
     return f"{package}.{code.co_name}" if known else otherwise
 
 
-def depends_on_formals(root: Node) -> bool:
-    """Whether a value is computed from state variables of a loop, which are unknown outside of its region."""
-    return bool(_formals(root, math.inf))
-
-
 # --- words -----------------------------------------------------------------------------------------------------------
 
 
-def _formals(node: Node, limit: float = _SEARCHED) -> list[Node]:
+def _formals(node: Node) -> list[Node]:
     """The state variables of regions that a value is computed from, in the order of their making."""
     found: list[Node] = []
     stack, seen = [node], {node.id}
-    while stack and len(seen) < limit:
+    while stack and len(seen) < _SEARCHED:
         node = stack.pop()
         if node.kind == PHI:
-            found.append(node)
+            if node.attr >= 0:
+                found.append(node)
             continue
         for operand in operands(node):
-            if operand.id not in seen:
+            if operand.scope and operand.id not in seen:
                 seen.add(operand.id)
                 stack.append(operand)
     return sorted(found, key=lambda formal: formal.id)
@@ -149,7 +202,7 @@ def _quoted(names: list[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _loop_words(place: Place | None) -> str:
+def _loop_words(place: Tracing | None) -> str:
     """``the symbolic loop 'newton' (program.py:12)``."""
     words = "a symbolic loop" if place is None or not (place.label or place.line) else "the symbolic loop"
     if place is not None and place.label:
@@ -162,10 +215,10 @@ def _loop_words(place: Place | None) -> str:
 def describe_value(node: Node) -> str:
     """What a symbolic value is: ``the state variable 'x' of the symbolic loop 'newton' (program.py:12)``."""
     formals = _formals(node)
-    region = node.scope or next((formal.scope for formal in formals), 0)
-    place = _places.get(region)
+    region = node.scope
+    place = _known.get(region)
     # an inner loop's values may depend on variables of the loops around it only
-    places = [_places.get(formal.scope) for formal in formals]
+    places = [_known.get(formal.scope) for formal in formals]
     names = [where.name_of(formal.attr) for formal, where in zip(formals, places, strict=True)
              if where is not None and where.name_of is not None]
     loop = _loop_words(place)
@@ -187,8 +240,7 @@ def symbolic_error(node: Node, operation: str, need: str = "") -> SymbolicValue:
     ``operation`` is the name of the function if the stack does not tell it, ``need`` says what it needs the value for.
     """
     function, line = call_site(operation), user_line()
-    region = node.scope or next((formal.scope for formal in _formals(node)), 0)
-    place = _places.get(region)
+    place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
     what = describe_value(node)
     if place is None or not place.open:

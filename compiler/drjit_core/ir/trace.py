@@ -16,16 +16,16 @@ from types import SimpleNamespace
 from typing import Any
 from weakref import ref
 
-from ..errors import UnsupportedType
+from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
-from .build import announce, append, broadcast_size, invalid, literal
+from .build import announce, append, broadcast_size, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import call_site, require_memory, symbolic_error
+from .symbolic import call_site, require_memory, require_open, scope_of, symbolic_error, write_to
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "reduction_identity", "scatter"]
@@ -67,6 +67,8 @@ def make_unary(op: Op) -> UnaryTrace:
         if reference is not None:
             node = reference()
             if node is not None:
+                if node.scope:
+                    require_open(node)
                 return node
         type_ = result_types[a.type]
         if type_ < 0:
@@ -79,6 +81,9 @@ def make_unary(op: Op) -> UnaryTrace:
         simpler = simplify.unary(ops, kind, a)
         if simpler is not None:
             return simpler
+        scope = a.scope
+        if scope:
+            require_open(a)
         node = _new(Node)
         node.kind = kind
         node.type = type_
@@ -87,7 +92,7 @@ def make_unary(op: Op) -> UnaryTrace:
         node.d0 = a
         node.d1 = node.d2 = node.d3 = node.payload = None
         node.attr = 0
-        node.scope = state.scope
+        node.scope = scope
         if mode < 0:
             _finish(node, key)
         else:
@@ -110,6 +115,8 @@ def make_binary(op: Op) -> BinaryTrace:
         if reference is not None:
             node = reference()
             if node is not None:
+                if node.scope:
+                    require_open(node)
                 return node
         type_ = result_types[b.type]
         size = a.size
@@ -128,6 +135,9 @@ def make_binary(op: Op) -> BinaryTrace:
                 simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
                 if simpler is not None:
                     return simpler
+        scope = a.scope
+        if scope or b.scope:
+            scope = scope_of(a, b)
         node = _new(Node)
         node.kind = kind
         node.type = type_
@@ -137,7 +147,7 @@ def make_binary(op: Op) -> BinaryTrace:
         node.d1 = b
         node.d2 = node.d3 = node.payload = None
         node.attr = 0
-        node.scope = state.scope
+        node.scope = scope
         if mode < 0:
             _finish(node, key)
         else:
@@ -159,6 +169,8 @@ def _make_ternary(op: Op) -> TernaryTrace:
         if reference is not None:
             node = reference()
             if node is not None:
+                if node.scope:
+                    require_open(node)
                 return node
         type_ = result_types[c.type]
         if type_ < 0:
@@ -175,6 +187,9 @@ def _make_ternary(op: Op) -> TernaryTrace:
             simpler = simplify.ternary(ops, kind, a, b, c, size)
             if simpler is not None:
                 return simpler
+        scope = a.scope
+        if scope or b.scope or c.scope:
+            scope = scope_of(a, b, c)
         node = _new(Node)
         node.kind = kind
         node.type = type_
@@ -185,7 +200,7 @@ def _make_ternary(op: Op) -> TernaryTrace:
         node.d2 = c
         node.d3 = node.payload = None
         node.attr = 0
-        node.scope = state.scope
+        node.scope = scope
         if mode < 0:
             _finish(node, key)
         else:
@@ -266,18 +281,25 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         return literal(source.type, 0, size)
     if source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: a real access
         source = opaque(source)
-        source.scope = 0
     if source.kind == LITERAL:
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
-    return append(GATHER, source.type, size, source, index, mask)
+    region = state.region
+    if region is None or index.kind == LITERAL and 0 <= index.payload < source.size:  # reading this does no harm
+        return append(GATHER, source.type, size, source, index, mask)
+    if region.entering is not None and region.entering is not region.live:  # what the condition has read, a body may use
+        found = find(GATHER, source.type, size, source, index, mask, region.entering)
+        if found is not None:
+            return found
+    return append(GATHER, source.type, size, source, index, mask, region.live)
 
 
 def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
-    """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set."""
-    if state.scope:
-        raise NotImplementedError(f"{call_site('scatter')}(): writes inside a symbolic loop are not supported yet; "
-                                  "run the loop with mode='evaluated'.")
+    """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set.
+
+    In a region, the elements write that take part; the target must be a formal, or a later version of one.
+    """
+    require_memory("scatter", target)
     if op != ReduceOp.Identity.value and TYPES[target.type].kind not in _reducible(op):
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     if index.kind == INVALID:
@@ -285,8 +307,16 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     size = broadcast_size("scatter", value, index, mask)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
+    region = state.region
+    if region is not None:
+        if region.live is region.entering:
+            raise SymbolicValue(f"{call_site('scatter')}(): this is a write to an array in the condition of a loop, "
+                                "which must be free of side effects: write in its body.")
+        mask = ops.and_(mask, region.live)
+        broadcast_size("scatter", value, index, mask)
     if target.kind == LITERAL:
         target = opaque(target)
+    write_to(target)
     return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
 
 
@@ -338,6 +368,4 @@ def reduce(a: Node, op: int) -> Node:
         return literal(a.type, fold.power(a.payload, a.size), 1, SHAPE)
     if a.scope:
         raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
-    node = append(REDUCE, a.type, 1, a, attr=op)
-    node.scope = 0  # computed before any loop that is being traced
-    return node
+    return append(REDUCE, a.type, 1, a, attr=op)

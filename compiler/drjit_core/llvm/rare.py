@@ -93,7 +93,7 @@ def _make(rare: Rare, lanes: int, name: str) -> tuple[str, str]:
     from .emit import Emitter
 
     formals = [stand_in(node.type, 1) for node in rare.arguments]
-    with expanding(0, "both"):
+    with expanding("both"):
         results = rare.branch(*formals)
         expanded = Expanded.function(results, formals)
     emitter = Emitter(Program(1, Host(1, 0)), expanded, lanes)
