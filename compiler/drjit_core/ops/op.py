@@ -27,7 +27,7 @@ _Number = TypeVar("_Number", bound=Callable[..., Any])
 class Op(NamedTuple):
     """A row: everything that is known about one operation."""
 
-    name: str  # of the trace function, and of the public one; also what messages and logs say
+    name: str  # of the trace function, and of the public one; an underscore follows what is a keyword of Python
     arity: int
     accepts: str  # type classes of the operands (mask aside): b(ool), i(nt), u(nsigned), f(loat)
     fold: Callable[..., Any] | None  # meaning on one element, see drjit_core.ops.semantics
@@ -41,6 +41,11 @@ class Op(NamedTuple):
     #: The public function on Python numbers; ``None`` if there is none. For floats it may raise ``ArithmeticError``,
     #: ``ValueError`` or ``NotImplementedError``: then the operation in double precision stands in.
     number: Callable[..., Any] | None = None
+
+    @property
+    def word(self) -> str:
+        """What messages, logs, listings and graphs call the operation: ``and`` for the row ``and_``."""
+        return self.name.rstrip("_")
 
 
 class Rows(list[Op]):
