@@ -34,6 +34,7 @@ from drjit_core import (
     ops,
     scoped_set_flag,
 )
+from drjit_core.llvm.texts import TEXTS
 from tests.core.harness import (
     BOOL,
     FLOAT16,
@@ -174,6 +175,13 @@ def test_rows_are_attributes_and_messages_print_their_words() -> None:
     assert repr(ops.and_(word, array(np.ones(3, np.uint32)))).partition(" = ")[2].startswith("and(n")
     with pytest.raises(UnsupportedType, match=r"^or\(\): .* float32"):
         ops.or_(literal(FLOAT32, 2), literal(FLOAT32, 3))
+
+
+def test_every_row_has_a_text_for_the_types_that_it_accepts_and_no_other() -> None:
+    wanted = {(row.name, info.name) for row in ELEMENTWISE for info in TYPES
+              if info is not None and info.kind in row.accepts}
+    found = {(OPS[place >> 4].name, TYPES[place & 15].name) for place, text in enumerate(TEXTS) if text is not None}
+    assert found == wanted
 
 
 def test_rows_without_numpy_counterpart_are_known() -> None:

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["LlvmText", "Op", "Rows"]
+__all__ = ["Op", "Rows"]
 
-LlvmText = Callable[..., str]
 _Number = TypeVar("_Number", bound=Callable[..., Any])
 
 
@@ -31,7 +30,6 @@ class Op(NamedTuple):
     arity: int
     accepts: str  # type classes of the operands (mask aside): b(ool), i(nt), u(nsigned), f(loat)
     fold: Callable[..., Any] | None  # meaning on one element, see drjit_core.ops.semantics
-    llvm: dict[str, LlvmText]  # text by type class of the last operand; a key may name several classes
     doc: str
     result: str = "same"  # "same" as the last operand, "mask", or "pair" of two such
     typed: bool = False  # fold takes the TypeInfo as its last argument
@@ -51,11 +49,11 @@ class Op(NamedTuple):
 class Rows(list[Op]):
     """Some rows of the table, and decorators that add to them."""
 
-    def elementwise(self, accepts: str, llvm: dict[str, LlvmText], fold: Callable[..., Any], *, result: str = "same",
-                    typed: bool = False, commutative: bool = False, cost: int = 1) -> Callable[[_Number], _Number]:
+    def elementwise(self, accepts: str, fold: Callable[..., Any], *, result: str = "same", typed: bool = False,
+                    commutative: bool = False, cost: int = 1) -> Callable[[_Number], _Number]:
         """An operation that backends have a text for."""
         def add(function: _Number) -> _Number:
-            self.append(_row(function, accepts, fold, llvm, result, typed, commutative, cost))
+            self.append(_row(function, accepts, fold, result, typed, commutative, cost))
             return function
 
         return add
@@ -83,9 +81,8 @@ class Rows(list[Op]):
         return add
 
 
-def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None,
-         llvm: dict[str, LlvmText] | None = None, result: str = "same", typed: bool = False,
-         commutative: bool = False, cost: int = 1) -> Op:
+def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None, result: str = "same",
+         typed: bool = False, commutative: bool = False, cost: int = 1) -> Op:
     code = function.__code__
-    return Op(function.__name__, code.co_argcount, accepts, fold, llvm or {}, function.__doc__ or "", result, typed,
-              commutative, cost, number=function)
+    return Op(function.__name__, code.co_argcount, accepts, fold, function.__doc__ or "", result, typed, commutative,
+              cost, number=function)
