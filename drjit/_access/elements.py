@@ -38,7 +38,7 @@ __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set
 
 _IDENTITY, _AUTO = ReduceOp.Identity.value, ReduceMode.Auto.value
 _ALL = slice(None)
-_and = getattr(ops, "and")
+_and = ops.and_
 Shape = tuple[int, ...]
 
 

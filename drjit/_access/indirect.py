@@ -386,6 +386,6 @@ def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: No
         mask = with_lanes(mask, width)
     elif op is not ReduceOp.Identity:
         lanes = widest_mask()
-        mask = mask if lanes is None else getattr(ops, "and")(mask, lanes)
+        mask = mask if lanes is None else ops.and_(mask, lanes)
     check_literal(function, index, mask, target.size)
     return core.scatter(target, cast(value, target.type), index, mask, op.value, mode.value)

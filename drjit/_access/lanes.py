@@ -36,7 +36,7 @@ __all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", 
 
 TRUE = literal(BOOL, True)
 
-_and = getattr(ops, "and")
+_and = ops.and_
 
 
 class _Stack(threading.local):

@@ -202,7 +202,7 @@ def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape:
     """Which elements of a view are written, given a value and its shape before broadcasting: see :mod:`.lanes`."""
     mask = _block_mask(access)
     lanes = lane_mask(value.size) if access.block is None or len(value_shape) < 2 else None
-    return mask if lanes is None else getattr(ops, "and")(mask, expand(lanes, value_shape, shape))
+    return mask if lanes is None else ops.and_(mask, expand(lanes, value_shape, shape))
 
 
 def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:
@@ -297,7 +297,7 @@ def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ..
         own = lane_mask(node.size)
         if own is not None:
             own = expand(own, array_shape, shape)
-            lanes = own if lanes is None else getattr(ops, "and")(lanes, own)
+            lanes = own if lanes is None else ops.and_(lanes, own)
         term = cast(expand(node, array_shape, shape), scalar)
         if stride != 1:
             term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))

@@ -252,7 +252,7 @@ def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Calla
     while True:
         core.evaluate(nodes)
         test = _condition(cond(*_arguments(spec, nodes, leaves)))
-        active = test if active is None else getattr(ops, "and")(active, test)
+        active = test if active is None else ops.and_(active, test)
         if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
             return spec.rebuild_nodes(nodes, leaves)
         core.evaluate((active,))

@@ -25,7 +25,7 @@ __all__ = ["allclose", "assert_allclose", "holds"]
 #: Relative and absolute tolerance by the precision of the promoted arguments; integers are compared as float64.
 _TOLERANCES = {FLOAT64: (1e-5, 1e-8), FLOAT32: (1e-3, 1e-5), FLOAT16: (1e-1, 1e-2)}
 
-_or, _and = getattr(ops, "or"), getattr(ops, "and")
+_or, _and = ops.or_, ops.and_
 
 
 def _tolerances(type_: int, rtol: float | None, atol: float | None) -> tuple[float, float]:

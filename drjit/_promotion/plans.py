@@ -582,7 +582,7 @@ def masked(cls: type[ArrayBase]) -> Trace:
     return trace
 
 
-AND = Operation("and", make_plan=_and_plan)
+AND = Operation("and_", make_plan=_and_plan)
 SELECT = Operation("select", mask=False, make_plan=_select_plan)
 
 

@@ -35,8 +35,8 @@ class _Rows(Protocol):
 
 
 ops: _Rows = core.ops
-_and: Callable[[Node, Node], Node] = getattr(ops, "and")
-_or: Callable[[Node, Node], Node] = getattr(ops, "or")
+_and: Callable[[Node, Node], Node] = ops.and_
+_or: Callable[[Node, Node], Node] = ops.or_
 #: Version of what pickles hold of a generator.
 FORMAT = 1
 

@@ -13,7 +13,7 @@ __all__ = ["COMBINE", "inner_product"]
 
 #: The operation on two nodes that a reduction repeats.
 COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
-    ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: getattr(ops, "and"), ReduceOp.Or: getattr(ops, "or"),
+    ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: ops.and_, ReduceOp.Or: ops.or_,
     ReduceOp.Min: fmin, ReduceOp.Max: fmax,  # which prefer numbers to NaN
 }
 

@@ -20,7 +20,7 @@ from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
 __all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "log1p_factor", "norm",
            "scaled", "sincosh"]
 
-both, either = getattr(ops, "and"), getattr(ops, "or")
+both, either = ops.and_, ops.or_
 
 
 class _Range(NamedTuple):

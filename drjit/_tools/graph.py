@@ -39,7 +39,7 @@ def graphviz(as_string: bool = False) -> Any:
     edges = []
     for node, _, _ in live_variables():
         state, label = core.state_of(node), core.label_of(node)
-        name = OPS[node.kind].name
+        name = OPS[node.kind].word
         value = f": {format_element(node.payload)}" if state is VarState.Literal else ""
         head = f"Label: \\\"{_escape(label)}\\\"|" if label else ""
         colour = "wheat" if label else _COLOURS.get(state)

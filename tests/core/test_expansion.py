@@ -30,7 +30,6 @@ from tests.core.harness import (
 PRECISE = [op for op in EXPANDED if op.name.endswith("_precise")]  # reached by a flag
 ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in EXPANDED if op not in PRECISE
         for type_ in FLOATS]
-_and = getattr(ops, "and")
 
 
 def arguments(type_: int, count: int = 100) -> list[np.ndarray[Any, Any]]:
@@ -132,7 +131,7 @@ def test_expansions_inside_loops(size: int) -> None:
         before = function(sine, outside)
 
         def condition(i: Node, a: Node) -> Node:  # uses an expansion of a captured value, and of the state
-            return _and(ops.lt(i, literal(UINT32, 4)),
+            return ops.and_(ops.lt(i, literal(UINT32, 4)),
                         ops.lt(function(sine, outside), ops.add(function(sine, a), literal(FLOAT32, 3.0))))
 
         def body(i: Node, a: Node) -> tuple[Node, Node]:

@@ -215,7 +215,7 @@ def test_what_is_written_past_the_cache_is_part_of_the_key() -> None:
 # --- random programs -------------------------------------------------------------------------------------------------
 
 
-_BINARY = [ops.add, ops.sub, ops.mul, ops.minimum, getattr(ops, "and"), ops.shl]
+_BINARY = [ops.add, ops.sub, ops.mul, ops.minimum, ops.and_, ops.shl]
 
 
 def random_program(seed: int, scale: int) -> list[Node]:

@@ -70,7 +70,7 @@ def checked_loop(initial: State, condition: Callable[[State], Node], body: Calla
 
 
 def both(a: Node, b: Node) -> Node:
-    return getattr(ops, "and")(a, b)  # type: ignore[no-any-return]
+    return ops.and_(a, b)  # type: ignore[no-any-return]
 
 
 # --- against Python --------------------------------------------------------------------------------------------------

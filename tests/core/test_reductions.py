@@ -220,7 +220,7 @@ def test_many_reductions_of_all_types_in_one_kernel() -> None:
     data = np.arange(5000, dtype=np.uint32)
     nodes, expected = [], []
     for op, type_ in ((row.values[0], row.values[1]) for row in ROWS):  # type: ignore[attr-defined]
-        small = getattr(ops, "and")(i, literal(UINT32, 1))
+        small = ops.and_(i, literal(UINT32, 1))
         nodes.append(reduce(cast(small, type_), op.value))
         expected.append(model(op, (data & 1).astype(dtype_of(type_))))
     with launches() as history:

@@ -67,10 +67,10 @@ RULES: list[tuple[str, list[int], Expression]] = [
     ("x // 1", INTEGERS, lambda c, x: ops.floordiv(x, c(x.type, 1))),
     ("x % 1", INTEGERS, lambda c, x: ops.mod(x, c(x.type, 1))),
     ("x % -1", SIGNED, lambda c, x: ops.mod(x, c(x.type, -1))),
-    ("x & 0", INTEGERS + MASKS, lambda c, x: getattr(ops, "and")(x, c(x.type, 0))),
-    ("x & ~0", INTEGERS + MASKS, lambda c, x: getattr(ops, "and")(c(x.type, ones(x.type)), x)),
-    ("x | 0", INTEGERS + MASKS, lambda c, x: getattr(ops, "or")(x, c(x.type, 0))),
-    ("x | ~0", INTEGERS + MASKS, lambda c, x: getattr(ops, "or")(x, c(x.type, ones(x.type)))),
+    ("x & 0", INTEGERS + MASKS, lambda c, x: ops.and_(x, c(x.type, 0))),
+    ("x & ~0", INTEGERS + MASKS, lambda c, x: ops.and_(c(x.type, ones(x.type)), x)),
+    ("x | 0", INTEGERS + MASKS, lambda c, x: ops.or_(x, c(x.type, 0))),
+    ("x | ~0", INTEGERS + MASKS, lambda c, x: ops.or_(x, c(x.type, ones(x.type)))),
     ("x ^ 0", INTEGERS + MASKS, lambda c, x: ops.xor(x, c(x.type, 0))),
     ("x ^ ~0", INTEGERS + MASKS, lambda c, x: ops.xor(c(x.type, ones(x.type)), x)),
     ("x << 0", INTEGERS, lambda c, x: ops.shl(x, c(x.type, 0))),
@@ -168,8 +168,8 @@ SAME: list[tuple[str, list[int], Callable[[Node], Node], Callable[[Any], Any]]] 
     ("round(round(x))", FLOATS, lambda x: ops.round(ops.round(x)), np.rint),
     ("min(x, x)", INTEGERS + FLOATS, lambda x: ops.minimum(x, x), lambda x: x),
     ("max(x, x)", INTEGERS + FLOATS, lambda x: ops.maximum(x, x), lambda x: x),
-    ("x & x", INTEGERS + MASKS, lambda x: getattr(ops, "and")(x, x), lambda x: x),
-    ("x | x", INTEGERS + MASKS, lambda x: getattr(ops, "or")(x, x), lambda x: x),
+    ("x & x", INTEGERS + MASKS, lambda x: ops.and_(x, x), lambda x: x),
+    ("x | x", INTEGERS + MASKS, lambda x: ops.or_(x, x), lambda x: x),
     ("x ^ x", INTEGERS + MASKS, lambda x: ops.xor(x, x), np.zeros_like),
     ("x - x", INTEGERS, lambda x: ops.sub(x, x), np.zeros_like),
     ("x == x", INTEGERS + MASKS, lambda x: ops.eq(x, x), lambda x: np.ones(x.size, bool)),
@@ -198,7 +198,7 @@ def test_an_operation_on_itself(type_: int, build: Callable[[Node], Node], model
 
 def test_every_row_with_a_rule_is_tested() -> None:
     rows = {KIND[name] for name in ("neg", "inv", "abs", "ceil", "floor", "trunc", "round", "add", "sub", "mul", "div",
-                                    "floordiv", "mod", "minimum", "maximum", "and", "or", "xor", "shl", "shr", "eq",
+                                    "floordiv", "mod", "minimum", "maximum", "and_", "or_", "xor", "shl", "shr", "eq",
                                     "neq", "lt", "gt", "le", "ge", "fma", "select")}
     assert simplify._UNARY.keys() | simplify._BINARY.keys() | simplify._TERNARY.keys() == rows
 
@@ -248,6 +248,6 @@ def test_parameters_are_not_looked_at() -> None:
     for value in (0, 1, -1, 5):
         shape = literal(x.type, value, 1, 2)
         for build in (ops.add, ops.sub, ops.mul, ops.floordiv, ops.mod, ops.xor, ops.shl,
-                      getattr(ops, "and"), getattr(ops, "or")):
+                      ops.and_, ops.or_):
             node = build(x, shape)
             assert node.d0 is x and node.d1 is shape

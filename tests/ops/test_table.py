@@ -7,6 +7,7 @@ where it defines the same thing.
 
 from __future__ import annotations
 
+import keyword
 import math
 from collections.abc import Callable, Iterator
 from fractions import Fraction
@@ -19,17 +20,21 @@ from drjit_core import (
     BAKED,
     BINARY,
     ELEMENTWISE,
+    FUNCTIONS,
+    OPS,
     TERNARY,
     TYPES,
     UNARY,
     JitFlag,
     Node,
     Op,
+    UnsupportedType,
     cast,
     literal,
     ops,
     scoped_set_flag,
 )
+from drjit_core.llvm.texts import TEXTS
 from tests.core.harness import (
     BOOL,
     FLOAT16,
@@ -146,7 +151,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "floordiv": _truncating_divide, "mod": np.fmod, "abs": np.abs, "sqrt": np.sqrt,
     "minimum": np.minimum, "maximum": np.maximum, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
     "round": np.rint, "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
-    "ge": np.greater_equal, "select": np.where, "inv": np.invert, "and": np.bitwise_and, "or": np.bitwise_or,
+    "ge": np.greater_equal, "select": np.where, "inv": np.invert, "and_": np.bitwise_and, "or_": np.bitwise_or,
     "xor": np.bitwise_xor, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
     "popcnt": lambda a: np.bitwise_count(_bits_unsigned(a)).astype(a.dtype)}  # NumPy counts bits of the absolute value
 
@@ -161,6 +166,22 @@ def test_folding_agrees_with_numpy(op: Op, type_: int) -> None:
     with np.errstate(all="ignore"):
         expected = NUMPY[op.name](*operands)
     assert_same_bits(folded(op, type_, operands), expected, *operands)
+
+
+def test_rows_are_attributes_and_messages_print_their_words() -> None:
+    rows = [*OPS, *FUNCTIONS.values()]
+    assert [row.name for row in rows if keyword.iskeyword(row.name) or not row.name.isidentifier()] == []
+    word = array(np.ones(3, np.uint32))
+    assert repr(ops.and_(word, array(np.ones(3, np.uint32)))).partition(" = ")[2].startswith("and(n")
+    with pytest.raises(UnsupportedType, match=r"^or\(\): .* float32"):
+        ops.or_(literal(FLOAT32, 2), literal(FLOAT32, 3))
+
+
+def test_every_row_has_a_text_for_the_types_that_it_accepts_and_no_other() -> None:
+    wanted = {(row.name, info.name) for row in ELEMENTWISE for info in TYPES
+              if info is not None and info.kind in row.accepts}
+    found = {(OPS[place >> 4].name, TYPES[place & 15].name) for place, text in enumerate(TEXTS) if text is not None}
+    assert found == wanted
 
 
 def test_rows_without_numpy_counterpart_are_known() -> None:

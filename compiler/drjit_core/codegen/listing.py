@@ -125,7 +125,7 @@ def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> It
 
 
 def _right_side(program: Program, node: Node) -> str:
-    kind, name = node.kind, OPS[node.kind].name
+    kind, name = node.kind, OPS[node.kind].word
     if kind == LITERAL:
         return f"{node.payload!r}" if node.attr == BAKED else f"parameter {program.slots[node.id]} ({node.payload!r})"
     if kind == EVALUATED:
@@ -144,7 +144,7 @@ def _right_side(program: Program, node: Node) -> str:
 
 def _scatter(program: Program, node: Node) -> str:
     operands = ", ".join(f"v{program.position[d.id]}" for d in (node.d1, node.d2, node.d3) if d is not None)
-    name = OPS[SCATTER].name
+    name = OPS[SCATTER].word
     text = f"{name}_{ReduceOp(node.attr).name.lower()}" if node.attr else name
     text += f"(parameter {program.pointers[node.id]}, {operands})"
     if node.attr:

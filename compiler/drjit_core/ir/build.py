@@ -79,7 +79,7 @@ def announce(node: Node) -> None:
         if node.kind == LITERAL:
             text = f"{node.payload:g}" if node.type >= FLOAT16 else str(node.payload)
         else:
-            text = f"{OPS[node.kind].name}({', '.join(operands)})"
+            text = f"{OPS[node.kind].word}({', '.join(operands)})"
         _log.debug("jit_var_new(): %s %s%s = %s", name, index, size, text)
 
 

@@ -79,7 +79,7 @@ class Node:
 
     def __repr__(self) -> str:
         operands = ", ".join(f"n{d.id}" for d in (self.d0, self.d1, self.d2, self.d3) if d is not None)
-        return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].name}({operands})>"
+        return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].word}({operands})>"
 
 
 # --- public indices and labels: rarely asked for, hence kept beside the nodes ----------------------------------------

@@ -59,7 +59,7 @@ def _format_node(node: Node, indent: str, lines: list[str]) -> None:
 
 
 def _right_side(node: Node) -> str:
-    name, kind = OPS[node.kind].name, node.kind
+    name, kind = OPS[node.kind].word, node.kind
     if kind == LITERAL:
         return f"{node.payload!r}" + (f" ({_LITERAL_CLASSES[node.attr]})" if node.attr in _LITERAL_CLASSES else "")
     if kind == EVALUATED:

@@ -52,8 +52,8 @@ def _result_types(op: Op) -> list[int]:
 def _fail(op: Op, *nodes: Node) -> None:
     """Raise what is wrong with the operands of an elementwise operation."""
     if TYPES[nodes[-1].type].kind not in op.accepts:
-        raise UnsupportedType(op.name, TYPES[nodes[-1].type].name)
-    broadcast_size(op.name, *nodes)
+        raise UnsupportedType(op.word, TYPES[nodes[-1].type].name)
+    broadcast_size(op.word, *nodes)
 
 
 def make_unary(op: Op) -> UnaryTrace:
@@ -177,7 +177,7 @@ def _make_ternary(op: Op) -> TernaryTrace:
             _fail(op, a, b, c)
         size = a.size
         if size != b.size or size != c.size or not size:
-            size = broadcast_size(op.name, a, b, c)
+            size = broadcast_size(op.word, a, b, c)
             if not size:
                 return invalid(type_)
         if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \

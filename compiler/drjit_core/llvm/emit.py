@@ -20,8 +20,6 @@ from typing import Any
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
-from ..ops import llvm_text
-from ..ops.llvm_text import TypeText
 from ..ops.semantics import bits_of
 from ..ops.table import (
     BITCAST,
@@ -37,12 +35,11 @@ from ..ops.table import (
     LOOP,
     LOOP_RESULT,
     OPAQUE,
-    OPS,
     UNDEFINED,
-    llvm_by_class,
 )
 from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
-from . import control, jit, memory, rare, reduction
+from . import control, jit, memory, rare, reduction, texts
+from .texts import TEXTS, TypeText
 
 __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
 
@@ -56,14 +53,6 @@ _LONGEST_BLOCK = 300
 #: Packets an iteration: several hide the latency of instructions, as long as all values stay in registers and the
 #: code stays small (see `packets_per_iteration`).
 _REGISTERS, _MANY_PACKETS, _FEW_PACKETS = 28, 48, 160
-
-#: LLVM text by kind and type of the last operand.
-_TEXTS: list[Any] = [None] * (len(OPS) << 4)
-for _op in OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]:
-    for _class, _function in llvm_by_class(_op).items():
-        for _info in TYPES:
-            if _info is not None and _info.kind == _class:
-                _TEXTS[_op.kind << 4 | _info.type] = _function
 
 
 def constant(type_: int, value: Any) -> str:
@@ -86,8 +75,8 @@ class Emitter:
         self.expanded = expanded
         self.lanes = lanes
         self.vectorized = program.width != 1
-        self.scalars = llvm_text.make_type_texts(0)
-        self.packets = llvm_text.make_type_texts(lanes)
+        self.scalars = texts.make_type_texts(0)
+        self.packets = texts.make_type_texts(lanes)
         self.entry: list[str] = []
         self.body: list[str] = []
         self.entry_block, self.body_block = "entry", "packet"
@@ -297,7 +286,7 @@ class Emitter:
         names = [self.value(d, uniform) for d in operands]
         last = operands[-1].type
         name = f"%v{place}"
-        self.lines(uniform).append(_TEXTS[node.kind << 4 | last](name, *names, self.types(uniform)[last]))
+        self.lines(uniform).append(TEXTS[node.kind << 4 | last](name, *names, self.types(uniform)[last]))
         self.define(node, name, uniform)
         self.split_block(uniform)
 
@@ -307,7 +296,7 @@ class Emitter:
         assert source is not None
         uniform = self.is_uniform(source)
         types = self.types(uniform)
-        function = llvm_text.cast if node.kind == CAST else llvm_text.bitcast
+        function = texts.cast if node.kind == CAST else texts.bitcast
         name = f"%v{place}"
         self.lines(uniform).append(function(name, self.value(source, uniform), types[source.type], types[node.type]))
         self.define(node, name, uniform)

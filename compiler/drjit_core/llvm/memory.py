@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
 from ..ir.node import Node
-from ..ops.llvm_text import TypeText
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
 from . import checks
+from .texts import TypeText
 
 if TYPE_CHECKING:
     from .emit import Emitter

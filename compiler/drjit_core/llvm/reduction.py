@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from ..ir.node import Node
 from ..ir.trace import reduction_identity
-from ..ops.llvm_text import TypeText
 from ..types import BOOL, FLOAT16, FLOAT32, TYPES, UINT8, ReduceOp
+from .texts import TypeText
 
 if TYPE_CHECKING:
     from .emit import Emitter

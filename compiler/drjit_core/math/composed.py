@@ -19,7 +19,6 @@ __all__ = ["abs", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isna
            "safe_acos", "safe_asin", "safe_sqrt", "sign"]
 
 _WORDS = {FLOAT16: VarType.UInt16.value, FLOAT32: UINT32, FLOAT64: UINT64}
-_and, _or = getattr(ops, "and"), getattr(ops, "or")
 
 
 def _kind_of_number(node: Node, name: str) -> str:
@@ -62,7 +61,7 @@ def copysign(a: Node, b: Node) -> Node:
         return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]
     word = _WORDS[a.type]
     bit = literal(word, 1 << (TYPES[word].bits - 1), 1, BAKED)
-    return bitcast(_or(bitcast(ops.abs(a), word), _and(bitcast(b, word), bit)), a.type)
+    return bitcast(ops.or_(bitcast(ops.abs(a), word), ops.and_(bitcast(b, word), bit)), a.type)
 
 
 def mulsign(a: Node, b: Node) -> Node:
@@ -79,14 +78,14 @@ def fmin(a: Node, b: Node) -> Node:
     """Smaller of two numbers, either of which is preferred to NaN."""
     if TYPES[a.type].kind != "f":
         return ops.minimum(a, b)  # type: ignore[no-any-return]
-    return ops.select(_or(ops.le(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
+    return ops.select(ops.or_(ops.le(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
 
 
 def fmax(a: Node, b: Node) -> Node:
     """Larger of two numbers, either of which is preferred to NaN."""
     if TYPES[a.type].kind != "f":
         return ops.maximum(a, b)  # type: ignore[no-any-return]
-    return ops.select(_or(ops.ge(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
+    return ops.select(ops.or_(ops.ge(a, b), ops.neq(b, b)), a, b)  # type: ignore[no-any-return]
 
 
 def clip(value: Node, low: Node, high: Node) -> Node:

@@ -155,7 +155,7 @@ def erfc(a: Node) -> Node:
     f = _FORMATS[type_]
     tail = _far(magnitude, f.vanishing, f.erfc, precise=True)
     two, one = constant(type_, 2), constant(type_, 1)
-    near = getattr(ops, "and")(ops.gt(a, constant(type_, -1)), ops.lt(a, constant(type_, 0.5)))
+    near = ops.and_(ops.gt(a, constant(type_, -1)), ops.lt(a, constant(type_, 0.5)))
     far = ops.select(ops.lt(a, constant(type_, 0)), ops.sub(two, tail), tail)
     return ops.select(near, ops.sub(one, _near(a)), far)  # type: ignore[no-any-return]
 

@@ -16,7 +16,6 @@ from .polynomial import clamp, constant, elementary, elementary_binary, estrin
 
 __all__ = ["exp", "exp2", "log", "log2", "power"]
 
-_and, _or = getattr(ops, "and"), getattr(ops, "or")
 
 
 class Format(NamedTuple):
@@ -129,10 +128,10 @@ def split(x: Node, f: Format, offset: Node | None = None) -> tuple[Node, Node]:
     root = _bits_of_root(f)
     bits = ops.add(bitcast(x, f.word), constant(f.word, (f.bias << f.mantissa) - root))
     magic = constant(f.word, (f.bias + f.mantissa) << f.mantissa)
-    exponent = bitcast(_or(ops.shr(bits, constant(f.word, f.mantissa)), magic), x.type)
+    exponent = bitcast(ops.or_(ops.shr(bits, constant(f.word, f.mantissa)), magic), x.type)
     if offset is None:
         offset = constant(x.type, 2.0 ** f.mantissa + f.bias)
-    mantissa = ops.add(_and(bits, constant(f.word, (1 << f.mantissa) - 1)), constant(f.word, root))
+    mantissa = ops.add(ops.and_(bits, constant(f.word, (1 << f.mantissa) - 1)), constant(f.word, root))
     return ops.sub(exponent, offset), bitcast(mantissa, x.type)
 
 
@@ -243,7 +242,7 @@ def _power(a: Node, b: Node) -> Node:
     value = bitcast(_exp2_of_remainder(exponent, rest, n), f.word)
     value = bitcast(ops.add(value, ops.shl(word, constant(f.word, f.mantissa))), type_)  # times 2**n
     ordinary = ops.lt(ops.abs(exponent), constant(type_, f.bias - 2))
-    (result,) = rarely("power", _or(unusual(a, f), ops.inv(ordinary)), [value], [a, b],
+    (result,) = rarely("power", ops.or_(unusual(a, f), ops.inv(ordinary)), [value], [a, b],
                        lambda a, b: [_any_power(a, b)])
     return result
 
@@ -259,7 +258,7 @@ def _any_power(a: Node, b: Node) -> Node:
     exponent, rest = _scaled_logarithm(b, logarithm, low)
     rest = ops.select(ops.lt(ops.abs(exponent), constant(type_, 2 * f.bias)), rest, zero)
     # 1 whatever the other operand is, even NaN
-    exponent = ops.select(_or(ops.eq(magnitude, constant(type_, 1)), ops.eq(b, zero)), zero, exponent)
+    exponent = ops.select(ops.or_(ops.eq(magnitude, constant(type_, 1)), ops.eq(b, zero)), zero, exponent)
     exponent = clamp(exponent, *f.exp2_range)
     n, biased = round_quotient(exponent, 1.0, f, 2 * f.bias)
     return _power_with_sign(a, b, scale_by_power(_exp2_of_remainder(exponent, rest, n), biased, f))
@@ -314,11 +313,11 @@ def _power_with_sign(a: Node, b: Node, value: Node) -> Node:
     f, type_ = FORMATS[a.type], a.type
     half = ops.mul(b, constant(type_, 0.5))
     integer = ops.eq(ops.round(b), b)
-    odd = _and(integer, ops.neq(ops.round(half), half))
-    sign = _and(bitcast(a, f.word), constant(f.word, 1 << (TYPES[type_].bits - 1)))
-    value = bitcast(_or(bitcast(value, f.word), ops.select(odd, sign, constant(f.word, 0))), type_)
-    negative = _and(ops.lt(a, constant(type_, 0)), ops.gt(a, constant(type_, -math.inf)))
-    return ops.select(_and(negative, ops.inv(integer)), constant(type_, math.nan), value)  # type: ignore[no-any-return]
+    odd = ops.and_(integer, ops.neq(ops.round(half), half))
+    sign = ops.and_(bitcast(a, f.word), constant(f.word, 1 << (TYPES[type_].bits - 1)))
+    value = bitcast(ops.or_(bitcast(value, f.word), ops.select(odd, sign, constant(f.word, 0))), type_)
+    negative = ops.and_(ops.lt(a, constant(type_, 0)), ops.gt(a, constant(type_, -math.inf)))
+    return ops.select(ops.and_(negative, ops.inv(integer)), constant(type_, math.nan), value)  # type: ignore[no-any-return]
 
 
 def _sum(a: Node, b: Node) -> tuple[Node, Node]:

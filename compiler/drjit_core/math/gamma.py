@@ -115,10 +115,10 @@ def lgamma(a: Node) -> Node:
         near = ops.sub(constant(type_, 60 * math.log(2)), _log(scaled))
         reflected = ops.select(tiny, near, ops.sub(_log(ratio), value))
         found = ops.select(ops.le(a, constant(type_, -0.5)), reflected, ops.select(tiny, near, value))
-        pole = getattr(ops, "and")(ops.le(a, zero), ops.eq(fraction, zero))
-        infinite = getattr(ops, "or")(ops.eq(x, infinity), pole)
+        pole = ops.and_(ops.le(a, zero), ops.eq(fraction, zero))
+        infinite = ops.or_(ops.eq(x, infinity), pole)
         return [ops.select(infinite, infinity, found)]
 
-    ordinary = getattr(ops, "and")(ops.gt(a, constant(type_, 2.0 ** -60)), ops.lt(a, constant(type_, math.inf)))
+    ordinary = ops.and_(ops.gt(a, constant(type_, 2.0 ** -60)), ops.lt(a, constant(type_, math.inf)))
     (result,) = rarely("lgamma", ops.inv(ordinary), [value], [a, value], elsewhere)
     return result

@@ -132,7 +132,7 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
 def with_sign_of(value: Node, sign: Node) -> Node:
     """A value that is not negative, with the sign of another; exact, and right for zeros."""
     word, bits = _sign_bit(sign)
-    return bitcast(getattr(ops, "or")(bitcast(value, word), bits), value.type)
+    return bitcast(ops.or_(bitcast(value, word), bits), value.type)
 
 
 def flip_sign(value: Node, sign: Node) -> Node:
@@ -144,4 +144,4 @@ def flip_sign(value: Node, sign: Node) -> Node:
 def _sign_bit(a: Node) -> tuple[int, Node]:
     """An integer type, and the bits of a number in it with all but its sign cleared."""
     word = UINT32 if a.type == FLOAT32 else UINT64
-    return word, getattr(ops, "and")(bitcast(a, word), constant(word, 1 << (TYPES[word].bits - 1)))
+    return word, ops.and_(bitcast(a, word), constant(word, 1 << (TYPES[word].bits - 1)))

@@ -22,7 +22,6 @@ from .polynomial import clamp, constant, elementary, elementary_binary, horner, 
 
 __all__ = ["cbrt", "hypot"]
 
-_and, _or = getattr(ops, "and"), getattr(ops, "or")
 
 #: m**(-1/3) on sqrt(1/2) <= m <= sqrt(2)
 _INVERSE_ROOT = {
@@ -41,7 +40,7 @@ def cbrt(a: Node) -> Node:
     f, x = EXPONENTIAL[a.type], ops.abs(a)
 
     def others(x: Node) -> list[Node]:
-        ordinary = _and(ops.gt(x, constant(x.type, 0)), ops.lt(x, constant(x.type, math.inf)))
+        ordinary = ops.and_(ops.gt(x, constant(x.type, 0)), ops.lt(x, constant(x.type, math.inf)))
         return [ops.select(ordinary, _cbrt_of_parts(*split_any(x, f)), x)]
 
     (root,) = rarely("cbrt", unusual(x, f), [_cbrt_of_parts(*split(x, f))], [x], others)
@@ -88,9 +87,9 @@ def hypot(a: Node, b: Node) -> Node:
     high, low = ops.select(larger, x, y), ops.select(larger, y, x)
     # the power of two below, such that it and its reciprocal are normal numbers
     bits = bitcast(clamp(high, 2.0 ** (2 - f.bias), 2.0 ** (f.bias - 2)), f.word)
-    bits = _and(bits, constant(f.word, (2 * f.bias + 1) << f.mantissa))
+    bits = ops.and_(bits, constant(f.word, (2 * f.bias + 1) << f.mantissa))
     inverse = bitcast(ops.sub(constant(f.word, (2 * f.bias) << f.mantissa), bits), type_)
     high, low = ops.mul(high, inverse), ops.mul(low, inverse)
     length = ops.mul(ops.sqrt(ops.fma(high, high, ops.mul(low, low))), bitcast(bits, type_))
     infinity = constant(type_, math.inf)
-    return ops.select(_or(ops.eq(x, infinity), ops.eq(y, infinity)), infinity, length)  # type: ignore[no-any-return]
+    return ops.select(ops.or_(ops.eq(x, infinity), ops.eq(y, infinity)), infinity, length)  # type: ignore[no-any-return]

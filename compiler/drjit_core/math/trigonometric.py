@@ -46,7 +46,6 @@ from .polynomial import constant, elementary, estrin, horner
 
 __all__ = ["cos", "cot", "sin", "sincos", "tan"]
 
-_and, _or = getattr(ops, "and"), getattr(ops, "or")
 _elementary = functools.partial(elementary, by_flag=True)
 
 
@@ -119,13 +118,13 @@ def _reduce_large(x: Node) -> list[Node]:
     place = ops.sub(ops.shr(bits, _word(52)), _word(1045))
     words = [_word(word) for word in _TWO_OVER_PI]
     for step in (8, 4, 2, 1):  # a bit of the place says which half of the words counts, until there are four
-        chosen = ops.neq(_and(place, _word(64 * step)), _word(0))
+        chosen = ops.neq(ops.and_(place, _word(64 * step)), _word(0))
         words = [ops.select(chosen, words[i + step], words[i]) for i in range(step + 3)]
-    shift = _and(place, _word(63))
+    shift = ops.and_(place, _word(63))
     back = ops.sub(_word(63), shift)
-    window = [_or(ops.shl(upper, shift), ops.shr(ops.shr(lower, _word(1)), back))
+    window = [ops.or_(ops.shl(upper, shift), ops.shr(ops.shr(lower, _word(1)), back))
               for upper, lower in itertools.pairwise(words)]
-    mantissa = _or(_and(bits, _word((1 << 52) - 1)), _word(1 << 52))
+    mantissa = ops.or_(ops.and_(bits, _word((1 << 52) - 1)), _word(1 << 52))
     rest = ops.mul(mantissa, window[1])
     low = ops.add(rest, ops.mul_hi(mantissa, window[2]))
     carry = ops.select(ops.lt(low, rest), _word(1), _word(0))
@@ -160,7 +159,7 @@ def _reduce(a: Node) -> tuple[Node, Node, Node]:
         return [cast(remainder, a.type), cast(word, f.word)]
 
     r, quadrant = rarely("reduction", ops.inv(ops.lt(x, constant(a.type, limit))), [r, quadrant], [x], large)
-    return r, quadrant, ops.neq(_and(quadrant, constant(f.word, 1)), constant(f.word, 0))
+    return r, quadrant, ops.neq(ops.and_(quadrant, constant(f.word, 1)), constant(f.word, 0))
 
 
 def _sine(r: Node) -> Node:
@@ -177,7 +176,7 @@ def _cosine(r: Node) -> Node:
 def _flip(value: Node, bits: Node) -> Node:
     """The value with its sign flipped where the sign bit of a word is set."""
     f = _FORMATS[value.type]
-    sign = _and(bits, constant(f.word, f.sign))
+    sign = ops.and_(bits, constant(f.word, f.sign))
     return bitcast(ops.xor(bitcast(value, f.word), sign), value.type)
 
 

@@ -6,29 +6,25 @@ import builtins
 import operator
 
 from ..types import FLOAT64, TYPES, UINT32
-from . import llvm_text as text
 from . import semantics as meaning
 from .op import Op, Rows
 
 __all__ = ["rows"]
 
 rows = Rows([
-    Op("neg", 1, "iuf", operator.neg, {"iu": lambda d, a, t: f"{d} = sub {t} {t.splat(0)}, {a}",
-                                       "f": lambda d, a, t: f"{d} = fneg {t} {a}"}, "Negation."),
-    Op("add", 2, "iuf", operator.add, {"iu": text.infix("add"), "f": text.infix("fadd")}, "Sum.", commutative=True),
-    Op("sub", 2, "iuf", operator.sub, {"iu": text.infix("sub"), "f": text.infix("fsub")}, "Difference."),
-    Op("mul", 2, "iuf", operator.mul, {"iu": text.infix("mul"), "f": text.infix("fmul")}, "Product.",
-       commutative=True),
-    Op("div", 2, "f", meaning.divide, {"f": text.infix("fdiv")}, "Quotient, correctly rounded.", cost=6),
-    Op("floordiv", 2, "iu", meaning.integer_divide, {"iu": text.integer_divide},
-       "Integer quotient, rounded towards zero; zero for a zero divisor.", cost=12),
-    Op("mod", 2, "iu", meaning.integer_modulo, {"iu": text.integer_modulo},
-       "Remainder with the sign of the dividend; zero for a zero divisor.", cost=14),
+    Op("neg", 1, "iuf", operator.neg, "Negation."),
+    Op("add", 2, "iuf", operator.add, "Sum.", commutative=True),
+    Op("sub", 2, "iuf", operator.sub, "Difference."),
+    Op("mul", 2, "iuf", operator.mul, "Product.", commutative=True),
+    Op("div", 2, "f", meaning.divide, "Quotient, correctly rounded.", cost=6),
+    Op("floordiv", 2, "iu", meaning.integer_divide, "Integer quotient, rounded towards zero; zero for a zero divisor.",
+       cost=12),
+    Op("mod", 2, "iu", meaning.integer_modulo, "Remainder with the sign of the dividend; zero for a zero divisor.",
+       cost=14),
 ])
 
 
-@rows.elementwise("iuf", {"iu": text.multiply_add, "f": text.fused_multiply_add}, meaning.fused_multiply_add,
-                  typed=True)
+@rows.elementwise("iuf", meaning.fused_multiply_add, typed=True)
 def fma(arg0: float, arg1: float, arg2: float, /) -> float:
     """Fused multiply-add: ``arg0 * arg1 + arg2`` with a single rounding, elementwise.
 
@@ -46,7 +42,7 @@ def fma(arg0: float, arg1: float, arg2: float, /) -> float:
     return meaning.fused_multiply_add(float(arg0), float(arg1), float(arg2), TYPES[FLOAT64])  # type: ignore[no-any-return]
 
 
-@rows.elementwise("iu", {"iu": text.multiply_high}, meaning.multiply_high, typed=True, commutative=True, cost=4)
+@rows.elementwise("iu", meaning.multiply_high, typed=True, commutative=True, cost=4)
 def mul_hi(arg0: int, arg1: int, /) -> int:
     """Upper half of the product of two integers, computed with twice their width.
 
@@ -60,7 +56,7 @@ def mul_hi(arg0: int, arg1: int, /) -> int:
     return meaning.multiply_high(arg0, arg1, TYPES[UINT32])
 
 
-@rows.elementwise("if", {"i": text.flagged("abs"), "f": text.call1("fabs")}, builtins.abs)
+@rows.elementwise("if", builtins.abs)
 def abs(arg: float, /) -> float:
     """Absolute value.
 
@@ -77,7 +73,7 @@ def abs(arg: float, /) -> float:
     return builtins.abs(arg)
 
 
-@rows.elementwise("f", {"f": text.call1("sqrt")}, meaning.square_root, cost=8)
+@rows.elementwise("f", meaning.square_root, cost=8)
 def sqrt(arg: float, /) -> float:
     """Square root, correctly rounded.
 
@@ -91,8 +87,7 @@ def sqrt(arg: float, /) -> float:
     return meaning.square_root(arg)
 
 
-@rows.elementwise("iuf", {"i": text.call2("smin"), "u": text.call2("umin"), "f": text.call2("minimum")},
-                  meaning.minimum, commutative=True, cost=2)
+@rows.elementwise("iuf", meaning.minimum, commutative=True, cost=2)
 def minimum(arg0: float, arg1: float, /) -> float:
     """Smaller of two values, elementwise.
 
@@ -107,8 +102,7 @@ def minimum(arg0: float, arg1: float, /) -> float:
     return meaning.minimum(arg0, arg1)  # type: ignore[no-any-return]
 
 
-@rows.elementwise("iuf", {"i": text.call2("smax"), "u": text.call2("umax"), "f": text.call2("maximum")},
-                  meaning.maximum, commutative=True, cost=2)
+@rows.elementwise("iuf", meaning.maximum, commutative=True, cost=2)
 def maximum(arg0: float, arg1: float, /) -> float:
     """Larger of two values, elementwise.
 
@@ -123,7 +117,7 @@ def maximum(arg0: float, arg1: float, /) -> float:
     return meaning.maximum(arg0, arg1)  # type: ignore[no-any-return]
 
 
-@rows.elementwise("f", {"f": text.call1("ceil")}, meaning.ceil)
+@rows.elementwise("f", meaning.ceil)
 def ceil(arg: float, /) -> float:
     """Smallest integer that is not below, as a number of the same type.
 
@@ -137,7 +131,7 @@ def ceil(arg: float, /) -> float:
     return meaning.ceil(arg)
 
 
-@rows.elementwise("f", {"f": text.call1("floor")}, meaning.floor)
+@rows.elementwise("f", meaning.floor)
 def floor(arg: float, /) -> float:
     """Largest integer that is not above, as a number of the same type.
 
@@ -151,7 +145,7 @@ def floor(arg: float, /) -> float:
     return meaning.floor(arg)
 
 
-@rows.elementwise("f", {"f": text.call1("trunc")}, meaning.trunc)
+@rows.elementwise("f", meaning.trunc)
 def trunc(arg: float, /) -> float:
     """Integer part: rounds towards zero, to a number of the same type.
 
@@ -165,7 +159,7 @@ def trunc(arg: float, /) -> float:
     return meaning.trunc(arg)
 
 
-@rows.elementwise("f", {"f": text.call1("rint")}, meaning.round_to_even)
+@rows.elementwise("f", meaning.round_to_even)
 def round(arg: float, /) -> float:
     """Nearest integer, as a number of the same type; halves go to the even one.
 

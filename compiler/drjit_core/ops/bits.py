@@ -5,26 +5,22 @@ from __future__ import annotations
 import operator
 
 from ..types import TYPES, UINT32
-from . import llvm_text as text
 from . import semantics as meaning
 from .op import Op, Rows
 
 __all__ = ["rows"]
 
 rows = Rows([
-    Op("inv", 1, "biu", lambda a: not a if isinstance(a, bool) else ~a,
-       {"biu": lambda d, a, t: f"{d} = xor {t} {a}, {t.splat(-1 if t.info.kind != 'b' else 'true')}"},
-       "Bitwise complement."),
-    Op("and", 2, "biu", operator.and_, {"biu": text.infix("and")}, "Bitwise and.", commutative=True),
-    Op("or", 2, "biu", operator.or_, {"biu": text.infix("or")}, "Bitwise or.", commutative=True),
-    Op("xor", 2, "biu", operator.xor, {"biu": text.infix("xor")}, "Bitwise exclusive or.", commutative=True),
-    Op("shl", 2, "iu", meaning.shift_left, {"iu": text.shift_left}, "Left shift.", typed=True),
-    Op("shr", 2, "iu", meaning.shift_right, {"iu": text.shift_right},
-       "Right shift, arithmetic for signed types.", typed=True),
+    Op("inv", 1, "biu", lambda a: not a if isinstance(a, bool) else ~a, "Bitwise complement."),
+    Op("and_", 2, "biu", operator.and_, "Bitwise and.", commutative=True),
+    Op("or_", 2, "biu", operator.or_, "Bitwise or.", commutative=True),
+    Op("xor", 2, "biu", operator.xor, "Bitwise exclusive or.", commutative=True),
+    Op("shl", 2, "iu", meaning.shift_left, "Left shift.", typed=True),
+    Op("shr", 2, "iu", meaning.shift_right, "Right shift, arithmetic for signed types.", typed=True),
 ])
 
 
-@rows.elementwise("iu", {"iu": text.call1("ctpop")}, meaning.population_count, typed=True, cost=2)
+@rows.elementwise("iu", meaning.population_count, typed=True, cost=2)
 def popcnt(arg: int, /) -> int:
     """Number of one bits.
 
@@ -36,7 +32,7 @@ def popcnt(arg: int, /) -> int:
     return meaning.population_count(arg, TYPES[UINT32])
 
 
-@rows.elementwise("iu", {"iu": text.flagged("ctlz")}, meaning.leading_zeros, typed=True, cost=2)
+@rows.elementwise("iu", meaning.leading_zeros, typed=True, cost=2)
 def lzcnt(arg: int, /) -> int:
     """Number of zero bits above the highest one bit; the width of the type for zero.
 
@@ -48,7 +44,7 @@ def lzcnt(arg: int, /) -> int:
     return meaning.leading_zeros(arg, TYPES[UINT32])
 
 
-@rows.elementwise("iu", {"iu": text.flagged("cttz")}, meaning.trailing_zeros, typed=True, cost=2)
+@rows.elementwise("iu", meaning.trailing_zeros, typed=True, cost=2)
 def tzcnt(arg: int, /) -> int:
     """Number of zero bits below the lowest one bit; the width of the type for zero.
 
@@ -60,7 +56,7 @@ def tzcnt(arg: int, /) -> int:
     return meaning.trailing_zeros(arg, TYPES[UINT32])
 
 
-@rows.elementwise("iu", {"iu": text.call1("bitreverse")}, meaning.reverse_bits, typed=True, cost=4)
+@rows.elementwise("iu", meaning.reverse_bits, typed=True, cost=4)
 def brev(arg: int, /) -> int:
     """The bits in reverse order.
 

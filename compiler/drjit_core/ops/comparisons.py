@@ -3,35 +3,25 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
 from typing import Any
 
-from . import llvm_text as text
 from . import semantics as meaning
 from .op import Op, Rows
 
 __all__ = ["rows"]
 
 
-def _compare(name: str, symbol: Callable[[Any, Any], Any], signed: str, unsigned: str, floating: str, doc: str,
-             commutative: bool = False) -> Op:
-    llvm = {"i": text.infix(f"icmp {signed}"), "bu": text.infix(f"icmp {unsigned}"),
-            "f": text.infix(f"fcmp {floating}")}
-    return Op(name, 2, "biuf", symbol, llvm, doc, result="mask", commutative=commutative)
-
-
 rows = Rows([
-    _compare("eq", operator.eq, "eq", "eq", "oeq", "Equality.", commutative=True),
-    _compare("neq", operator.ne, "ne", "ne", "une", "Inequality.", commutative=True),
-    _compare("lt", operator.lt, "slt", "ult", "olt", "Less than; a mask that is not set is less than one that is."),
-    _compare("le", operator.le, "sle", "ule", "ole", "Less or equal."),
-    _compare("gt", operator.gt, "sgt", "ugt", "ogt", "Greater than."),
-    _compare("ge", operator.ge, "sge", "uge", "oge", "Greater or equal."),
+    Op("eq", 2, "biuf", operator.eq, "Equality.", result="mask", commutative=True),
+    Op("neq", 2, "biuf", operator.ne, "Inequality.", result="mask", commutative=True),
+    Op("lt", 2, "biuf", operator.lt, "Less than; a mask that is not set is less than one that is.", result="mask"),
+    Op("le", 2, "biuf", operator.le, "Less or equal.", result="mask"),
+    Op("gt", 2, "biuf", operator.gt, "Greater than.", result="mask"),
+    Op("ge", 2, "biuf", operator.ge, "Greater or equal.", result="mask"),
 ])
 
 
-@rows.elementwise("biuf", {"biuf": lambda d, m, a, b, t: f"{d} = select {t.mask} {m}, {t} {a}, {t} {b}"},
-                  meaning.select)
+@rows.elementwise("biuf", meaning.select)
 def select(arg0: bool, arg1: Any, arg2: Any) -> Any:
     """``arg1`` where the mask ``arg0`` is set, else ``arg2``, elementwise.
 

@@ -18,20 +18,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["LlvmText", "Op", "Rows"]
+__all__ = ["Op", "Rows"]
 
-LlvmText = Callable[..., str]
 _Number = TypeVar("_Number", bound=Callable[..., Any])
 
 
 class Op(NamedTuple):
     """A row: everything that is known about one operation."""
 
-    name: str  # of the trace function, and of the public one; also what messages and logs say
+    name: str  # of the trace function, and of the public one; an underscore follows what is a keyword of Python
     arity: int
     accepts: str  # type classes of the operands (mask aside): b(ool), i(nt), u(nsigned), f(loat)
     fold: Callable[..., Any] | None  # meaning on one element, see drjit_core.ops.semantics
-    llvm: dict[str, LlvmText]  # text by type class of the last operand; a key may name several classes
     doc: str
     result: str = "same"  # "same" as the last operand, "mask", or "pair" of two such
     typed: bool = False  # fold takes the TypeInfo as its last argument
@@ -42,15 +40,20 @@ class Op(NamedTuple):
     #: ``ValueError`` or ``NotImplementedError``: then the operation in double precision stands in.
     number: Callable[..., Any] | None = None
 
+    @property
+    def word(self) -> str:
+        """What messages, logs, listings and graphs call the operation: ``and`` for the row ``and_``."""
+        return self.name.rstrip("_")
+
 
 class Rows(list[Op]):
     """Some rows of the table, and decorators that add to them."""
 
-    def elementwise(self, accepts: str, llvm: dict[str, LlvmText], fold: Callable[..., Any], *, result: str = "same",
-                    typed: bool = False, commutative: bool = False, cost: int = 1) -> Callable[[_Number], _Number]:
+    def elementwise(self, accepts: str, fold: Callable[..., Any], *, result: str = "same", typed: bool = False,
+                    commutative: bool = False, cost: int = 1) -> Callable[[_Number], _Number]:
         """An operation that backends have a text for."""
         def add(function: _Number) -> _Number:
-            self.append(_row(function, accepts, fold, llvm, result, typed, commutative, cost))
+            self.append(_row(function, accepts, fold, result, typed, commutative, cost))
             return function
 
         return add
@@ -78,9 +81,8 @@ class Rows(list[Op]):
         return add
 
 
-def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None,
-         llvm: dict[str, LlvmText] | None = None, result: str = "same", typed: bool = False,
-         commutative: bool = False, cost: int = 1) -> Op:
+def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None, result: str = "same",
+         typed: bool = False, commutative: bool = False, cost: int = 1) -> Op:
     code = function.__code__
-    return Op(function.__name__, code.co_argcount, accepts, fold, llvm or {}, function.__doc__ or "", result, typed,
-              commutative, cost, number=function)
+    return Op(function.__name__, code.co_argcount, accepts, fold, function.__doc__ or "", result, typed, commutative,
+              cost, number=function)

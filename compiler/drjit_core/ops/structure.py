@@ -11,7 +11,7 @@ __all__ = ["rows"]
 
 
 def _structural(name: str, doc: str, arity: int = 0, cost: int = 0) -> Op:
-    return Op(name, arity, "biuf", None, {}, doc, cost=cost)
+    return Op(name, arity, "biuf", None, doc, cost=cost)
 
 
 rows = Rows([

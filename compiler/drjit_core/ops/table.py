@@ -1,8 +1,9 @@
 """The op table, the single source of what an operation is: floor 0.
 
-One row per operation.  From it come the trace function, constant folding, the LLVM text, the ``dr.*`` function with
-its stub and its page, and the tests of the operation on every type.  **Adding an elementwise operation is adding a
-row**, in the module of its subject:
+One row per operation.  From it come the trace function, constant folding, the ``dr.*`` function with its stub and its
+page, and the tests of the operation on every type.  Rows know of no backend: each has its own texts for them, such as
+:mod:`drjit_core.llvm.texts`.  **Adding an elementwise operation is adding a row**, in the module of its subject, and
+its texts:
 
 ===================  ===============================================================================================
 :mod:`.structure`    leaves, memory, reductions, regions: rows with a ``kind`` below :data:`FIRST_ELEMENTWISE`
@@ -17,7 +18,7 @@ row**, in the module of its subject:
 from __future__ import annotations
 
 from . import arithmetic, bits, comparisons, composed, functions, structure
-from .op import LlvmText, Op
+from .op import Op
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "KIND", "OPS", "Op"]
 
@@ -38,8 +39,3 @@ EXPANDED: list[Op] = OPS[FIRST_EXPANDED:]
 #: Rows that are public functions, by name: with those that are composed of others.
 FUNCTIONS: dict[str, Op] = {row.name: row for row in [*OPS, *composed.rows] if row.number is not None}
 assert ELEMENTWISE[0].name == "neg" and OPS[BRANCH_RESULT].name == "branch_result"
-
-
-def llvm_by_class(op: Op) -> dict[str, LlvmText]:
-    """The LLVM text of a row by single type class."""
-    return {kind: function for kinds, function in op.llvm.items() for kind in kinds}

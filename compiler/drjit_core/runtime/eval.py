@@ -240,8 +240,8 @@ def _merge_tables(node: Node, tables: list[Node]) -> None:
             # these ignore NaN, in the target as well if there was any update
             neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
             better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
-            updated = getattr(ops, "and")(ops.neq(result, result), ops.neq(table, neutral))
-            result = ops.select(getattr(ops, "or")(better, updated), table, result)
+            updated = ops.and_(ops.neq(result, result), ops.neq(table, neutral))
+            result = ops.select(ops.or_(better, updated), table, result)
         else:
             result = combine(result, table)
     merge = Kernel(0, node.size)
@@ -251,7 +251,7 @@ def _merge_tables(node: Node, tables: list[Node]) -> None:
 
 
 _COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.value: "minimum",
-            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and", ReduceOp.Or.value: "or"}
+            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and_", ReduceOp.Or.value: "or_"}
 
 
 def _foreign(program: Program) -> list[Any]:

@@ -1,16 +1,18 @@
-"""LLVM text of the rows: templates of one instruction, and what takes more than one: floor 0.
+"""LLVM text of the rows of the op table: templates of one instruction, what takes more, and which row has which.
 
-Every function has the shape of a table entry, ``(d, a, …, t)``: the name of the result, the names of the operands, and
-the :class:`TypeText` of the last operand.  Temporaries are named after the result, so that they are unique.
+Every function has the shape ``(d, a, …, t)``: the name of the result, the names of the operands, and the
+:class:`TypeText` of the last operand.  Temporaries are named after the result, so that they are unique.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+from ..ops.table import KIND, OPS
 from ..types import TYPES, TypeInfo
 
-__all__ = ["TypeText"]
+__all__ = ["TEXTS", "LlvmText", "TypeText"]
 
 LlvmText = Callable[..., str]
 
@@ -289,3 +291,73 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
 def bitcast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """Reinterpretation of a bit pattern."""
     return f"{d} = bitcast {s} {a} to {t}"
+
+
+# --- the rows --------------------------------------------------------------------------------------------------------
+
+
+def _negate(d: str, a: str, t: TypeText) -> str:
+    return f"{d} = sub {t} {t.splat(0)}, {a}"
+
+
+def _negate_float(d: str, a: str, t: TypeText) -> str:
+    return f"{d} = fneg {t} {a}"
+
+
+def _invert(d: str, a: str, t: TypeText) -> str:
+    return f"{d} = xor {t} {a}, {t.splat('true' if t.info.kind == 'b' else -1)}"
+
+
+def _select(d: str, m: str, a: str, b: str, t: TypeText) -> str:
+    return f"{d} = select {t.mask} {m}, {t} {a}, {t} {b}"
+
+
+def _compare(signed: str, unsigned: str, floating: str) -> dict[str, LlvmText]:
+    return {"i": infix(f"icmp {signed}"), "bu": infix(f"icmp {unsigned}"), "f": infix(f"fcmp {floating}")}
+
+
+#: By the name of a row, its text by type class of the last operand; a key may name several classes.
+_ROWS: dict[str, dict[str, LlvmText]] = {
+    "neg": {"iu": _negate, "f": _negate_float},
+    "add": {"iu": infix("add"), "f": infix("fadd")},
+    "sub": {"iu": infix("sub"), "f": infix("fsub")},
+    "mul": {"iu": infix("mul"), "f": infix("fmul")},
+    "div": {"f": infix("fdiv")},
+    "floordiv": {"iu": integer_divide},
+    "mod": {"iu": integer_modulo},
+    "fma": {"iu": multiply_add, "f": fused_multiply_add},
+    "mul_hi": {"iu": multiply_high},
+    "abs": {"i": flagged("abs"), "f": call1("fabs")},
+    "sqrt": {"f": call1("sqrt")},
+    "minimum": {"i": call2("smin"), "u": call2("umin"), "f": call2("minimum")},
+    "maximum": {"i": call2("smax"), "u": call2("umax"), "f": call2("maximum")},
+    "ceil": {"f": call1("ceil")},
+    "floor": {"f": call1("floor")},
+    "trunc": {"f": call1("trunc")},
+    "round": {"f": call1("rint")},
+    "eq": _compare("eq", "eq", "oeq"),
+    "neq": _compare("ne", "ne", "une"),
+    "lt": _compare("slt", "ult", "olt"),
+    "le": _compare("sle", "ule", "ole"),
+    "gt": _compare("sgt", "ugt", "ogt"),
+    "ge": _compare("sge", "uge", "oge"),
+    "select": {"biuf": _select},
+    "inv": {"biu": _invert},
+    "and_": {"biu": infix("and")},
+    "or_": {"biu": infix("or")},
+    "xor": {"biu": infix("xor")},
+    "shl": {"iu": shift_left},
+    "shr": {"iu": shift_right},
+    "popcnt": {"iu": call1("ctpop")},
+    "lzcnt": {"iu": flagged("ctlz")},
+    "tzcnt": {"iu": flagged("cttz")},
+    "brev": {"iu": call1("bitreverse")},
+}
+
+#: Text by kind and type of the last operand, at ``kind << 4 | type``; ``None`` where there is none.
+TEXTS: list[Any] = [None] * (len(OPS) << 4)
+for _name, _by_classes in _ROWS.items():
+    for _classes, _function in _by_classes.items():
+        for _info in TYPES:
+            if _info is not None and _info.kind in _classes:
+                TEXTS[KIND[_name] << 4 | _info.type] = _function
