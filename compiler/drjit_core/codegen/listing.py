@@ -111,17 +111,26 @@ def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> It
     if node.kind != LOOP:
         return
     loop, inner = node.payload, indent + "  "
-    for phi, value in zip(loop.phis, loop.initial, strict=True):
-        done.add(phi.id)
-        yield (f"{inner}v{program.position[phi.id]}: {TYPES[phi.type].name} = phi, initially "
-               f"v{program.position[value.id]}")
-    for part in loop.condition_order:
+    region = loop.region
+    for formal, value in zip(region.formals, loop.initial, strict=True):
+        if formal.payload:
+            yield f"{inner}memory, parameter {program.pointers[formal.id]}"
+        else:
+            done.add(formal.id)
+            yield (f"{inner}v{program.position[formal.id]}: {TYPES[formal.type].name} = phi, initially "
+                   f"v{program.position[value.id]}")
+    done.update(mask.id for mask in region.masks)
+    entering, live = (program.position[mask.id] for mask in region.masks)
+    yield f"{inner}v{entering}: bool = elements that are left"
+    for part in region.parts[0]:
         yield from _node_lines(program, part, inner, done)
     yield f"{inner}while v{program.position[loop.condition.id]}:"
-    for part in loop.order:
+    yield f"{inner}  v{live}: bool = elements that go on"
+    for part in region.parts[1]:
         yield from _node_lines(program, part, inner + "  ", done)
-    for phi, value in zip(loop.phis, loop.results, strict=True):
-        yield f"{inner}  v{program.position[phi.id]} <- v{program.position[value.id]}"
+    for formal, value in zip(region.formals, loop.finals, strict=True):
+        if not formal.payload:
+            yield f"{inner}  v{program.position[formal.id]} <- v{program.position[value.id]}"
 
 
 def _right_side(program: Program, node: Node) -> str:
@@ -136,6 +145,8 @@ def _right_side(program: Program, node: Node) -> str:
         assert node.d0 is not None and node.d1 is not None and node.d2 is not None
         used = [f"parameter {program.pointers[node.d0.id]}",
                 *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
+    if kind == SCATTER:
+        return _scatter(program, node)
     if kind == LOOP_RESULT:
         used.append(str(node.attr))
     text = f"{name}({', '.join(used)})"

@@ -30,6 +30,7 @@ from ..ops.table import (
     LITERAL,
     LOOP,
     LOOP_RESULT,
+    PHI,
     REDUCE,
     SCATTER,
     UNDEFINED,
@@ -87,7 +88,7 @@ class Program:
 
     __slots__ = ("accesses", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
                  "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
-                 "tables", "wide", "width")
+                 "tables", "versions", "wide", "width")
 
     def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
@@ -111,11 +112,13 @@ class Program:
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
+        self.versions: list[Node] = []  # results of loops that are memory: written in place
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
         slot = self.pointers.get(node.id)
         if slot is None:
+            assert node.kind != PHI
             slot = self.pointers[node.id] = len(self.parameters)
             if node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
@@ -153,7 +156,7 @@ class Program:
                 if node.kind == GATHER:
                     operands: Any = (node.d2, node.d1)
                 elif node.kind == LOOP:
-                    operands = reversed(tuple(node.payload.inputs()))
+                    operands = reversed(tuple(node.payload.values()))
                 else:
                     operands = (node.d2, node.d1, node.d0)
                 for operand in operands:
@@ -235,8 +238,13 @@ class Program:
                     position[mask.id])
         elif kind == LOOP:
             self.append_loop(node)
+        elif kind == SCATTER:
+            self.append_scatter(node)
         elif kind == LOOP_RESULT:
             assert node.d0 is not None
+            if node.payload:
+                loop = node.d0.payload
+                self.pointers[node.id] = self.pointers[loop.region.formals[node.attr].id]
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
@@ -262,19 +270,47 @@ class Program:
     def append_loop(self, node: Node) -> None:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
-        key += (LOOP_BEGIN, len(loop.phis))
-        key += [position[initial.id] for initial in loop.initial]
-        for phi in loop.phis:
-            position[phi.id] = len(self.order)
-            self.order.append(phi)
-            key += (phi.kind << 4 | phi.type, phi.size != 1)
-        for inner in loop.condition_order:
+        region = loop.region
+        values = [formal for formal in region.formals if not formal.payload]
+        key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
+                position[node.d0.id] if node.d0 is not None else -1)
+        key += [position[initial.id] for initial, formal in zip(loop.initial, region.formals, strict=True)
+                if not formal.payload]
+        for initial, formal in zip(loop.initial, region.formals, strict=True):
+            if formal.payload:
+                self.pointers[formal.id] = self.pointer(initial)
+                key.append(self.pointers[formal.id])
+            else:
+                self.append_formal(formal)
+        entering, live = region.masks
+        self.append_formal(entering)
+        for inner in region.parts[0]:
             self.append(inner)
         key += (LOOP_CONDITION, position[loop.condition.id])
-        for inner in loop.order:
+        self.append_formal(live)
+        for inner in region.parts[1]:
             self.append(inner)
         key.append(LOOP_END)
-        key += [position[result.id] for result in loop.results]
+        key += [position[final.id] for final, formal in zip(loop.finals, region.formals, strict=True)
+                if not formal.payload]
+
+    def append_formal(self, formal: Node) -> None:
+        """Append a formal of a region."""
+        self.position[formal.id] = len(self.order)
+        self.order.append(formal)
+        self.key += (formal.kind << 4 | formal.type, formal.size != 1)
+
+    def append_scatter(self, node: Node) -> None:
+        """Append a write inside of a region, which happens where it stands."""
+        target, position = node.d0, self.position
+        assert target is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
+        pointer = self.pointers[node.id] = self.pointers[target.id]
+        strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value or self.width == 1 \
+            or self.host.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
+        self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
+                     position[node.d1.id], position[node.d2.id], position[node.d3.id])
+        self.slots[node.id] = len(self.parameters)
+        self.parameters.append(target.size)
 
     def add_output(self, node: Node) -> None:
         """Append one of the kernel's outputs and what it needs."""
@@ -302,6 +338,11 @@ class Program:
                 self.parameters += (0, 0)  # address, bytes of a table
             self.slots[node.id] = len(self.parameters)
             self.parameters.append(target.size)
+            return
+        elif node.kind == LOOP_RESULT and node.payload:
+            assert node.d0 is not None
+            self.visit(node.d0)
+            self.versions.append(node)
             return
         else:
             place = self.visit(node)

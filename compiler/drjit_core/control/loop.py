@@ -12,7 +12,7 @@ from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
-from ..ir.region import Loop, Region, is_version, origin_of
+from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
 from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
 from ..types import BOOL, TYPES
@@ -81,7 +81,10 @@ class _Loop:
                 continue
             if failure is not None:
                 if probed or size <= 1 or not _about_sizes(failure):
-                    raise failure
+                    try:
+                        raise failure
+                    finally:
+                        del failure  # its frames lead back to this one
                 # what does not go together may be the size of a variable that is left alone
                 failure, probed, size = None, True, 0
                 continue
@@ -95,11 +98,13 @@ class _Loop:
                 continue
             needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
                                     *self.but(apart, self.results))
-            region = Region(self.region.id, *self.interface())
+            try:
+                region = Region(self.region.id, *self.interface())
+            except MemoryAsValue as error:
+                raise self.used_as_value(error.node) from None
             outer = innermost()
-            if region.writes and outer is not None and outer.live is not None:  # each element that is left writes
-                needed = broadcast_size("while_loop", outer.live, *[self.test] * (self.test.size > 1))
-                needed = max(needed, size)
+            if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
+                needed = max(needed, outer.live.size)
             if needed != size:
                 size = needed
             elif unchanged - self.constant and (state.flags & OPTIMIZE_LOOPS or self.memory & unchanged - self.constant):
@@ -172,6 +177,14 @@ class _Loop:
                     "other values in one symbolic loop; only writes by index can change such a variable. Run the "
                     "loop with mode='evaluated'.")
 
+    def used_as_value(self, version: Node) -> SymbolicValue:
+        """What is wrong with a body that computes with the elements of what it writes to by index."""
+        formal = origin_of(version, self.region.id)
+        return SymbolicValue(
+            f"{call_site('while_loop')}(): the body of a symbolic loop writes to '{self.name(formal.attr)}' by index, and "
+            "computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
+            "or run the loop with mode='evaluated'.")
+
     def name(self, position: int) -> str:
         return str(position) if self.name_of is None else self.name_of(position)
 
@@ -192,13 +205,19 @@ class _Loop:
         loop = Loop(region, initial, self.label)
         outer = innermost()
         mask = None if outer is None else outer.live
-        scope = scope_of(mask, *initial, *region.captures, *region.sources)
+        scope = scope_of(*initial, *region.captures, *region.sources)
+        if mask is not None:
+            if size in (1, mask.size) or scope:
+                broadcast_size("while_loop", mask, *self.but(self.constant | self.memory, [self.test, *self.results]))
+                scope = scope_of(mask)
+            else:
+                mask = None  # of another width, and independent: a loop before the enclosing one
         node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
             result = append(LOOP_RESULT, formal.type, formal.size if memory else size, node, attr=position,
-                            payload=memory)
+                            payload=memory, number=False)
             loop.outputs.append(weakref.ref(result))
             outputs[formal.attr] = result
         return outputs

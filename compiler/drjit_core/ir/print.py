@@ -47,14 +47,19 @@ def _format_node(node: Node, indent: str, lines: list[str]) -> None:
                  (f"  # {label}" if label else ""))
     if node.kind == LOOP:
         loop, inner = node.payload, indent + "    "
-        for phi, value in zip(loop.phis, loop.initial, strict=True):
-            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = phi({phi.attr}), initially n{value.id}")
-        for part in loop.condition_order:
+        region = loop.region
+        for phi, value in zip(region.formals, loop.initial, strict=True):
+            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = {'memory' if phi.payload else 'phi'}({phi.attr}), "
+                         f"initially n{value.id}")
+        entering, live = region.masks
+        lines.append(f"{inner}n{entering.id}: bool = elements that are left")
+        for part in region.parts[0]:
             _format_node(part, inner, lines)
         lines.append(f"{inner}while n{loop.condition.id}:")
-        for part in loop.order:
+        lines.append(f"{inner}    n{live.id}: bool = elements that go on")
+        for part in region.parts[1]:
             _format_node(part, inner + "    ", lines)
-        for phi, value in zip(loop.phis, loop.results, strict=True):
+        for phi, value in zip(region.formals, loop.finals, strict=True):
             lines.append(f"{inner}    n{phi.id} <- n{value.id}")
 
 

@@ -21,7 +21,15 @@ from collections.abc import Iterator, Sequence
 from ..ops.table import GATHER, LOOP, LOOP_RESULT, PHI, SCATTER
 from .node import Node
 
-__all__ = ["Loop", "Region", "is_version", "operands", "origin_of"]
+__all__ = ["Loop", "MemoryAsValue", "Region", "is_version", "operands", "origin_of"]
+
+
+class MemoryAsValue(Exception):
+    """A region uses memory that it writes to as a value, of which it does not know when to read it."""
+
+    def __init__(self, node: Node) -> None:
+        super().__init__(f"{node!r} is memory")
+        self.node = node
 
 
 class Region:
@@ -73,7 +81,11 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         seen.add(node.id)
         found.append(node)
         values, memory = _uses(node)
-        stack.extend(value for value in values if value is not None)
+        for value in values:
+            if value is not None:
+                if value.scope == id_ and is_version(value):
+                    raise MemoryAsValue(value)
+                stack.append(value)
         for version in memory:
             if version.scope == id_:
                 stack.append(version)
@@ -95,6 +107,8 @@ def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
     if node.kind == LOOP:
         loop: Loop = node.payload
         return [node.d0, *loop.values()], [*loop.memory(), *loop.region.sources]
+    if node.kind == LOOP_RESULT:
+        return [node.d0], []
     return [node.d0, node.d1, node.d2, node.d3], []
 
 

@@ -19,34 +19,36 @@ __all__ = ["loop"]
 
 def loop(emitter: Emitter, node: Node) -> None:
     """Emit a loop and the nodes of its region."""
-    region = node.payload
+    payload = node.payload
+    region = payload.region
     number = emitter.place(node)
     uniform = not emitter.vectorized or node.size == 1
     types = emitter.types(uniform)
     mask = types[BOOL]
     outer_active = emitter.active_mask(uniform)
-    initial = [emitter.value(value, uniform) for value in region.initial]
+    values = [(value, formal, final) for value, formal, final
+              in zip(payload.initial, region.formals, payload.finals, strict=True) if not formal.payload]
+    initial = [emitter.value(value, uniform) for value, _, _ in values]
     out = emitter.lines(uniform)
     before = emitter.label(uniform)
     head, body, latch, done = (f"loop{number}_{part}" for part in ("head", "body", "latch", "done"))
-    out.append(f"br label %{head}" + (f" ; {region.label}" if region.label else ""))
+    out.append(f"br label %{head}")
     emitter.open_block(head, uniform)
-    phis = []
-    for phi, start in zip(region.phis, initial, strict=True):
-        name = f"%v{emitter.place(phi)}"
-        emitter.define(phi, name, uniform)
-        phis.append(name)
-        out.append(f"{name} = phi {types[phi.type]} [ {start}, %{before} ], [ {name}_next, %{latch} ]")
-    active = f"%loop{number}_active"
-    out.append(f"{active} = phi {mask} [ {outer_active}, %{before} ], [ %loop{number}_live, %{latch} ]")
+    for (_, formal, _), start in zip(values, initial, strict=True):
+        name = f"%v{emitter.place(formal)}"
+        emitter.define(formal, name, uniform)
+        out.append(f"{name} = phi {types[formal.type]} [ {start}, %{before} ], [ {name}_next, %{latch} ]")
+    entering, live = (f"%loop{number}_{part}" for part in ("active", "live"))
+    out.append(f"{entering} = phi {mask} [ {outer_active}, %{before} ], [ {live}, %{latch} ]")
     outer_state = emitter.active, emitter.scalar_active, emitter.region
-    _set_active(emitter, active, uniform)
+    _set_active(emitter, entering, uniform)
+    emitter.define(region.masks[0], entering, uniform)
     emitter.region += not uniform or emitter.region > 0
-    for inner in region.condition_order:
+    for inner in region.parts[0]:
         emitter.node(inner)
-    condition = emitter.value(region.condition, uniform)
-    live, any_ = f"%loop{number}_live", f"%loop{number}_any"
-    out.append(f"{live} = and {mask} {active}, {condition}")
+    condition = emitter.value(payload.condition, uniform)
+    any_ = f"%loop{number}_any"
+    out.append(f"{live} = and {mask} {entering}, {condition}")
     if uniform:
         any_ = live
     else:
@@ -54,11 +56,11 @@ def loop(emitter: Emitter, node: Node) -> None:
     out.append(f"br i1 {any_}, label %{body}, label %{done}")
     emitter.open_block(body, uniform)
     _set_active(emitter, live, uniform)
-    for inner in region.order:
+    emitter.define(region.masks[1], live, uniform)
+    for inner in region.parts[1]:
         emitter.node(inner)
-    for phi, name, result in zip(region.phis, phis, region.results, strict=True):
-        value = emitter.value(result, uniform)
-        type_ = types[phi.type]
+    for _, formal, final in values:
+        value, name, type_ = emitter.value(final, uniform), f"%v{emitter.place(formal)}", types[formal.type]
         out.append(f"{name}_next = select {mask} {live}, {type_} {value}, {type_} {name}")
     out.append(f"br label %{latch}")
     emitter.open_block(latch, uniform)

@@ -35,6 +35,7 @@ from ..ops.table import (
     LOOP,
     LOOP_RESULT,
     OPAQUE,
+    SCATTER,
     UNDEFINED,
 )
 from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
@@ -269,8 +270,14 @@ class Emitter:
             self.define(node, rare.result(self, node.d0, node.attr), self.is_uniform(node.d0))
         elif kind == LOOP_RESULT:
             assert node.d0 is not None
-            phi = node.d0.payload.phis[node.attr]
-            self.define(node, self.names[self.place(phi)], self.is_uniform(phi))
+            phi = node.d0.payload.region.formals[node.attr]
+            if node.payload:
+                self.define(node, "", self.is_uniform(node.d0))
+            else:
+                self.define(node, self.names[self.place(phi)], self.is_uniform(phi))
+        elif kind == SCATTER:  # in a region
+            memory.scatter(self, node)
+            self.define(node, "", False)
         elif kind == OPAQUE:
             assert node.d0 is not None
             self.define(node, self.names[self.place(node.d0)], self.is_uniform(node.d0))

@@ -145,7 +145,8 @@ def scatter(emitter: Emitter, node: Node) -> None:
     assert target is not None and value is not None and index is not None and mask is not None
     uniform = not emitter.vectorized
     base = emitter.parameter(emitter.program.pointers[node.id], "ptr")
-    name = f"%s{emitter.program.scatters.index(node)}"
+    place = emitter.expanded.position.get(node.id)  # of a write in a region, which has one
+    name = f"%s{emitter.program.scatters.index(node)}" if place is None else f"%v{place}"
     type_ = stored_type(emitter, node.type, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
     condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, uniform), uniform)

@@ -14,12 +14,12 @@ memory.  Work proceeds in three steps.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from ..ir.build import append
 from ..ir.node import Node
-from ..ir.region import operands
-from ..ir.symbolic import symbolic_error
+from ..ir.region import is_version, operands
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -45,18 +45,23 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
 
-    __slots__ = ("order", "outputs", "stage", "width")
+    __slots__ = ("order", "outputs", "stage", "undefined", "width")
 
     def __init__(self, stage: int, width: int) -> None:
         self.stage = stage
         self.width = width
         self.outputs: list[Node] = []
+        #: Arrays of undefined contents that are read or written by index, and need memory.
+        self.undefined: list[Node] = []
         #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
         self.order: list[Node] | None = None
 
 
 def width_of(node: Node) -> int:
     """Number of elements over which a kernel iterates to produce a node."""
+    if node.kind == LOOP_RESULT:
+        assert node.d0 is not None
+        return node.d0.size
     if node.kind == REDUCE:
         assert node.d0 is not None
         return node.d0.size
@@ -76,11 +81,27 @@ def plan(roots: list[Node]) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
-    if any(node.kind == SCATTER for node in order) and _separate_targets(order, roots):
+    writing = [node for node in order if node.kind == LOOP and node.payload.region.writes]
+    if writing:
+        _add_results(writing, roots)
         order = _post_order(roots)
+    if (writing or any(node.kind == SCATTER for node in order)) and _separate_targets(order, roots):
+        order = _post_order(roots)
+    del writing
     stages = _stages(order)
     del order
     return _Planner(stages).run(roots)
+
+
+def _add_results(loops: list[Node], roots: list[Node]) -> None:
+    """Add all results of loops that write to the roots: these run once, so that what they compute is stored now."""
+    known = {root.id for root in roots}
+    for loop in loops:
+        for reference in loop.payload.outputs:
+            result = reference()
+            if result is not None and result.kind == LOOP_RESULT and result.id not in known:
+                roots.append(result)
+    roots.sort(key=_id)
 
 
 def _post_order(roots: Iterable[Node]) -> list[Node]:
@@ -137,8 +158,6 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
                 return None
         elif kind in _STRUCTURED:
             return None
-        elif kind == PHI:
-            raise symbolic_error(node, "eval")
         else:  # counter, gather, cast, bitcast
             for operand in (node.d0, node.d1, node.d2):
                 if operand is not None and (operand.kind == REDUCE or kind == GATHER and operand is node.d0
@@ -159,17 +178,6 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
 # --- copy-on-write ---------------------------------------------------------------------------------------------------
 
 
-def _measure_unheld() -> int:
-    """What ``sys.getrefcount`` says in :func:`_separate_targets` of an object that one slot holds."""
-    class Holder:
-        __slots__ = ("d0",)
-    holder = Holder()
-    holder.d0 = object()  # type: ignore[attr-defined]
-    target = holder.d0  # type: ignore[attr-defined]
-    return sys.getrefcount(target)
-
-
-_UNHELD = _measure_unheld()
 #: Free-threaded builds do not count exactly: there every target is copied.
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -179,32 +187,70 @@ _UNNUMBERED = (EVALUATED, SCATTER, OPAQUE, UNDEFINED)
 
 
 def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
-    """Give each scatter a target that nobody else holds; returns whether the graph has changed.
-
-    Besides the scatter, ``order`` and ``roots`` may hold the target, which is known and subtracted.
-    """
-    in_order = {node.id for node in order}
-    in_roots: dict[int, int] = {}
-    for root in roots:
-        in_roots[root.id] = in_roots.get(root.id, 0) + 1
-    root = order[0]  # the loop variable above must not count as a holder
+    """Give each write a target that nobody else holds; returns whether the graph has changed."""
+    held = _Holders(order, roots)
     changed = False
-    for scatter in order:
-        if scatter.kind != SCATTER:
-            continue
-        target = scatter.d0
-        assert target is not None
-        if target.kind not in _UNNUMBERED:
-            # Another thread may come upon it by value numbering at any moment. What is written to is stored anyway.
-            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
-            changed = True
-            continue
-        known = (target.id in in_order) + in_roots.get(target.id, 0) + (target is root)
-        if not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
-                target.kind == EVALUATED and target.payload.read_only):
-            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
-            changed = True
+    for node in order:
+        if node.kind == SCATTER:
+            if held.elsewhere(node.d0):
+                node.d0 = _copy(node.d0)
+                changed = True
+        elif node.kind == LOOP and node.payload.region.writes:
+            loop = node.payload
+            for position, formal in enumerate(loop.region.formals):
+                if formal.payload and held.elsewhere(loop.initial[position]):
+                    copy = _copy(loop.initial[position])
+                    loop.initial = (*loop.initial[:position], copy, *loop.initial[position + 1:])
+                    changed = True
+                    del copy
+            del loop
     return changed
+
+
+def _copy(target: Any) -> Node:
+    """The same values in memory of their own; what is written to is stored anyway."""
+    return append(OPAQUE, target.type, target.size, target, number=False)
+
+
+class _Holders:
+    """Tells who else holds a node: besides a write, the lists of planning may, which is known and subtracted."""
+
+    def __init__(self, order: list[Node], roots: list[Node]) -> None:
+        self.known: dict[int, int] = {node.id: 1 for node in order}
+        for root in roots:
+            self.known[root.id] = self.known.get(root.id, 0) + 1
+
+    def elsewhere(self, target: Any) -> bool:
+        """Whether a target, held by one slot of the write and by the argument, is held by anything else.
+
+        Where that is not known, the answer is that it is: a copy too many costs time only.
+        """
+        if target.kind not in _UNNUMBERED and not is_version(target):
+            return True  # another thread may come upon it by value numbering at any moment
+        if not _COUNTS_ARE_EXACT or target.kind == EVALUATED and target.payload.read_only:
+            return True
+        return sys.getrefcount(target) - self.known.get(target.id, 0) > _UNHELD
+
+
+def _measure_unheld() -> int:
+    """What ``sys.getrefcount`` says in :meth:`_Holders.elsewhere` of an object that one slot holds."""
+    counted = []
+
+    class Probe(_Holders):
+        def elsewhere(self, target: Any) -> bool:
+            counted.append(sys.getrefcount(target))
+            return False
+
+    class Slot:
+        __slots__ = ("d0",)
+
+    slot = Slot()
+    slot.d0 = object()  # type: ignore[attr-defined]
+    Probe([], []).elsewhere(slot.d0)  # type: ignore[attr-defined]
+    return counted[0]
+
+
+_UNHELD = _measure_unheld()
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------
@@ -212,7 +258,13 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return node.kind == REDUCE or node.kind == SCATTER
+    return node.kind == REDUCE or is_version(node)
+
+
+def _memory_of(loop: Node) -> Iterator[Node]:
+    """What a loop accesses by index."""
+    yield from loop.payload.memory()
+    yield from loop.payload.region.sources
 
 
 def _merges(scatter: Node, previous: Node) -> bool:
@@ -224,7 +276,9 @@ def _merges(scatter: Node, previous: Node) -> bool:
         return True
     if scatter.attr != previous.attr:
         return False
-    return scatter.attr != ReduceOp.Identity.value or (scatter.d2 is previous.d2 and scatter.d3 is previous.d3)
+    if scatter.attr != ReduceOp.Identity.value:  # in any order, if they cope with conflicts in the same way
+        return bool(scatter.payload == previous.payload)
+    return scatter.d2 is previous.d2 and scatter.d3 is previous.d3  # the same element of the same lane
 
 
 def _stages(order: list[Node]) -> dict[int, int]:
@@ -245,10 +299,10 @@ def _stages(order: list[Node]) -> dict[int, int]:
                 stage = stages[node.d0.id] + 1
             used = (node.d1, node.d2)
         elif kind == LOOP:
-            used = node.payload.inputs()
-            stage = max((stages[source.id] + 1 for source in node.payload.sources if source.id in stages), default=0)
-        elif kind == PHI:  # of a loop that has ended, or is still being traced
-            raise symbolic_error(node, "eval")
+            used = node.payload.values()
+            stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
+        elif kind == PHI:
+            raise AssertionError(f"{node!r} is used outside of its region")
         else:
             used = (node.d0, node.d1, node.d2, node.d3)
         for operand in used:
@@ -316,21 +370,24 @@ class _Planner:
                     continue
                 seen.add(node.id)
                 if node.kind == GATHER or node.kind == SCATTER:
-                    memory = node.d0
-                    assert memory is not None
-                    if memory.id in self.stages:
-                        self.store(memory)
+                    self.require(kernel, node.d0)
                     register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
                 elif node.kind == LOOP:
-                    for source in node.payload.sources:
-                        if source.id in self.stages:
-                            self.store(source)
-                    register = node.payload.inputs()
+                    for memory in _memory_of(node):
+                        self.require(kernel, memory)
+                    register = node.payload.values()
                 else:
                     register = (node.d0, node.d1, node.d2, node.d3)
                 for operand in register:
                     if operand is not None and operand.id in self.stages and not self.from_memory(operand, kernel):
                         stack.append(operand)
+
+    def require(self, kernel: Kernel, memory: Any) -> None:
+        """See to it that an array is in memory when a kernel runs that accesses it by index."""
+        if memory.id in self.stages:
+            self.store(memory)
+        elif memory.kind == UNDEFINED:
+            kernel.undefined.append(memory)
 
     def from_memory(self, node: Node, kernel: Kernel) -> bool:
         """Whether a kernel reads an operand from memory (which is then stored) instead of computing it."""

@@ -14,19 +14,18 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
-from ..errors import SymbolicValue
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
 from ..ir import build, numbering, trace
 from ..ir.node import Node
-from ..ir.symbolic import depends_on_formals, symbolic_error
+from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
 from ..llvm import reduction
-from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
+from ..ops.table import EVALUATED, INVALID, LITERAL, LOOP_RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import BOOL, FLOAT16, TYPES, UINT8, ReduceOp, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
@@ -98,53 +97,23 @@ def _evaluate() -> bool:
     if not roots:
         return False
     numbering.sweep_if_large()
-    with _outside_of_loops():
-        try:
-            if _VERIFY:
-                _verify(roots)
-            kernels = plan(roots)
-        except SymbolicValue:  # the others are evaluated next time
-            _scheduled.nodes = [weakref.ref(root) for root in roots if not depends_on_formals(root)]
-            raise
-        if _log.isEnabledFor(logging.INFO):
-            _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
-        for kernel in kernels:
-            _launch(kernel)
+    if _VERIFY:
+        verify(roots)
+    kernels = plan(roots)
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
+    for kernel in kernels:
+        _launch(kernel)
     return True
-
-
-def _verify(roots: list[Node]) -> None:
-    """Check the graph, once it is known that no mistake of the user's is in it."""
-    for root in roots:
-        if depends_on_formals(root):
-            raise symbolic_error(root, "eval")
-    verify(roots)
-
-
-@contextmanager
-def _outside_of_loops() -> Iterator[None]:
-    """What evaluation itself traces (copies) belongs to no loop that is being traced."""
-    scope = state.scope
-    if not scope:
-        yield
-        return
-    state.scope = 0
-    state.refresh()
-    try:
-        yield
-    finally:
-        state.scope = scope
-        state.refresh()
 
 
 def _launch(kernel: Kernel) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     start = time.perf_counter_ns()
-    for node in kernel.outputs:
-        if node.kind == SCATTER and node.d0.kind == UNDEFINED:  # type: ignore[union-attr]
-            target: Any = node.d0
-            target.become_evaluated(buffers.allocate(target.size * TYPES[target.type].size))
+    for node in kernel.undefined:
+        if node.kind == UNDEFINED:
+            node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
     program = assemble(kernel, pool.host(), flags & DEBUG != 0)
     compiled, hit = cache.lookup(program)
     if compiled.prepare(program.width) and _log.isEnabledFor(logging.INFO):
@@ -207,6 +176,9 @@ def _commit_scatters(program: Program) -> None:
     for node in program.scatters:
         if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
+    for node in program.versions:
+        if node.kind == LOOP_RESULT:
+            node.become_evaluated(node.d0.payload.initial[node.attr].payload)  # type: ignore[union-attr]
 
 
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
@@ -315,8 +287,7 @@ def in_memory(node: Node) -> Node:
                 node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
-        with _outside_of_loops():  # it does not depend on the loop that is being traced, if there is one
-            node = trace.opaque(node)
+        node = trace.opaque(node)
     evaluate((node,))
     return node
 

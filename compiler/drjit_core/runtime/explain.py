@@ -81,9 +81,9 @@ def _structure(program: Program) -> Iterator[int]:
         yield kind
         if kind == LOOP:
             loop = node.payload
-            for group in (loop.initial, loop.phis, loop.condition_order, (loop.condition,), loop.order, loop.results):
-                yield len(group)
-                yield from (position[part.id] for part in group)
+            yield position[loop.condition.id]
+            for group in zip(loop.initial, loop.region.formals, loop.finals, strict=True):
+                yield from (-1 if group[1].payload else position[part.id] for part in group)
         elif kind == GATHER:
             slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
             yield memory.setdefault(slot, len(memory))
