@@ -484,24 +484,26 @@ def advanced(s: State) -> State:
     (TypeError, "condition must be a mask, found uint32", advanced, lambda s: s[0]),
     (IncompatibleSizes, "while_loop", lambda s: [ops.add(s[0], uint(1)), array(np.zeros(7), FLOAT32)], None),
     (RuntimeError, "symbolic", lambda s: (reduce(s[0], 1), advanced(s))[1], None),
-    (NotImplementedError, "symbolic loop", lambda s: (scatter(array(np.zeros(9), FLOAT32), s[1], s[0], TRUE, 0, 0),
+    (RuntimeError, "not among its state variables", lambda s: (scatter(array(np.zeros(9), FLOAT32), s[1], s[0], TRUE, 0, 0),
                                                       advanced(s))[1], None),
+    (RuntimeError, "free of side effects", advanced, lambda s: (scatter(s[1], s[1], s[0], TRUE, 0, 0),
+                                                               ops.lt(s[0], uint(10)))[1]),
     (RuntimeError, "symbolic", lambda s: (evaluate([ops.add(s[0], s[0])]), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (schedule([s[0]]), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (read_element(s[0], 0), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (opaque(s[0]), advanced(s))[1], None),
     (RuntimeError, "symbolic", lambda s: (gather(ops.add(s[1], s[1]), s[0], TRUE), advanced(s))[1], None),
-    (NotImplementedError, "variable '1' is read by index and changed",
+    (NotImplementedError, "variable '1' is accessed by index and given other values",
      lambda s: [ops.add(s[0], uint(1)), gather(s[1], s[0], TRUE)], None),
     (ZeroDivisionError, "division", lambda s: [1 // 0], None),
-], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "evaluate", "schedule", "read",
+], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "scatter in the condition", "evaluate", "schedule", "read",
         "opaque", "gather", "gather from a variable", "user"])
 def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any,
                                                   condition: Any) -> None:
-    before = state.scope, state.mode, state.flags
+    before = state.region, dict(state.open), state.mode, state.flags
     with pytest.raises(error, match=message):
         run_one(body, condition)
-    assert (state.scope, state.mode, state.flags) == before
+    assert (state.region, dict(state.open), state.mode, state.flags) == before
     i, _ = run_one(advanced)
     assert_same_bits(values(i), np.maximum(np.arange(20), 10).astype(np.uint32))
 
@@ -548,7 +550,7 @@ def test_evaluation_of_something_else_while_a_loop_is_traced() -> None:
     x = array(np.arange(20), FLOAT32)
 
     def body(s: State) -> State:
-        scale = read_element(reduce(ops.add(x, x), ReduceOp.Max.value) if state.scope == 0 else doubled, 3)
+        scale = read_element(reduce(ops.add(x, x), ReduceOp.Max.value) if state.region is None else doubled, 3)
         return [ops.add(s[0], uint(1)), ops.add(s[1], literal(FLOAT32, scale))]
 
     doubled = ops.add(x, x)

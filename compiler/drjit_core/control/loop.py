@@ -207,9 +207,10 @@ class _Loop:
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
         if mask is not None:
-            if size in (1, mask.size) or scope:
-                broadcast_size("while_loop", mask, *self.but(self.constant | self.memory, [self.test, *self.results]))
+            if size in (1, mask.size) or mask.size == 1:
                 scope = scope_of(mask)
+            elif scope:
+                raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
         node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)

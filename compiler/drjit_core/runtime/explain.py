@@ -16,7 +16,7 @@ from ..codegen.program import ALIGNED, SCALAR, Program
 from ..ir.build import source_line
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT
+from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, SCATTER
 from ..types import TYPES
 
 __all__ = ["forget", "remember"]
@@ -84,11 +84,10 @@ def _structure(program: Program) -> Iterator[int]:
             yield position[loop.condition.id]
             for group in zip(loop.initial, loop.region.formals, loop.finals, strict=True):
                 yield from (-1 if group[1].payload else position[part.id] for part in group)
-        elif kind == GATHER:
+        elif kind in (GATHER, SCATTER):
             slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
             yield memory.setdefault(slot, len(memory))
-            yield position[node.d1.id]  # type: ignore[union-attr]
-            yield position[node.d2.id]  # type: ignore[union-attr]
+            yield from (position[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)
         else:
             if kind == LOOP_RESULT:
                 yield node.attr
