@@ -14,11 +14,11 @@ from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
 from ..ops.table import PHI
 from .node import Node, label_of
-from .region import is_version, operands
+from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
            "is_internal", "open_", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "write_to"]
+           "write_to", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -135,6 +135,15 @@ def write_to(target: Node) -> None:
         region.replaced.add(target.id)
     else:
         region.outside = True
+
+
+def written_outside(node: Node) -> Node | None:
+    """The version that the innermost region's writes began with, if a node is what they made of outside memory."""
+    region = innermost()
+    if region is None or node.scope != region.id or not is_version(node):
+        return None
+    origin = origin_of(node, region.id)
+    return None if origin.scope == region.id else origin
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
