@@ -91,7 +91,7 @@ def innermost() -> Tracing | None:
 def require_open(node: Node) -> None:
     """Refuse a value of a region that is not open in this thread."""
     if node.scope not in state.open:
-        raise symbolic_error(node, call_site("operation"))
+        raise symbolic_error(node)
 
 
 def scope_of(*nodes: Node | None) -> int:
@@ -100,7 +100,7 @@ def scope_of(*nodes: Node | None) -> int:
     for node in nodes:
         if node is not None and node.scope:
             if node.scope not in state.open:
-                raise symbolic_error(node, call_site("operation"))
+                raise symbolic_error(node)
             if node.scope > scope:
                 scope = node.scope
     return scope
@@ -243,25 +243,27 @@ def describe_value(node: Node) -> str:
     return f"a value{labelled} of {loop}, computed from {variables}"
 
 
-def symbolic_error(node: Node, operation: str, need: str = "") -> SymbolicValue:
+def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
-    ``operation`` is the name of the function if the stack does not tell it, ``need`` says what it needs the value for.
+    ``operation`` is the name of the function if the stack does not tell it (and empty for operators and the like),
+    ``need`` says what it needs the value for.
     """
     function, line = call_site(operation), user_line()
+    function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
     what = describe_value(node)
     if place is None or not place.open:
         return SymbolicValue(
-            f"{function}(){at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
+            f"{function}{at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
             "the loop is traced: return it from the loop's body as part of the state to use it afterwards, or run the "
             "loop with mode='evaluated'.")
     if need:
         return SymbolicValue(
-            f"{function}(){at}: {need}, but this array is symbolic: it is {what}, which is being traced, and has no "
+            f"{function}{at}: {need}, but this array is symbolic: it is {what}, which is being traced, and has no "
             "values before the loop runs. Compute what is needed before the loop, or run the loop with "
             "mode='evaluated'.")
     return SymbolicValue(
-        f"{function}(){at}: this array is symbolic: it is {what}, which is being traced, and has no values before the "
+        f"{function}{at}: this array is symbolic: it is {what}, which is being traced, and has no values before the "
         "loop runs. To choose between values use drjit.select(), to look at them run the loop with mode='evaluated'.")
