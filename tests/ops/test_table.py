@@ -35,6 +35,7 @@ from drjit_core import (
     scoped_set_flag,
 )
 from drjit_core.llvm.texts import TEXTS
+from drjit_core.ops import table
 from tests.core.harness import (
     BOOL,
     FLOAT16,
@@ -175,6 +176,30 @@ def test_rows_are_attributes_and_messages_print_their_words() -> None:
     assert repr(ops.and_(word, array(np.ones(3, np.uint32)))).partition(" = ")[2].startswith("and(n")
     with pytest.raises(UnsupportedType, match=r"^or\(\): .* float32"):
         ops.or_(literal(FLOAT32, 2), literal(FLOAT32, 3))
+
+
+def test_the_kinds_are_named_after_their_rows() -> None:
+    structural = OPS[:table.FIRST_ELEMENTWISE]
+    assert [getattr(table, row.name.upper()) for row in structural] == [row.kind for row in structural]
+    assert [row.kind for row in OPS] == list(range(len(OPS)))
+
+
+@pytest.mark.parametrize("row", [*OPS, *FUNCTIONS.values()], ids=lambda row: row.name)
+def test_the_columns_of_a_row_agree_with_each_other(row: Op) -> None:
+    if row.kind >= 0:
+        assert len(row.roles) == row.arity
+    assert table.MEMORY not in row.roles[1:], "memory is the first operand"
+    assert row.effect in ("none", "write", "region") and row.result in ("same", "mask", "pair", "own", "bits")
+    assert row.size in ("operands", "memory", "one", "own")
+    has_memory, wanted_by = table.MEMORY in row.roles, {table.MASK, table.REGION} & set(row.roles)
+    assert has_memory or not row.needs_memory and row.size != "memory" and row.effect != "write"
+    assert not (has_memory and row.speculable), "an access to memory must not happen unless it is wanted"
+    if row.effect != "none":
+        assert not row.speculable and not row.numbered
+    if row.needs_memory:
+        assert wanted_by, "something must say for which elements an access is wanted"
+    if row.barrier:
+        assert row.effect == "write" or row.size == "one"
 
 
 def test_every_row_has_a_text_for_the_types_that_it_accepts_and_no_other() -> None:
