@@ -25,15 +25,18 @@ from drjit_core import (
     TERNARY,
     TYPES,
     UNARY,
+    IncompatibleSizes,
     JitFlag,
     Node,
     Op,
     UnsupportedType,
     cast,
+    invalid,
     literal,
     ops,
     scoped_set_flag,
 )
+from drjit_core import TRACE as CORE
 from drjit_core.llvm.texts import TEXTS
 from drjit_core.ops import table
 from tests.core.harness import (
@@ -42,6 +45,7 @@ from tests.core.harness import (
     FLOAT32,
     FLOAT64,
     INTEGERS,
+    UINT32,
     array,
     assert_same_bits,
     dtype_of,
@@ -276,3 +280,26 @@ def test_upper_half_of_a_product_with_what_turns_out_to_be_one(type_: int) -> No
     one = ops.select(ops.select(mask, mask, true), cast(true, type_), literal(type_, TYPES[type_].maximum))
     array(np.full(37, 5), type_)  # memory that the result gets: what is not stored is not 0
     assert values(ops.mul_hi(word, one)).tolist() == [0] * 37
+
+
+# --- nothing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "type_"), [
+    pytest.param(row.name, info.type, id=f"{row.name}-{info.name}") for row in FUNCTIONS.values() for info in TYPES
+    if info is not None and info.kind in row.accepts and info.name != "pointer"])
+def test_public_functions_of_empty_operands_are_empty(name: str, type_: int) -> None:
+    row = FUNCTIONS[name]
+    types = [BOOL if role == table.MASK else type_ for role in row.roles or (table.VALUE,) * row.arity]
+    result = CORE[name](*map(invalid, types))
+    for node in result if row.result == "pair" else [result]:
+        assert node is invalid(BOOL if row.result == "mask" else type_)
+
+
+@pytest.mark.parametrize("name", [row.name for row in FUNCTIONS.values() if row.arity == 2])
+def test_empty_operands_do_not_go_with_others(name: str) -> None:
+    type_ = FLOAT32 if "f" in FUNCTIONS[name].accepts else UINT32
+    for other in (literal(type_, 1), array(np.ones(1), type_), array(np.ones(3), type_)):
+        for operands in ((invalid(type_), other), (other, invalid(type_))):
+            with pytest.raises(IncompatibleSizes):
+                CORE[name](*operands)
