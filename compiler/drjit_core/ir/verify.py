@@ -9,22 +9,25 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ops.table import (
-    BITCAST,
-    CAST,
+    ACCESS,
+    BRANCH,
+    BRANCH_RESULT,
     COUNTER,
     EVALUATED,
-    FIRST_ELEMENTWISE,
     GATHER,
+    INDEX,
     INVALID,
     LITERAL,
     LOOP,
     LOOP_RESULT,
-    OPAQUE,
+    MASK,
+    MEMORY,
     OPS,
     PHI,
     REDUCE,
     SCATTER,
-    UNDEFINED,
+    VALUE,
+    Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
@@ -68,67 +71,71 @@ def _require(condition: bool, node: Node, what: str) -> None:
 
 
 def _check(node: Node) -> None:
-    """Check one node: operands present, types and sizes that fit."""
-    kind, values = node.kind, [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
+    """Check one node: what its row says of operands, type and size, and what its kind means beyond that."""
+    kind, row = node.kind, OPS[node.kind]
+    values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
+    _require(kind not in _OF_EXPANSIONS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
-    if kind >= FIRST_ELEMENTWISE:
-        _check_elementwise(node, values)
-    elif kind in (INVALID, UNDEFINED, COUNTER, LITERAL, EVALUATED, PHI):
-        _require(not values, node, "a leaf has no operands")
-        if kind == LITERAL:
-            _require(node.attr in (PARAMETER, BAKED, SHAPE), node, "unknown class of literal")
-        elif kind == EVALUATED:
-            _require(node.payload.nbytes >= node.size * TYPES[node.type].size, node, "its buffer is too small")
-        elif kind == COUNTER:
-            _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
-    elif kind == GATHER:
-        _require(len(values) in (3, 4) and values[0].type == node.type, node, "source, index and mask are needed")
-        _require(len(values) == 3 or values[3].type == BOOL, node, "the mask of its region is no mask")
-        _check_access(node, values[1], values[2])
-        _check_sizes(node, values[1:3])
-    elif kind == SCATTER:
-        _require(len(values) == 4, node, "target, value, index and mask are needed")
-        _require(values[0].type == values[1].type == node.type, node, "target and value differ in type")
-        _require(values[0].size == node.size, node, "a version has the size of its target")
-        _check_access(node, values[2], values[3])
+    if kind in (GATHER, LOOP) and len(values) == row.arity + 1:
+        _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
+    _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
+    _check_types(node, row, values)
+    _check_size(node, row, values)
+    if kind == LITERAL:
+        _require(node.attr in (PARAMETER, BAKED, SHAPE), node, "unknown class of literal")
+    elif kind == EVALUATED:
+        _require(node.payload.nbytes >= node.size * TYPES[node.type].size, node, "its buffer is too small")
+    elif kind == COUNTER:
+        _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
     elif kind == REDUCE:
-        _require(len(values) == 1 and node.size == 1 and values[0].type == node.type, node, "reduces to one element")
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
-    elif kind in (CAST, BITCAST, OPAQUE):
-        _require(len(values) == 1 and values[0].size == node.size, node, "one operand of the same size")
     elif kind == LOOP_RESULT:
-        _require(len(values) == 1 and values[0].kind == LOOP, node, "its operand is a loop")
         formal = values[0].payload.region.formals[node.attr]
         _require(node.type == formal.type and node.payload == formal.payload, node, "differs from its variable")
         _require(node.size == (formal.size if formal.payload else values[0].size), node, "has another size")
-    elif kind == LOOP:
-        _require(len(values) <= 1, node, "only the mask of its region is an operand")
+
+
+#: What there is only where text is made of expansions, and what nothing traces yet.
+_OF_EXPANSIONS = (BRANCH, BRANCH_RESULT, ACCESS)
+
+
+def _check_types(node: Node, row: Op, values: list[Node]) -> None:
+    """Check the operands by their roles, and the type of the result by that of the operands."""
+    type_ = -1  # of the operands that are values or memory
+    for operand, role in zip(values, row.roles, strict=True):
+        info = TYPES[operand.type]
+        if role in (VALUE, MEMORY):
+            _require(type_ in (-1, operand.type), node, "operands of different types")
+            type_ = operand.type
+            _require(info.kind in row.accepts, node, f"is not defined for {info.name}")
+        elif role == INDEX:
+            _require(info.kind in "iu" and info.bits >= 32, node, "the index is no 32 or 64-bit integer")
+        elif role == MASK:
+            _require(operand.type == BOOL, node, "the mask is no mask")
+        else:
+            _require(operand.kind == LOOP, node, "its operand is no region")
+    if row.result == "same":
+        _require(node.type == type_, node, "has not the type of its operands")
+    elif row.result == "mask":
+        _require(node.type == BOOL, node, "its result is a mask")
+    elif row.result == "bits":
+        _require(TYPES[node.type].size == TYPES[type_].size, node, "differs from its operand in width")
+
+
+def _check_size(node: Node, row: Op, values: list[Node]) -> None:
+    """Check the number of elements by those of the operands."""
+    if row.size == "own":
+        return
+    register = [operand for operand, role in zip(values, row.roles, strict=True) if role != MEMORY]
+    width = max(operand.size for operand in register)
+    _require(all(operand.size in (1, width) for operand in register), node, "operands of different sizes")
+    if row.size == "operands":
+        _require(node.size == width, node, "has not the size of its operands")
+    elif row.size == "memory":
+        _require(node.size == values[0].size, node, "a version has the size of its target")
     else:
-        _require(False, node, "unknown kind")
-
-
-def _check_access(node: Node, index: Node, mask: Node) -> None:
-    _require(TYPES[index.type].kind in "iu" and TYPES[index.type].bits >= 32, node,
-             "the index is no 32 or 64-bit integer")
-    _require(mask.type == BOOL, node, "the mask is no mask")
-
-
-def _check_sizes(node: Node, values: list[Node]) -> None:
-    _require(node.size == max(value.size for value in values), node, "has not the size of its operands")
-    _require(all(value.size in (1, node.size) for value in values), node, "operands of different sizes")
-
-
-def _check_elementwise(node: Node, values: list[Node]) -> None:
-    row = OPS[node.kind]
-    _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
-    _check_sizes(node, values)
-    last = values[-1]
-    _require(TYPES[last.type].kind in row.accepts, node, f"is not defined for {TYPES[last.type].name}")
-    _require(node.type == (BOOL if row.result == "mask" else last.type), node, "has the wrong type")
-    first = 1 if row.name == "select" else 0
-    _require(all(value.type == last.type for value in values[first:]), node, "operands of different types")
-    _require(first == 0 or values[0].type == BOOL, node, "selects by something that is no mask")
+        _require(node.size == 1, node, "has not one element")
 
 
 def _check_region(node: Node, loop: Loop) -> None:

@@ -15,12 +15,9 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 
 from __future__ import annotations
 
-from typing import Any
-
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
-from ..ops.semantics import bits_of
 from ..ops.table import (
     BITCAST,
     BRANCH,
@@ -38,9 +35,9 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
-from ..types import FLOAT16, FLOAT64, TYPES, UINT32, UINT64
+from ..types import TYPES, UINT32, UINT64
 from . import control, jit, memory, rare, reduction, texts
-from .texts import TEXTS, TypeText
+from .texts import TEXTS, TypeText, constant
 
 __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
 
@@ -54,18 +51,6 @@ _LONGEST_BLOCK = 300
 #: Packets an iteration: several hide the latency of instructions, as long as all values stay in registers and the
 #: code stays small (see `packets_per_iteration`).
 _REGISTERS, _MANY_PACKETS, _FEW_PACKETS = 28, 48, 160
-
-
-def constant(type_: int, value: Any) -> str:
-    """Text of a scalar constant."""
-    info = TYPES[type_]
-    if type_ == FLOAT16:
-        return f"0xH{bits_of(value, info):04X}"
-    if type_ > FLOAT16:
-        return f"0x{bits_of(float(value), TYPES[FLOAT64]):016X}"
-    if info.kind == "b":
-        return "true" if value else "false"
-    return str(value)
 
 
 class Emitter:

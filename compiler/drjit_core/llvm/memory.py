@@ -8,7 +8,7 @@ from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
 from ..ir.node import Node
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
 from . import checks
-from .texts import TypeText
+from .texts import ATOMIC_INSTRUCTIONS, TypeText, update
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -222,47 +222,36 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
 
 def _plain_update(op: int, type_: TypeText, lane: int, value: str, block: str) -> list[str]:
     """Update of the element at ``%at<lane>`` by a value, without regard to other threads."""
-    element, align, kind = type_.info.llvm, type_.info.size, type_.info.kind
-    name = ReduceOp(op).name
+    element, align = type_.info.llvm, type_.info.size
     if op == ReduceOp.Identity.value:
         return [f"store {element} {value}, ptr %at{lane}, align {align}"]
     old, new = f"%old{lane}", f"%new{lane}"
-    lines = [f"{old} = load {element}, ptr %at{lane}, align {align}"]
-    if name in ("Min", "Max"):
-        prefix = "num" if kind == "f" else "s" if kind == "i" else "u"  # fminnum ignores NaN, as the atomic update does
-        function = f"{name.lower()}{prefix}" if kind == "f" else f"{prefix}{name.lower()}"
-        suffix = f"f{type_.info.bits}" if kind == "f" else element
-        lines.append(f"{new} = call {element} @llvm.{function}.{suffix}({element} {old}, {element} {value})")
-    else:
-        prefix = "f" if kind == "f" else ""
-        lines.append(f"{new} = {prefix}{name.lower()} {element} {old}, {value}")
-    return [*lines, f"store {element} {new}, ptr %at{lane}, align {align}"]
+    return [f"{old} = load {element}, ptr %at{lane}, align {align}",
+            update(op, new, old, value, TypeText(type_.info, 0)),
+            f"store {element} {new}, ptr %at{lane}, align {align}"]
 
 
 def _atomic_update(op: int, type_: TypeText, lane: int, value: str, block: str) -> list[str]:
-    """Atomic update of the element at ``%at<lane>`` by a value; a product needs a loop of compare-and-exchange.
+    """Atomic update of the element at ``%at<lane>`` by a value; what has no instruction needs a loop of
+    compare-and-exchange.
 
     ``block`` is the label of the block that the text becomes part of.
     """
     info = type_.info
     element, align, at = info.llvm, info.size, f"%at{lane}"
-    name = ReduceOp(op).name
-    if op == ReduceOp.Mul.value:
+    if op not in ATOMIC_INSTRUCTIONS:
         bits = f"i{info.bits}"
-        multiply = "fmul" if info.kind == "f" else "mul"
         entry = f"%{block}"
         return [f"%start{lane} = load atomic {bits}, ptr {at} monotonic, align {align}", f"br label %attempt{lane}",
                 f"attempt{lane}:",
                 f"%old{lane} = phi {bits} [ %start{lane}, {entry} ], [ %found{lane}, %attempt{lane} ]",
                 f"%old_value{lane} = bitcast {bits} %old{lane} to {element}",
-                f"%new_value{lane} = {multiply} {element} %old_value{lane}, {value}",
+                update(op, f"%new_value{lane}", f"%old_value{lane}", value, TypeText(info, 0)),
                 f"%new{lane} = bitcast {element} %new_value{lane} to {bits}",
                 f"%pair{lane} = cmpxchg ptr {at}, {bits} %old{lane}, {bits} %new{lane} monotonic monotonic, "
                 f"align {align}",
                 f"%found{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0",
                 f"%success{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 1",
                 f"br i1 %success{lane}, label %written{lane}, label %attempt{lane}", f"written{lane}:"]
-    kinds = {"Add": "fadd" if info.kind == "f" else "add", "And": "and", "Or": "or",
-             "Min": {"f": "fmin", "i": "min"}.get(info.kind, "umin"),
-             "Max": {"f": "fmax", "i": "max"}.get(info.kind, "umax")}
-    return [f"%old{lane} = atomicrmw {kinds[name]} ptr {at}, {element} {value} monotonic, align {align}"]
+    instruction = ATOMIC_INSTRUCTIONS[op][info.kind]
+    return [f"%old{lane} = atomicrmw {instruction} ptr {at}, {element} {value} monotonic, align {align}"]
