@@ -87,9 +87,9 @@ class Program(NamedTuple):
 
 # --- generation ------------------------------------------------------------------------------------------------------
 
-_EVERYWHERE = {"op": 30, "cast": 6, "bitcast": 2, "select": 5, "gather": 10, "literal": 2, "lane": 2, "mask": 5}
-_OUTSIDE = {"reduce": 3, "scatter": 8, "keep": 3, "version": 4, "opaque": 1, "input": 3, "loop": 12, "evaluate": 3}
-_INSIDE = {"scatter": 16, "loop": 8, "state": 12}
+_EVERYWHERE = {"op": 24, "cast": 5, "bitcast": 2, "select": 5, "gather": 16, "literal": 2, "lane": 2, "mask": 4}
+_OUTSIDE = {"reduce": 4, "scatter": 10, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 25, "evaluate": 4}
+_INSIDE = {"scatter": 20, "loop": 10, "state": 16}
 
 
 def generate(seed: int, length: int | None = None) -> Program:
@@ -118,7 +118,7 @@ def _step(rng: np.random.Generator, kind: str, depth: int) -> Step:
     if kind != "loop":
         return Step(kind, draws)
     return Step(kind, draws, _steps(rng, int(rng.integers(0, 3)), depth + 1, condition=True),
-                _steps(rng, int(rng.integers(1, 7)), depth + 1))
+                _steps(rng, int(rng.integers(2, 8)), depth + 1))
 
 
 def smaller(program: Program) -> Iterator[Program]:
@@ -258,7 +258,7 @@ class Tracer:
         for step in program.steps:
             self.perform(step, scope)
         roots = [*self.roots, *(memory.node for memory in scope.memories)]
-        roots += [value for value in scope.values[-6:] if value.kind != INVALID]
+        roots += [value for value in scope.values[-8:] if value.kind != INVALID]
         return roots
 
     def perform(self, step: Step, scope: _Scope) -> None:
@@ -352,7 +352,12 @@ class Tracer:
                 return
             source = _recent(tables, a)
             index, mask = scope.index(b, source.size, width), scope.mask(d, width)
-        scope.values.append(gather(source, index, mask))
+        value = gather(source, index, mask)
+        scope.values.append(value)
+        if scope.state and e < 0.7:  # many values are used nowhere, and what is read is of interest
+            place = int(f * len(scope.state))
+            before = scope.state[place]
+            scope.state[place] = (ops.xor if before.type not in FLOATS else ops.add)(before, cast(value, before.type))
 
     def _scatter(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float) -> None:
         if not scope.memories:

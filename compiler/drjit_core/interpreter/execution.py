@@ -162,7 +162,10 @@ class Interpreter:
         return memory.gather(self._memory(node.d0), self[node.d1], mask, self.checked)
 
     def _scatter(self, node: Node) -> Array:
-        return memory.scatter(self._memory(node.d0), self[node.d1], self[node.d2], self[node.d3], node.attr, self.checked)
+        assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+        width = max(node.d1.size, node.d2.size, node.d3.size)
+        index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
+        return memory.scatter(self._memory(node.d0), self[node.d1], index, self[node.d3], node.attr, self.checked)
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
