@@ -6,7 +6,7 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
@@ -14,7 +14,7 @@ from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
-from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI
+from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI, SCATTER
 from ..types import BOOL, TYPES
 
 __all__ = ["while_loop"]
@@ -96,12 +96,12 @@ class _Loop:
                 self.constant = unchanged
                 size = self.width(strict=True)
                 continue
-            needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
-                                    *self.but(apart, self.results))
             try:
                 region = Region(self.region.id, *self.interface())
             except MemoryAsValue as error:
                 raise self.used_as_value(error.node) from None
+            needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
+                                    *self.but(apart, self.results), *_written(region))
             outer = innermost()
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
@@ -222,6 +222,16 @@ class _Loop:
             loop.outputs.append(weakref.ref(result))
             outputs[formal.attr] = result
         return outputs
+
+
+def _written(region: Region) -> Iterator[Node]:
+    """What is written in a region, for each of its elements."""
+    for node in region.nodes:
+        if node.kind == SCATTER:
+            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+            yield from (node.d1, node.d2, node.d3)
+        elif node.kind == LOOP and node.payload.region.writes:
+            yield node
 
 
 def _about_sizes(error: BaseException | None) -> bool:

@@ -170,6 +170,7 @@ def _check_region(node: Node, loop: Loop) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
+        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than the loop has")
         for version in _versions_written(inner):
             _require(version.scope == region.id and is_version(version), inner, f"writes to {version!r}, no memory of "
                      f"region {region.id}")
@@ -181,6 +182,11 @@ def _check_region(node: Node, loop: Loop) -> None:
     for inner in region.parts[0]:
         _require(inner.kind != SCATTER and not (inner.kind == LOOP and inner.payload.region.writes), inner,
                  "is an effect in a condition")
+
+
+def _width_of(scatter: Node) -> int:
+    """Number of elements that are written."""
+    return max(operand.size for operand in (scatter.d1, scatter.d2, scatter.d3) if operand is not None)
 
 
 def _versions_read(node: Node) -> Iterable[Node]:

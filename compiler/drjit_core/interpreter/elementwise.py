@@ -1,0 +1,131 @@
+"""Rows of the op table on whole arrays.
+
+What a row means is its folding function, element by element.  Where NumPy computes the same bits (each claim is tested
+at special values of every type), it does so for all elements at once.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ops import semantics
+from ..ops.op import Op
+from ..ops.table import KIND
+from ..types import FLOAT16, TYPES, TypeInfo
+
+__all__ = ["Array", "apply", "bitcast", "by_element", "cast", "dtype_of", "filled"]
+
+Array = NDArray[Any]
+
+
+def dtype_of(type_: int) -> np.dtype[Any]:
+    """The NumPy dtype of a scalar type."""
+    return _DTYPES[type_]
+
+
+_DTYPES = {info.type: np.dtype("uint64" if info.name == "pointer" else info.name) for info in TYPES if info is not None}
+
+
+def filled(type_: int, value: Any, size: int = 1) -> Array:
+    """An array of equal elements."""
+    return np.full(size, value, _DTYPES[type_])
+
+
+# --- what NumPy does in the same way ---------------------------------------------------------------------------------
+
+_Vectorised = Callable[..., Array]
+
+
+def _shift(function: Callable[..., Array]) -> _Vectorised:
+    """A shift whose count is taken modulo the word size."""
+    return lambda a, b: function(a, b & b.dtype.type(8 * b.dtype.itemsize - 1))
+
+
+def _if_integers(function: Callable[..., Array]) -> _Vectorised:
+    """A function that leaves floats (signs of zeros, roundings of products) to the folding function."""
+    return lambda *operands: NotImplemented if operands[-1].dtype.kind == "f" else function(*operands)
+
+
+_VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function in {
+    "neg": np.negative, "abs": np.abs, "inv": np.invert,
+    "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt,
+    "fma": _if_integers(lambda a, b, c: a * b + c),
+    "minimum": _if_integers(np.minimum), "maximum": _if_integers(np.maximum),
+    "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "round": np.rint,
+    "and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor,
+    "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
+    "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
+    "select": np.where,
+}.items()}
+
+
+def apply(row: Op, type_: int, *operands: Array) -> Array:
+    """What an elementwise row yields for operands of equal sizes, or of size 1; ``type_`` is the result's."""
+    function = _VECTORISED.get(row.kind)
+    if function is not None:
+        with np.errstate(all="ignore"):
+            result = function(*operands)
+        if result is not NotImplemented:
+            assert result.dtype == _DTYPES[type_], (row.name, result.dtype)
+            return result
+    return by_element(row, type_, *operands)
+
+
+def by_element(row: Op, type_: int, *operands: Array) -> Array:
+    """The same, by the row's folding function."""
+    fold, info = row.fold, TYPES[_type_of(operands[-1])]
+    assert fold is not None, f"{row.name} has no meaning of its own"
+
+    def one(*values: Any) -> Any:
+        try:
+            result = fold(*values, info) if row.typed else fold(*values)
+        except OverflowError:  # a double-precision product or sum of finite numbers
+            result = math.inf
+        return semantics.normalise(type_, result)
+
+    columns = np.broadcast_arrays(*operands)
+    return np.array([one(*values) for values in zip(*(column.tolist() for column in columns), strict=True)],
+                    _DTYPES[type_])
+
+
+_TYPES_OF = {dtype: type_ for type_, dtype in _DTYPES.items() if TYPES[type_].name != "pointer"}
+
+
+def _type_of(values: Array) -> int:
+    return _TYPES_OF[values.dtype]
+
+
+# --- conversions -----------------------------------------------------------------------------------------------------
+
+
+def cast(values: Array, type_: int) -> Array:
+    """Conversion to another scalar type, see :func:`drjit_core.ops.semantics.cast`."""
+    source, target = TYPES[_type_of(values)], TYPES[type_]
+    dtype = _DTYPES[type_]
+    if target.kind == "b":
+        return values != 0
+    if target.type == FLOAT16 and source.kind in "iu":  # NumPy rounds to single precision first
+        return np.array([semantics.cast(value, source, target) for value in values.tolist()], dtype)
+    if source.kind != "f" or target.kind == "f":
+        with np.errstate(all="ignore"):
+            return values.astype(dtype)
+    return _truncate(values, target)
+
+
+def _truncate(values: Array, target: TypeInfo) -> Array:
+    """Floats to integers: what does not fit becomes the smallest of a signed type, the largest of an unsigned one."""
+    signed = target.kind == "i"
+    whole = np.trunc(values.astype(np.float64))
+    fits = (whole >= float(target.minimum)) & (whole < 2.0 ** (target.bits - signed))
+    result = np.where(fits, whole, 0).astype(np.int64 if signed else np.uint64).astype(_DTYPES[target.type])
+    return np.where(fits, result, _DTYPES[target.type].type(target.minimum if signed else target.maximum))
+
+
+def bitcast(values: Array, type_: int) -> Array:
+    """Reinterpretation of the bits as another type of the same size."""
+    return values.view(_DTYPES[type_])

@@ -1,0 +1,236 @@
+"""What each kind of node means, and the order of execution.
+
+The value of a node is an array of the node's size or, if all its elements are equal, perhaps of size 1.  Memory is such
+an array as well: a write makes a new one, so that a version stays what it was for as long as somebody reads it.
+
+A region runs for all elements at once, under a mask.  Elements that are done keep their values; writes inside happen
+for those elements that take part, in the order of the nodes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..codegen.expand import stand_in
+from ..flags import DEBUG, state
+from ..ir.expansion import EXPANSIONS, expanding
+from ..ir.node import BAKED, Node
+from ..ir.region import operands
+from ..ops.table import (
+    BITCAST,
+    CAST,
+    COUNTER,
+    EVALUATED,
+    FIRST_ELEMENTWISE,
+    FIRST_EXPANDED,
+    GATHER,
+    INVALID,
+    LITERAL,
+    LOOP,
+    LOOP_RESULT,
+    OPAQUE,
+    OPS,
+    PHI,
+    REDUCE,
+    SCATTER,
+    UNDEFINED,
+)
+from . import elementwise, memory
+from .elementwise import Array, dtype_of, filled
+
+__all__ = ["Interpreter"]
+
+
+class Interpreter:
+    """Runs graphs as they were traced.  It evaluates nothing and leaves the graph as it is.
+
+    ``wait`` is called with the ticket of a buffer before its memory is read.  In debug mode, accesses that are out of
+    bounds are left out, as kernels do it; elsewhere they raise an ``IndexError``, since what they do is not defined.
+    """
+
+    def __init__(self, wait: Callable[[int], object]) -> None:
+        self.wait = wait
+        self.checked = False
+        #: Values by node id.
+        self.values: dict[int, Any] = {}
+        self._expansions: dict[int, tuple[list[Node], list[Node], Node]] = {}
+
+    def run(self, roots: Iterable[Node]) -> list[Array]:
+        """The values of some nodes, each an array of the node's size.
+
+        Takes time and memory in proportion to what they are computed from; chains may be of any length.
+        """
+        roots = list(roots)
+        self.checked = state.flags & DEBUG != 0
+        self.values, self._expansions = {}, {}
+        try:
+            order = _post_order(roots)
+            uses: dict[int, int] = {}
+            for node in (*roots, *(operand for node in order for operand in _used(node))):
+                uses[node.id] = uses.get(node.id, 0) + 1
+            for node in order:
+                self.execute(node)
+                for operand in _used(node):
+                    uses[operand.id] -= 1
+                    if not uses[operand.id]:
+                        del self.values[operand.id]
+            return [np.array(np.broadcast_to(self.values[root.id], root.size)) for root in roots]
+        finally:
+            self.values, self._expansions = {}, {}
+
+    def execute(self, node: Node) -> None:
+        """Compute a node whose operands have values."""
+        rule = _RULES.get(node.kind)
+        if rule is None:
+            raise NotImplementedError(f"the interpreter knows no {OPS[node.kind].word}")
+        self.values[node.id] = rule(self, node)
+
+    def __getitem__(self, node: Node | None) -> Any:
+        """The value of an operand."""
+        assert node is not None
+        return self.values[node.id]
+
+    # --- leaves ------------------------------------------------------------------------------------------------------
+
+    def _invalid(self, node: Node) -> Array:
+        return np.empty(0, dtype_of(node.type))
+
+    def _literal(self, node: Node) -> Array:
+        return filled(node.type, node.payload)
+
+    def _undefined(self, node: Node) -> Array:
+        return filled(node.type, 0, node.size)
+
+    def _counter(self, node: Node) -> Array:
+        return np.arange(node.size, dtype=dtype_of(node.type))
+
+    def _evaluated(self, node: Node) -> Array:
+        buffer, dtype = node.payload, dtype_of(node.type)
+        self.wait(buffer.ticket)
+        data = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
+        return np.frombuffer(data, dtype).copy()
+
+    # --- elementwise -------------------------------------------------------------------------------------------------
+
+    def _row(self, node: Node) -> Array:
+        return elementwise.apply(OPS[node.kind], node.type,
+                                 *(self[operand] for operand in (node.d0, node.d1, node.d2) if operand is not None))
+
+    def _expanded(self, node: Node) -> Array:
+        """A row that has a meaning as an expansion only: of stand-ins, as in a kernel, where no value is known."""
+        arguments = [operand for operand in (node.d0, node.d1) if operand is not None]
+        known = self._expansions.get(node.id)
+        if known is None:
+            inputs = [operand if operand.kind == LITERAL and operand.attr == BAKED else
+                      stand_in(operand.type, operand.size) for operand in arguments]
+            with expanding("both"):
+                result = EXPANSIONS[node.kind](*inputs)
+            order = _post_order([result], {value.id for value in inputs})
+            known = self._expansions[node.id] = inputs, order, result
+        inputs, order, result = known
+        for value, argument in zip(inputs, arguments, strict=True):
+            self.values[value.id] = self[argument]
+        for inner in order:
+            self.execute(inner)
+        return self[result]  # type: ignore[no-any-return]
+
+    def _cast(self, node: Node) -> Array:
+        return elementwise.cast(self[node.d0], node.type)
+
+    def _bitcast(self, node: Node) -> Array:
+        return elementwise.bitcast(self[node.d0], node.type)
+
+    # --- memory ------------------------------------------------------------------------------------------------------
+
+    def _memory(self, node: Node | None) -> Array:
+        """An array with an element for each index."""
+        assert node is not None
+        return np.broadcast_to(self[node], node.size)
+
+    def _opaque(self, node: Node) -> Array:
+        return self._memory(node.d0)
+
+    def _gather(self, node: Node) -> Array:
+        mask = self[node.d2]
+        if node.d3 is not None:
+            active = self[node.d3]
+            mask = mask & (active if node.size > 1 else active.any())
+        return memory.gather(self._memory(node.d0), self[node.d1], mask, self.checked)
+
+    def _scatter(self, node: Node) -> Array:
+        assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+        width = max(node.d1.size, node.d2.size, node.d3.size)
+        index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
+        return memory.scatter(self._memory(node.d0), self[node.d1], index, self[node.d3], node.attr, self.checked)
+
+    def _reduce(self, node: Node) -> Array:
+        assert node.d0 is not None
+        return memory.reduce(self[node.d0], node.attr, node.d0.size, node.type)
+
+    # --- regions -----------------------------------------------------------------------------------------------------
+
+    def _loop(self, node: Node) -> list[Array]:
+        """Run a loop; its value is the list of its formals' last values."""
+        loop, region = node.payload, node.payload.region
+        condition, body = region.parts
+        formals: Sequence[Node] = region.formals
+        current = [self._memory(value) if formal.payload else self[value]
+                   for formal, value in zip(formals, loop.initial, strict=True)]
+        entering = np.ones(1, bool) if node.d0 is None else self[node.d0]
+        if node.size == 1 and entering.size > 1:
+            entering = entering.any(keepdims=True)
+        while True:
+            for formal, value in zip(formals, current, strict=True):
+                self.values[formal.id] = value
+            self.values[region.masks[0].id] = entering
+            for inner in condition:
+                self.execute(inner)
+            live = entering & self[loop.condition]
+            if not live.any():
+                return current
+            self.values[region.masks[1].id] = live
+            for inner in body:
+                self.execute(inner)
+            current = [self._memory(final) if formal.payload else np.where(live, self[final], value)
+                       for formal, final, value in zip(formals, loop.finals, current, strict=True)]
+            entering = live
+
+    def _loop_result(self, node: Node) -> Array:
+        return self[node.d0][node.attr]  # type: ignore[no-any-return]
+
+
+#: What the kinds of nodes mean.  Formals of regions get their values from the region.
+_RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
+    INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
+    EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
+    SCATTER: Interpreter._scatter, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
+    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop, LOOP_RESULT: Interpreter._loop_result,
+    **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
+    **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
+}
+
+
+def _used(node: Node) -> Iterator[Node]:
+    """What a node needs: of an evaluated one, its buffer is all."""
+    return operands(node) if node.kind > PHI else iter(())
+
+
+def _post_order(roots: Iterable[Node], known: Iterable[int] = ()) -> list[Node]:
+    """The nodes that the roots need, operands first; those in ``known`` have values."""
+    order: list[Node] = []
+    seen = set(known)
+    for root in roots:
+        stack: list[tuple[Node, bool]] = [(root, False)]
+        while stack:
+            node, ready = stack.pop()
+            if ready:
+                order.append(node)
+            elif node.id not in seen:
+                seen.add(node.id)
+                stack.append((node, True))
+                stack += [(operand, False) for operand in _used(node)]
+    return order

@@ -1,0 +1,64 @@
+"""Accesses by index, and reductions, on whole arrays."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..types import TYPES, ReduceOp
+from .elementwise import Array
+
+__all__ = ["gather", "reduce", "scatter"]
+
+
+def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array, Array]:
+    """The mask without the elements that are out of bounds, and the index with 0 where it is not set.
+
+    Debug mode leaves such elements out; elsewhere what they do is not defined.
+    """
+    index, mask = np.broadcast_arrays(index, mask)
+    inside = index < size if index.dtype.kind == "u" else (index >= 0) & (index < size)
+    if not checked and (mask & ~inside).any():
+        wrong = index[mask & ~inside][0]
+        raise IndexError(f"the program accesses element {wrong} of an array of {size}")
+    mask = mask & inside
+    return np.where(mask, index, index.dtype.type(0)).astype(np.int64), mask
+
+
+def gather(source: Array, index: Array, mask: Array, checked: bool) -> Array:
+    """``source[index]`` where the mask is set, else zero."""
+    index, mask = _inside(index, mask, source.size, checked)
+    return np.where(mask, source[index], source.dtype.type(0))
+
+
+def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool) -> Array:
+    """A copy of the target after ``target[index] = op(target[index], value)``, element after element."""
+    result = target.copy()
+    value, index, mask = np.broadcast_arrays(value, index, mask)
+    index, mask = _inside(index, mask, target.size, checked)
+    index, value = index[mask], value[mask]
+    if op == ReduceOp.Identity.value:
+        result[index] = value  # of several values for one element, the last one stays
+    else:
+        with np.errstate(all="ignore"):
+            _UPDATES[op].at(result, index, value)
+    return result
+
+
+#: Of NaN and a number, updates and reductions take the number.
+_UPDATES: dict[int, Any] = {
+    ReduceOp.Add.value: np.add, ReduceOp.Mul.value: np.multiply, ReduceOp.Min.value: np.fmin,
+    ReduceOp.Max.value: np.fmax, ReduceOp.And.value: np.bitwise_and, ReduceOp.Or.value: np.bitwise_or}
+
+
+def reduce(values: Array, op: int, size: int, type_: int) -> Array:
+    """All of ``size`` elements in one, floats in some order; a value of size 1 stands for as many."""
+    values = np.broadcast_to(values, size)
+    dtype = values.dtype
+    wide: Any = np.float32 if dtype == np.float16 else dtype
+    with np.errstate(all="ignore"):
+        result = _UPDATES[op].reduce(values.astype(wide), dtype=wide)
+    if op in (ReduceOp.Min.value, ReduceOp.Max.value) and result != result:  # nothing but NaN
+        result = TYPES[type_].maximum if op == ReduceOp.Min.value else TYPES[type_].minimum
+    return np.array([result], dtype)
