@@ -29,7 +29,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
+    RESULT,
     PHI,
     REDUCE,
     SCATTER,
@@ -240,7 +240,7 @@ class Program:
             self.append_loop(node)
         elif kind == SCATTER:
             self.append_scatter(node)
-        elif kind == LOOP_RESULT:
+        elif kind == RESULT:
             assert node.d0 is not None
             if node.payload:
                 loop = node.d0.payload
@@ -339,7 +339,7 @@ class Program:
             self.slots[node.id] = len(self.parameters)
             self.parameters.append(target.size)
             return
-        elif node.kind == LOOP_RESULT and node.payload:
+        elif node.kind == RESULT and node.payload:
             assert node.d0 is not None
             self.visit(node.d0)
             self.versions.append(node)

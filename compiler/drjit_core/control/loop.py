@@ -6,16 +6,17 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
-from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI, SCATTER
+from ..ir.symbolic import Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of, user_line
+from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
+from .widths import written_widths
 
 __all__ = ["while_loop"]
 
@@ -101,7 +102,7 @@ class _Loop:
             except MemoryAsValue as error:
                 raise self.used_as_value(error.node) from None
             needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
-                                    *self.but(apart, self.results), *_written(region))
+                                    *self.but(apart, self.results), *written_widths(region))
             outer = innermost()
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
@@ -201,8 +202,7 @@ class _Loop:
         for value, formal in zip(initial, region.formals, strict=True):
             if formal.payload:
                 require_memory("while_loop", value)
-                write_to(value)
-        loop = Loop(region, initial, self.label)
+        loop = Loop((region,), initial, self.label)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
@@ -217,21 +217,13 @@ class _Loop:
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
-            result = append(LOOP_RESULT, formal.type, formal.size if memory else size, node, attr=position,
+            result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
                             payload=memory, number=False)
             loop.outputs.append(weakref.ref(result))
+            if memory:
+                replace_version(initial[position], result)
             outputs[formal.attr] = result
         return outputs
-
-
-def _written(region: Region) -> Iterator[Node]:
-    """What is written in a region, for each of its elements."""
-    for node in region.nodes:
-        if node.kind == SCATTER:
-            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
-            yield from (node.d1, node.d2, node.d3)
-        elif node.kind == LOOP and node.payload.region.writes:
-            yield node
 
 
 def _about_sizes(error: BaseException | None) -> bool:

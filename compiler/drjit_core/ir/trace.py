@@ -25,7 +25,7 @@ from . import fold, simplify
 from .build import announce, append, broadcast_size, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import call_site, require_memory, require_open, scope_of, symbolic_error, write_to
+from .symbolic import call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "scatter"]
@@ -316,8 +316,9 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         broadcast_size("scatter", value, index, mask)
     if target.kind == LITERAL:
         target = opaque(target)
-    write_to(target)
-    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    replace_version(target, version)
+    return version
 
 
 def opaque(a: Node) -> Node:

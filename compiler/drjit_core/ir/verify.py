@@ -19,7 +19,7 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
+    RESULT,
     MASK,
     MEMORY,
     OPS,
@@ -90,7 +90,7 @@ def _check(node: Node) -> None:
         _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
-    elif kind == LOOP_RESULT:
+    elif kind == RESULT:
         formal = values[0].payload.region.formals[node.attr]
         _require(node.type == formal.type and node.payload == formal.payload, node, "differs from its variable")
         _require(node.size == (formal.size if formal.payload else values[0].size), node, "has another size")

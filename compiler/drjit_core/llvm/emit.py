@@ -30,7 +30,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
+    RESULT,
     OPAQUE,
     SCATTER,
     UNDEFINED,
@@ -253,7 +253,7 @@ class Emitter:
         elif kind == BRANCH_RESULT:
             assert node.d0 is not None
             self.define(node, rare.result(self, node.d0, node.attr), self.is_uniform(node.d0))
-        elif kind == LOOP_RESULT:
+        elif kind == RESULT:
             assert node.d0 is not None
             phi = node.d0.payload.region.formals[node.attr]
             if node.payload:

@@ -27,7 +27,7 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..math import COMBINE
 from ..ops.reductions import REDUCTIONS
-from ..ops.table import EVALUATED, INVALID, LITERAL, LOOP_RESULT, SCATTER, UNDEFINED
+from ..ops.table import EVALUATED, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import BOOL, TYPES, UINT8, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
@@ -179,8 +179,8 @@ def _commit_scatters(program: Program) -> None:
         if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
     for node in program.versions:
-        if node.kind == LOOP_RESULT:
-            node.become_evaluated(node.d0.payload.initial[node.attr].payload)  # type: ignore[union-attr]
+        if node.kind == RESULT:
+            node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
