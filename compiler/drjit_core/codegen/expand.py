@@ -23,7 +23,7 @@ from .program import Program
 __all__ = ["Call", "Expanded", "stand_in"]
 
 #: A row stands in a program of a kernel at most this often before it becomes a function: see `docs/architecture.md`.
-MOST_INLINED = 24
+MOST_INLINED = 16
 
 
 class Call(NamedTuple):
