@@ -15,6 +15,8 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
@@ -30,13 +32,13 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    RESULT,
     OPAQUE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
 from ..types import TYPES, UINT32, UINT64
-from . import control, jit, memory, rare, reduction, texts
+from . import control, functions, jit, memory, rare, reduction, texts
 from .texts import TEXTS, TypeText, constant
 
 __all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
@@ -75,6 +77,7 @@ class Emitter:
         self.prologue: list[str] = []  # loads of parameters: before everything else
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
+        self.functions: dict[tuple[Any, ...], str] = {}  # names of those that are expansions
         self.rare = False  # whether there are branches that are hardly ever taken
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
@@ -228,8 +231,12 @@ class Emitter:
         if place in self.names:
             return
         kind = node.kind
-        if kind >= FIRST_EXPANDED:  # in a region, whose order has no expansions
-            for part in self.expanded.parts[node.id]:
+        if kind >= FIRST_EXPANDED:
+            call = self.expanded.calls.get(node.id)
+            if call is not None:
+                functions.call(self, call)
+                return
+            for part in self.expanded.parts[node.id]:  # in a region, whose order has no expansions
                 self.node(part)
         elif kind >= FIRST_ELEMENTWISE:
             self.elementwise(node, place)
@@ -373,7 +380,7 @@ def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """
     order, position = expanded.order, expanded.position
     operations = len(order)
-    if operations > _FEW_PACKETS or program.strategies or any(node.kind == LOOP for node in order):
+    if operations > _FEW_PACKETS or program.strategies or expanded.calls or any(node.kind == LOOP for node in order):
         return 1
     last_use: dict[int, int] = {}
     for place, node in enumerate(order):
