@@ -42,7 +42,7 @@ class Call(NamedTuple):
         operands = _operands(self.nodes[0])
         actuals = {d.id: stand_in(d.type, 1) for d in self.operands}
         results: list[Node] = []
-        with expanding(0, "branch"):
+        with expanding("branch"):
             for node in self.nodes:
                 results.append(EXPANSIONS[node.kind](*(actuals.get(d.id, d) for d in operands)))
             formals = list(actuals.values())
@@ -103,12 +103,12 @@ class Expanded:
         self.parts: dict[int, list[Node]] = {}
         #: Rows that are calls.
         self.calls: dict[int, Call] = {}
-        self._stand_ins: dict[int, Node] = {}
+        self._stand_ins: dict[tuple[int, int], Node] = {}
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
             self.order, self.position, self.calls = [], {}, _calls(program.order)
             for node in program.order:
                 if node.kind >= FIRST_EXPANDED and node.id not in self.calls:
-                    self._expand(node, *(self._stand_in(d) for d in (node.d0, node.d1) if d is not None))
+                    self._expand(node, *(self._stand_in(d, node.scope) for d in (node.d0, node.d1) if d is not None))
                 else:
                     self._append(node)
 
@@ -127,13 +127,16 @@ class Expanded:
         self.position[node.id] = len(self.order)
         self.order.append(node)
 
-    def _stand_in(self, operand: Node) -> Node:
-        """What an expansion sees of an operand: a constant if it is part of the program, else only its type."""
+    def _stand_in(self, operand: Node, region: int) -> Node:
+        """What an expansion sees of an operand: a constant if it is part of the program, else only its type.
+
+        Expansions share what they have in common within a region only: one may run while another does not.
+        """
         if operand.kind == LITERAL and operand.attr == BAKED:
             return operand
-        node = self._stand_ins.get(operand.id)
+        node = self._stand_ins.get((operand.id, region))
         if node is None:
-            node = self._stand_ins[operand.id] = stand_in(operand.type, operand.size)
+            node = self._stand_ins[operand.id, region] = stand_in(operand.type, operand.size)
             self.position[node.id] = self.position[operand.id]
         return node
 

@@ -21,7 +21,7 @@ from collections.abc import Iterator, Sequence
 from ..ops.table import CALL, COND, GATHER, LOOP, PHI, RESULT, SCATTER
 from .node import Node
 
-__all__ = ["CONTROL", "Call", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
            "origin_of"]
 
 #: Kinds of nodes with regions.

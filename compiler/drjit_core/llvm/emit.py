@@ -20,11 +20,14 @@ from typing import Any
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
+from ..ir.region import CONTROL
 from ..ops.table import (
     BITCAST,
     BRANCH,
     BRANCH_RESULT,
+    CALL,
     CAST,
+    COND,
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -38,10 +41,10 @@ from ..ops.table import (
     UNDEFINED,
 )
 from ..types import TYPES, UINT32, UINT64
-from . import control, functions, jit, memory, rare, reduction, texts
+from . import calls, control, functions, jit, memory, rare, reduction, texts
 from .texts import TEXTS, TypeText, constant
 
-__all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
+__all__ = ["COMBINE", "Emitter", "KERNEL", "emit", "exports"]
 
 #: Names of the functions in a kernel's module.
 KERNEL, COMBINE = "kernel", "combine"
@@ -260,13 +263,12 @@ class Emitter:
         elif kind == BRANCH_RESULT:
             assert node.d0 is not None
             self.define(node, rare.result(self, node.d0, node.attr), self.is_uniform(node.d0))
+        elif kind == COND:
+            control.cond(self, node)
+        elif kind == CALL:
+            calls.call(self, node)
         elif kind == RESULT:
-            assert node.d0 is not None
-            phi = node.d0.payload.region.formals[node.attr]
-            if node.payload:
-                self.define(node, "", self.is_uniform(node.d0))
-            else:
-                self.define(node, self.names[self.place(phi)], self.is_uniform(phi))
+            control.result(self, node)
         elif kind == SCATTER:  # in a region
             memory.scatter(self, node)
             self.define(node, "", False)
@@ -329,7 +331,7 @@ class Emitter:
         program = self.program
         program_outputs = bool(program.scatters or program.reductions)
         if self.vectorized and (program_outputs or any(
-                n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+                n.kind == GATHER or n.kind in CONTROL or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)
@@ -361,6 +363,8 @@ class Emitter:
         lines.append("}")
         if accumulators:
             lines += reduction.combine(self, accumulators)
+        for number, function in enumerate(program.functions.values()):
+            lines.append(calls.function(self, function, number))
         lines += self.helpers.values()
         if program.streaming:
             lines.append("!0 = !{i32 1}")
@@ -372,6 +376,12 @@ class Emitter:
         return "\n".join(lines) + "\n"
 
 
+def exports(program: Program) -> list[str]:
+    """Names of the functions of a kernel's module that are called from outside, or by address."""
+    return [KERNEL, *([COMBINE] if program.reductions else []),
+            *(calls.name_of_function(number) for number in range(len(program.functions)))]
+
+
 def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """How many registers a packet of the text spans: 4, 2 or 1.
 
@@ -380,7 +390,7 @@ def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """
     order, position = expanded.order, expanded.position
     operations = len(order)
-    if operations > _FEW_PACKETS or program.strategies or expanded.calls or any(node.kind == LOOP for node in order):
+    if operations > _FEW_PACKETS or program.strategies or expanded.calls or any(node.kind in CONTROL for node in order):
         return 1
     last_use: dict[int, int] = {}
     for place, node in enumerate(order):

@@ -32,6 +32,7 @@ from ..passes.schedule import Kernel, plan
 from ..types import BOOL, TYPES, UINT8, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
+from . import tables as call_tables
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "unshared", "write_element"]
@@ -126,6 +127,7 @@ def _launch(kernel: Kernel) -> None:
     report = bounds.Report(program) if program.checks else None
     if report is not None:
         keep.append(report)
+    call_tables.fill(program, compiled.native.addresses, keep)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
                          bool(flags & KERNEL_HISTORY), program.single)
