@@ -227,7 +227,7 @@ def test_without_a_pool_kernels_run_on_the_calling_thread_and_the_report_says_so
         assert "calling thread (the pool needs Linux" in pool.thread_report()
         assert np.array_equal(slow(20).numpy(), expected)
         assert pool._pool is None
-    assert report(DRJIT_THREADS="1")[0] == "1: kernels run on the calling thread (DRJIT_THREADS=1)"
+    assert report(DRJIT_THREADS="1")[0] == "1: kernels run on the calling thread, but for loops (DRJIT_THREADS=1)"
     assert report(DRJIT_THREADS="3")[0] == "3 (DRJIT_THREADS=3)"
     assert "DRJIT_THREADS must be a number" in report(DRJIT_THREADS="many")[1]
 

@@ -85,7 +85,7 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
+    __slots__ = ("accesses", "bounded", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
                  "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
                  "tables", "wide", "width")
 
@@ -107,6 +107,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
+        self.bounded = True  # its time follows from operations and width: there is no loop
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
@@ -262,6 +263,7 @@ class Program:
     def append_loop(self, node: Node) -> None:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
+        self.bounded = False
         key += (LOOP_BEGIN, len(loop.phis))
         key += [position[initial.id] for initial in loop.initial]
         for phi in loop.phis:

@@ -207,14 +207,24 @@ def _size_limit() -> int:
     return _DEFAULT_LIMIT
 
 
+def _key_of_native(name: str, text: str, level: int) -> bytes:
+    return key_of(text.encode(), f"{name} level={level}")
+
+
+def load_native(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode | None:
+    """Native code of a module of the runtime's own, if it is in the cache."""
+    code = load(_key_of_native(name, text, level))
+    return None if code is None else jit.link(code, exports)
+
+
 def load_or_compile(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode:
     """Native code of a module of the runtime's own, from the cache if it is there."""
-    key = key_of(text.encode(), f"{name} level={level}")
-    code = load(key)
-    if code is None:
+    native = load_native(name, text, exports, level)
+    if native is None:
         code = jit.compile_text(text, level)
-        store(key, code)
-    return jit.link(code, exports)
+        store(_key_of_native(name, text, level), code)
+        native = jit.link(code, exports)
+    return native
 
 
 def report() -> tuple[str | None, int]:
