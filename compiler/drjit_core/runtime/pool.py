@@ -40,7 +40,7 @@ from ..codegen.program import Host
 from ..llvm import jit, threads
 from . import disk
 
-__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "hold_across_fork",
+__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "finish", "hold_across_fork",
            "keep_when_leaving", "lock", "set_thread_count", "submit", "submitted", "thread_count", "thread_report", "wait"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
@@ -592,34 +592,44 @@ def shut_down() -> None:
         _join()
 
 
+def finish() -> bool:
+    """At exit: wait for what is queued, but only so long for a kernel that may never end; whether all is done.
+
+    The wait is shorter if somebody has stopped waiting for that kernel before.
+    """
+    global _exit_begun
+    pool = _pool
+    if pool is None:
+        return True
+    if not _exit_begun:
+        _exit_begun = time.monotonic()
+    until = math.inf
+    if pool.may_never_end:
+        until = _exit_begun + (_IMPATIENT_EXIT_TIMEOUT if pool.completed < pool.given_up else _EXIT_TIMEOUT)
+    return pool.wait(pool.submitted, until)
+
+
 def _leave() -> None:
     """At exit: end the threads, which would otherwise run code that is being unloaded.
 
     The lock is kept: daemon threads that evaluate from now on wait for the end of the process.  What this thread
     evaluates from now on, it runs itself.
 
-    A kernel that does not end is waited for only so long, and less if somebody has stopped waiting for it before.  Then
-    it runs on, until the process is gone: what it uses must not be taken away from it.
+    A kernel that does not end runs on until the process is gone: what it uses must not be taken away from it.
     """
     global _leaving
     _leaving = True
-    begun = time.monotonic()
-    pool = _pool
-    seconds = _EXIT_TIMEOUT
-    if pool is not None and pool.may_never_end and pool.completed < pool.given_up:
-        seconds = _IMPATIENT_EXIT_TIMEOUT
     try:
-        if lock.acquire(timeout=seconds):
-            pool = _pool
-            if pool is None or pool.wait(pool.submitted, begun + seconds if pool.may_never_end else math.inf):
-                shut_down()
-                return
+        if finish() and lock.acquire(timeout=_EXIT_TIMEOUT) and finish():
+            shut_down()
+            return
     except BaseException:
         _forsake("the interpreter exits while a kernel runs")
         raise
     _forsake("the interpreter exits while a kernel runs")
-    _log.warning("a kernel with a loop has not ended %.3g s after the end of the program, which leaves without it",
-                 time.monotonic() - begun)
+    if _pool is not None and _pool.may_never_end:
+        _log.warning("a kernel with a loop had not ended %.3g s after the end of the program, which leaves without it",
+                     time.monotonic() - _exit_begun)
 
 
 def _forsake(reason: str) -> None:
@@ -641,6 +651,7 @@ def keep_when_leaving(*objects: Any) -> None:
 
 #: Seconds that the end of the process waits for kernels of unknown length; the second if somebody gave up before.
 _EXIT_TIMEOUT, _IMPATIENT_EXIT_TIMEOUT = 60.0, 1.0
+_exit_begun = 0.0
 atexit.register(_leave)
 
 
