@@ -19,12 +19,15 @@ kernel, combine, parameters, width, blocks, block size, blocks not finished, tim
 
 from __future__ import annotations
 
-__all__ = ["ASKED", "COMPLETED", "EXPORTS", "IDLE", "SLOTS", "SUBMITTED", "WORDS", "pool_text"]
+__all__ = ["ASIDE", "ASKED", "CLOCK", "COMPLETED", "EXPORTS", "IDLE", "SLOTS", "SUBMITTED", "SYSCALL", "WORDS",
+           "is_supported", "pool_text"]
 
 SLOTS = 1024
 WORDS = 64 + 16 * SLOTS
 #: Words of the pool's memory: counters, and how many sleep on them.
-SUBMITTED, COMPLETED, IDLE, _WAITING, _STOP, SYSCALL, CLOCK, _HELPER, ASKED, ASIDE = 0, 8, 16, 24, 32, 40, 41, 48, 56, 57
+SUBMITTED, COMPLETED, IDLE, _WAITING, _STOP, _HELPER, ASKED, ASIDE = 0, 8, 16, 24, 32, 48, 56, 57
+#: Words that hold addresses of the system's functions.
+SYSCALL, CLOCK = 40, 41
 EXPORTS = ("pool_worker", "pool_submit", "pool_wait", "pool_stop")
 
 #: How often a thread looks again before it sleeps: some 40 us.  Waking a thread takes 30 us and more, as long as Python

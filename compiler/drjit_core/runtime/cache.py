@@ -28,8 +28,8 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash", "native",
-                 "operations", "quick", "work")
+    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash",
+                 "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)

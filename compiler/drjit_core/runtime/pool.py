@@ -40,8 +40,9 @@ from ..codegen.program import Host
 from ..llvm import jit, threads
 from . import disk
 
-__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "finish", "hold_across_fork",
-           "keep_when_leaving", "lock", "set_thread_count", "submit", "submitted", "thread_count", "thread_report", "wait"]
+__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "finish",
+           "hold_across_fork", "keep_when_leaving", "lock", "set_thread_count", "submit", "submitted", "thread_count",
+           "thread_report", "wait"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
@@ -52,8 +53,8 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
 #: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
 #: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
 _INLINE_WORK, _SHORT_WORK = 1 << 21, 1 << 17
-#: Elements times operations that the caller's thread works off before the pool's code is compiled, unless it is on disk:
-#: some 8 ms, as long as that takes.
+#: Elements times operations that the caller's thread works off before the pool's code is compiled, unless it is on
+#: disk: some 8 ms, as long as that takes.
 _WORK_BEFORE_COMPILING = 1 << 24
 #: Seconds that a wait holds signals up.
 _SLICE = 0.05
