@@ -118,7 +118,8 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "host", "inputs", "links", "live", "outer", "key", "order", "parameters", "pointers",
+    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host", "inputs",
+                 "key", "links", "live", "order", "outer", "parameters", "pointers",
                  "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
                  "tables", "versions", "wide", "width")
 
@@ -140,6 +141,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
+        self.bounded = True  # its time follows from operations and width: there is no loop
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
@@ -317,6 +319,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
+        self.bounded = False
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -371,6 +374,7 @@ class Program:
             target = Program(self.width, self.host)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
+            self.bounded = self.bounded and target.bounded
             site.targets.append(target)
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
