@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
 
     ``width``, ``partials`` (address of the partial results of reductions), ``literal`` (its bits), ``input``,
     ``output`` and ``memory`` (addresses of arrays that are read or written by position, and by index), ``tables`` and
-    ``table bytes`` (of a scatter-reduction), ``target size``, ``limit`` (which indices are compared with), ``report``.
+    ``table bytes`` (of a scatter-reduction), ``limit`` (which indices are compared with), ``report``.
     """
 
     role: str
@@ -50,7 +50,6 @@ def parameters(program: Program) -> list[Parameter]:
         if node.id in program.pointers:
             result[program.pointers[node.id]] = Parameter("memory", node.type, node.size, node)
     for node in program.scatters:
-        result[program.slots[node.id]] = Parameter("target size", node.type, node.size, node)
         if node.id in program.tables:
             slot = program.tables[node.id]
             result[slot] = Parameter("tables", node.type, node.size, node)

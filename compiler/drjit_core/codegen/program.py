@@ -461,8 +461,6 @@ class Program:
                 self.tables[node.id] = len(self.parameters)
                 self.pointers[node.id] = len(self.parameters)
                 self.parameters += (0, 0)  # address, bytes of a table
-            self.slots[node.id] = len(self.parameters)
-            self.parameters.append(target.size)
             return
         elif node.kind == RESULT and node.payload:
             assert node.d0 is not None

@@ -184,7 +184,7 @@ def _commit_scatters(program: Program) -> None:
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
     """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
     info = TYPES[node.type]
-    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    stride = (node.size + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP
     neutral = build.literal(node.type, REDUCTIONS[node.attr].identity(node.type), stride * program.host.threads)
     whole = trace.opaque(neutral)
     fill = Kernel(0, whole.size)
