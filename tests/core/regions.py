@@ -205,7 +205,8 @@ class _Scope:
         self.state: list[Node] = []
 
     def fitting(self, width: int) -> list[Node]:
-        return [value for value in self.values if value.size in (1, width)]
+        """Values of a width, and all that depend on a loop, whose width turns out when it has been traced."""
+        return [value for value in self.values if value.scope or value.size in (1, width)]
 
     def pick(self, draw: float, type_: int | None, width: int) -> Node:
         """A value of a type, recent ones more often; if there is none, one is made of another or of a number."""

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import Node, evaluate, interpret
+from drjit_core import TYPES, Node, evaluate, interpret
 from drjit_core.codegen.program import Program as Kernel
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
-from drjit_core.runtime import cache
+from drjit_core.runtime import cache, disk
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -83,26 +83,46 @@ class Kernels:
 
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
+        #: Keys by text, of kernels whose types follow from the text: signed and unsigned numbers are often treated alike.
         self.key_of: dict[str, Any] = {}
-        self.failures: list[str] = []
         self.lookup = cache.lookup
+        self.failures: list[str] = []
 
     def __call__(self, program: Kernel) -> tuple[cache.CompiledKernel, bool]:
-        text = emit.emit(program, jit.lanes())
-        if self.text_of.setdefault(program.key, text) != text:
-            self.failures.append(f"one key, two texts:\n{self.text_of[program.key]}\n{text}")
+        text, key = emit.emit(program, jit.lanes()), program.key
+        if self.text_of.setdefault(key, text) != text:
+            self.failures.append(f"one key, two texts:\n{key}\n{self.text_of[key]}\n{text}")
+        if not any(TYPES[node.type].kind == "i" for node in program.order) \
+                and self.key_of.setdefault(text, key) != key:
+            self.failures.append(f"one text, two keys:\n{self.key_of[text]}\n{key}\n{text}")
         return self.lookup(program)
+
+    def check(self) -> None:
+        assert not self.failures, self.failures[0]
 
 
 @pytest.fixture
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernels]:
+    """What is looked up; kernels are compiled in the quick tier, and those of other runs are left alone."""
     kernels = Kernels()
     monkeypatch.setattr(cache, "lookup", kernels)
+    monkeypatch.setattr(cache, "_level", lambda: 0)
+    monkeypatch.setattr(disk, "load", lambda key: None)
+    monkeypatch.setattr(disk, "store", lambda key, data: None)
     yield kernels
-    assert not kernels.failures, kernels.failures[0]
+    kernels.check()
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels) -> None:
     check(range(50 * block, 50 * block + 50))
     assert len(kernels.text_of) > 100
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(100))
+def test_many_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    if block % 5 == 0:
+        monkeypatch.setattr(cache, "_level", lambda: 2)
+    check(range(1000 + 200 * block, 1200 + 200 * block))
