@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from typing import Any
 from weakref import ref
 
@@ -77,7 +78,12 @@ def source_line() -> str | None:
 
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
+#: Literals by what was asked for: those that were made, or asked for again, since the table was last emptied.
 _literals: dict[Any, Node] = {}
+_MOST_LITERALS = 4096
+#: Those that have left that table while somebody held them: equal literals are one node as long as there is one.
+_held: dict[Any, ref[Node]] = {}
+_most_held = 2 * _MOST_LITERALS
 #: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
 #: Only literals of one element without a class or tag of their own have such a short key.
 known_literal = _literals.get
@@ -88,8 +94,9 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
 
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
-    Equal ones are one node, and a program in which two operands coincide is another program than one in which they do
-    not: parameters with different meanings get different tags, which keeps them apart whatever their values.
+    Equal ones are one node, as long as anybody holds it, and a program in which two operands coincide is another
+    program than one in which they do not: parameters with different meanings get different tags, which keeps them apart
+    whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
         if value != value:
@@ -111,16 +118,54 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     node.attr = (BAKED if value in _BAKED_VALUES else PARAMETER) if attr is None else attr
     node.payload = value
     node.scope = 0
+    if state.flags & VALUE_NUMBERING:
+        if len(_literals) >= _MOST_LITERALS:
+            _let_go()
+        if _held:
+            reference = _held.get(key)
+            if reference is not None:
+                node = reference() or node
+        node = _literals.setdefault(key, node)  # another thread may have been faster
     if state.mode < 0:
         announce(node)
-    if state.flags & VALUE_NUMBERING:
-        if len(_literals) >= 4096:
-            _literals.clear()
-        _literals[key] = node
     return node
 
 
 _BAKED_VALUES = (0, 1, -1)
+
+
+def _let_go() -> None:
+    """Drop all literals but for those that somebody holds, which can be found as before.
+
+    An entry is made in the other table before it leaves this one, so that threads that trace meanwhile find it in one
+    of them. Like the sweep of value numbering it takes no lock, since it may run in a finaliser.
+    """
+    global _most_held
+    for key in list(_literals):
+        node = _literals.get(key)
+        if node is not None and (not _COUNTS_ARE_EXACT or sys.getrefcount(node) > _UNHELD + 1):  # and this table
+            _held[key] = ref(node)
+        node = None
+        node = _literals.pop(key, None)
+        if node is not None and sys.getrefcount(node) > _UNHELD:  # perhaps by a thread that has found it meanwhile
+            _held[key] = ref(node)
+    if len(_held) > _most_held:
+        node = None
+        for key, reference in list(_held.items()):
+            if reference() is None and _held.get(key) is reference:
+                _held.pop(key, None)
+        _most_held = 2 * max(_MOST_LITERALS, len(_held))
+
+
+def _measure_unheld() -> int:
+    """What ``sys.getrefcount`` says in :func:`_let_go` of an object that is nowhere else."""
+    node = object()
+    return sys.getrefcount(node)
+
+
+_UNHELD = _measure_unheld()
+#: Free-threaded builds do not count exactly: there all are kept in sight.
+_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def invalid(type_: int) -> Node:
