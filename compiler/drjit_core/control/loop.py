@@ -66,7 +66,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     while True:
         try:
             with _region(Place(label, line, name_of)) as region:
-                phis = {i: append(PHI, value.type, size or value.size, attr=i, payload=region, number=False)
+                phis = {i: append(PHI, value.type, size or value.size, attr=i, payload=region)
                         for i, value in enumerate(initial) if i not in constant}
                 variables = [phis.get(i, value) for i, value in enumerate(initial)]
                 test = condition(list(variables))
@@ -108,7 +108,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     varying = [i for i in range(len(initial)) if i not in constant]
     payload = Loop(region, tuple(initial[i] for i in varying), tuple(phis[i] for i in varying), test,
                    tuple(results[i] for i in varying), label)
-    node = append(LOOP, BOOL, size, payload=payload, number=False)
+    node = append(LOOP, BOOL, size, payload=payload)
     outputs = list(initial)
     for position, i in enumerate(varying):
         outputs[i] = append(LOOP_RESULT, initial[i].type, size, node, attr=position)

@@ -15,7 +15,7 @@ from .. import flags
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
-from ..ops.table import COUNTER, EVALUATED, INVALID, LITERAL, OPS, UNDEFINED
+from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
@@ -30,9 +30,9 @@ _log = logging.getLogger("drjit")
 
 
 def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | None = None, d2: Node | None = None,
-           d3: Node | None = None, attr: int = 0, payload: Any = None, number: bool = True) -> Node:
-    """Append a node, or find the same one if it may be numbered (operations with side effects may not)."""
-    mode = state.mode
+           d3: Node | None = None, attr: int = 0, payload: Any = None) -> Node:
+    """Append a node, or find the same one if its row says that equal operations are one node."""
+    mode, number = state.mode, IS_NUMBERED[kind]
     if number:
         key = (kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
                d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode)
@@ -181,7 +181,7 @@ def invalid(type_: int) -> Node:
 
 def undefined(type_: int, size: int) -> Node:
     """An array whose contents do not matter until it is written to."""
-    return append(UNDEFINED, type_, size, number=False) if size else invalid(type_)
+    return append(UNDEFINED, type_, size) if size else invalid(type_)
 
 
 def counter(size: int, type_: int = UINT32) -> Node:

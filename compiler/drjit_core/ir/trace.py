@@ -287,12 +287,12 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         return target
     if target.kind == LITERAL:
         target = opaque(target)
-    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
 
 
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
-    return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
+    return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
 def reduce(a: Node, op: int) -> Node:

@@ -196,13 +196,13 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
         assert target is not None
         if target.kind not in _UNNUMBERED:
             # Another thread may come upon it by value numbering at any moment. What is written to is stored anyway.
-            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
+            scatter.d0 = append(OPAQUE, target.type, target.size, target)
             changed = True
             continue
         known = (target.id in in_order) + in_roots.get(target.id, 0) + (target is root)
         if not _COUNTS_ARE_EXACT or sys.getrefcount(target) - known > _UNHELD or (
                 target.kind == EVALUATED and target.payload.read_only):
-            scatter.d0 = append(OPAQUE, target.type, target.size, target, number=False)
+            scatter.d0 = append(OPAQUE, target.type, target.size, target)
             changed = True
     return changed
 
