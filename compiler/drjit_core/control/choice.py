@@ -104,10 +104,10 @@ class _Choice:
         for target in self.targets:
             region = Tracing(self.label, self.line, self.name_of)
             formals = [value if i in self.constant else
-                       append(PHI, value.type, value.size, attr=i, payload=i in self.memory, number=False,
+                       append(PHI, value.type, value.size, attr=i, payload=i in self.memory,
                               scope=region.id)
                        for i, value in enumerate(self.arguments)]
-            live = append(PHI, BOOL, width, attr=-1, payload=False, number=False, scope=region.id)
+            live = append(PHI, BOOL, width, attr=-1, payload=False, scope=region.id)
             self.regions.append(region)
             self.formals.append(formals)
             self.masks.append(live)
@@ -176,13 +176,12 @@ class _Choice:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
         selectors = [self.mask] if self.index is None else [self.index, self.mask]
         node = append(self.kind, BOOL, size, *selectors, *([enclosing] if enclosing is not None else []),
-                      payload=choice, number=False,
+                      payload=choice,
                       scope=scope_of(*selectors, enclosing, *choice.values(), *choice.memory(), *choice.sources()))
         outputs = []
         for position, first in enumerate(regions[0].results[0]):
             memory = position >= len(values)
-            result = append(RESULT, first.type, first.size if memory else size, node, attr=position, payload=memory,
-                            number=False)
+            result = append(RESULT, first.type, first.size if memory else size, node, attr=position, payload=memory)
             choice.outputs.append(weakref.ref(result))
             outputs.append(result)
         versions = dict(zip(written, outputs[len(values):], strict=True))

@@ -141,9 +141,9 @@ class _Loop:
         self.variables = [
             value if i in self.constant else
             append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                   payload=i in self.memory, number=False, scope=id_)
+                   payload=i in self.memory, scope=id_)
             for i, value in enumerate(self.initial)]
-        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, number=False, scope=id_)
+        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, scope=id_)
                           for attr in (_ENTERING, _LIVE))
         self.masks = entering, live
         open_(region)
@@ -228,12 +228,12 @@ class _Loop:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)
+        node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
             result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
-                            payload=memory, number=False)
+                            payload=memory)
             loop.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(initial[position], result)

@@ -316,14 +316,14 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         broadcast_size("scatter", value, index, mask)
     if target.kind == LITERAL:
         target = opaque(target)
-    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
     replace_version(target, version)
     return version
 
 
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
-    return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
+    return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
 def reduce(a: Node, op: int) -> Node:

@@ -216,7 +216,8 @@ def _check_region(region: Region, node: Node) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
-        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than the loop has")
+        _require(inner.kind != SCATTER or max(d.size for d in (inner.d1, inner.d2, inner.d3) if d is not None) <= node.size,
+                 inner, "writes more elements than its construct has")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")

@@ -143,7 +143,7 @@ class Emitter:
         """Load a literal where it is used (instructions can broadcast an operand from memory)."""
         self.labels += 1
         name, info, out = f"%l{self.labels}", TYPES[node.type], self.lines(uniform)
-        memory_type = "i8" if info.kind == "b" else info.llvm
+        memory_type = "i8" if info.kind == "b" else self.scalars[node.type]
         out.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {self.program.slots[node.id]}")
         out.append(f"{name} = load {memory_type}, ptr {name}_at, align 8")
         if info.kind == "b":
@@ -306,7 +306,7 @@ class Emitter:
         """Load a literal that is a parameter."""
         info = TYPES[node.type]
         if info.kind != "b":
-            return self.parameter(self.program.slots[node.id], info.llvm)
+            return self.parameter(self.program.slots[node.id], self.scalars[node.type])
         byte = self.parameter(self.program.slots[node.id], "i8")
         self.prologue.append(f"{byte}_b = icmp ne i8 {byte}, 0")
         return f"{byte}_b"

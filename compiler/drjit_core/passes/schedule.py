@@ -208,7 +208,7 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
 
 def _copy(target: Any) -> Node:
     """The same values in memory of their own; what is written to is stored anyway."""
-    return append(OPAQUE, target.type, target.size, target, number=False)
+    return append(OPAQUE, target.type, target.size, target)
 
 
 class _Holders:
