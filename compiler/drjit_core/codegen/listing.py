@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, RESULT, OPS, SCATTER
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
 

@@ -32,9 +32,9 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    RESULT,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -118,10 +118,10 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host", "inputs",
-                 "key", "links", "live", "order", "outer", "parameters", "pointers",
-                 "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
-                 "tables", "versions", "wide", "width")
+    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host",
+                 "inputs", "key", "links", "live", "order", "outer", "parameters", "pointers", "position", "reductions",
+                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "versions",
+                 "wide", "width")
 
     def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
@@ -383,8 +383,8 @@ class Program:
         for target in site.targets:
             self.functions.setdefault(target.key, target)
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
-                     position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras), choice.count,
-                     *(position[value.id] for value in arguments), *(position[value.id] for value in site.extras),
+                     position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
+                     choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
                      *(type_ for type_, _ in site.results), functions)
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:

@@ -11,8 +11,17 @@ from ..ir.build import append, broadcast_size
 from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import (Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of,
-                           user_line)
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
 from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
@@ -137,8 +146,8 @@ class _Choice:
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
         for i, (one, other) in enumerate(zip(first, results, strict=True)):
             if one.type != other.type:
-                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one function, "
-                                f"{TYPES[other.type].name} for another")
+                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
+                                f"function, {TYPES[other.type].name} for another")
 
     def finish(self, written: Sequence[int]) -> tuple[list[Node], dict[int, Node]]:
         """Make the node, and those of its results."""
@@ -163,8 +172,8 @@ class _Choice:
             require_memory(self.function, self.arguments[i])
         if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
             found = inline(regions[0], initial, live_mask(), functions=PLAIN)
-            outputs, finals = found[:len(values)], dict(zip(written, found[len(values):], strict=True))
-            return self.ordered(values, aliases, outputs, finals), finals
+            versions = dict(zip(written, found[len(values):], strict=True))
+            return self.ordered(values, aliases, found[:len(values)], versions), versions
         positions = {i: position for position, i in enumerate(varying)}
         class_ = Cond if self.kind == COND else Call
         choice: Choice = class_(regions, initial, self.label, len(values), [positions[i] for i in written])
@@ -174,10 +183,11 @@ class _Choice:
                               *(width for region in regions for width in written_widths(region)))
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
-        selectors = [self.mask] if self.index is None else [self.index, self.mask]
-        node = append(self.kind, BOOL, size, *selectors, *([enclosing] if enclosing is not None else []),
-                      payload=choice,
-                      scope=scope_of(*selectors, enclosing, *choice.values(), *choice.memory(), *choice.sources()))
+        scope = scope_of(self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources())
+        if self.index is None:
+            node = append(COND, BOOL, size, self.mask, enclosing, payload=choice, scope=scope)
+        else:
+            node = append(CALL, BOOL, size, self.index, self.mask, enclosing, payload=choice, scope=scope)
         outputs = []
         for position, first in enumerate(regions[0].results[0]):
             memory = position >= len(values)

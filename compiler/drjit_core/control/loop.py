@@ -13,7 +13,17 @@ from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of, user_line
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
 from .widths import written_widths

@@ -31,11 +31,11 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
-    RESULT,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -112,7 +112,7 @@ class Interpreter:
         buffer, dtype = node.payload, dtype_of(node.type)
         self.wait(buffer.ticket)
         data = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
-        return np.frombuffer(data, dtype).copy()
+        return np.frombuffer(bytes(data), dtype)
 
     # --- elementwise -------------------------------------------------------------------------------------------------
 

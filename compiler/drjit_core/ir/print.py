@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..ops.table import EVALUATED, LITERAL, LOOP, RESULT, OPS, PHI, REDUCE, SCATTER
+from ..ops.table import EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .node import BAKED, SHAPE, Node, label_of
 from .region import operands

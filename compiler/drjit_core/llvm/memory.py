@@ -253,7 +253,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
 
 def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, update: list[str]) -> list[str]:
     """Text that does an update in every lane of a mask, after its cache line has been asked for."""
-    element, bits = type_.info.llvm, f"i{type_.lanes}"
+    element, bits = type_.element, f"i{type_.lanes}"
     text = ["partial:", f"%none = icmp eq {bits} %mask, 0", "br i1 %none, label %done, label %some", "some:",
             f"store {type_} %values, ptr %own_values, align 64",
             f"store {index_type} %indices, ptr %own_indices, align 64", f"%bits = zext {bits} %mask to i64"

@@ -24,11 +24,11 @@ from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
     GATHER,
-    RESULT,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
