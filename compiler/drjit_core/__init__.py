@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
+from .control.choice import PLAIN, call, cond
+from .control.inline import inline
 from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
@@ -23,10 +25,11 @@ from .ir.build import broadcast_size, counter, invalid, known_literal, literal, 
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.region import operands
-from .ir.symbolic import call_site, is_internal, symbolic_error
-from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, reduction_identity, scatter
+from .ir.symbolic import call_site, innermost, is_internal, symbolic_error, written_outside
+from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, scatter
 from .messages import log_level, set_log_level
 from .math import *
+from .ops.reductions import REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)

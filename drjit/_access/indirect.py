@@ -250,11 +250,6 @@ def _gather_array(dtype: Any, source: ArrayBase, index: Node, mask: Node, width:
 
 # --- scatter ---------------------------------------------------------------------------------------------------------
 
-#: Kinds of elements that each kind of update is defined for.
-_KINDS = {ReduceOp.Identity: "biuf", ReduceOp.Add: "iuf", ReduceOp.Mul: "iuf", ReduceOp.Min: "iuf", ReduceOp.Max: "iuf",
-          ReduceOp.And: "biu", ReduceOp.Or: "biu"}
-
-
 def scatter(target: Any, value: Any, index: Any, active: Any = True, mode: ReduceMode = ReduceMode.Auto) -> None:
     """Write ``target[index] = value`` where ``active`` is set, in place.
 
@@ -349,7 +344,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if target._depth < 0:
         raise ArgumentError(f"{function}(): 'target' is a tensor ({target._name}): assign to a slice expression, or "
                             "pass its flat array, 'target.array'.")
-    if target._kind not in _KINDS[op]:
+    if op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op.value].accepts:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")
     if isinstance(value, ArrayBase) and value._type != target._type:

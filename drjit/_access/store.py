@@ -4,21 +4,26 @@ Every change in place of an array that exists passes through :func:`store`: item
 in-place operators, labels, evaluation that turns a literal into memory. An array that is a component of another one
 (``v.x``), or the flat array of a tensor (``t.array``), holds nothing of its own: the change is made to its owner, and
 shows in all of the owner's components that somebody holds.
+
+While the body of a symbolic loop is traced, a :class:`Journal` remembers what changed arrays held before: they get it
+back when the body raises, or is traced again, and at the end the loop decides what their changes mean.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from drjit_core import Node, schedule, write_element
+from drjit_core import Node, innermost, literal, scatter, schedule, write_element
 
 from .._base.errors import SizeError
-from .._base.nodes import broadcast
-from .lanes import note_writes
+from .._base.nodes import broadcast, index_type
+from .lanes import TRUE, note_writes
 
-__all__ = ["store", "store_element", "store_written"]
+__all__ = ["Journal", "recording", "store", "store_element", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -27,6 +32,15 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
     The lists and nodes that the array held before are left as they are. Raises a ``SizeError``, before anything has
     changed, if a tensor would no longer have the number of elements that its shape says.
     """
+    if _recording:
+        journal = _journals.innermost
+        if journal is not None:
+            journal.note(array)
+    store_same(array, nodes, position)
+
+
+def store_same(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
+    """Replace nodes by others that have the same values: what was evaluated, or got a label."""
     owner = array._o
     if owner is None and not array._depth:
         array._n = nodes[0]
@@ -79,7 +93,14 @@ def _show(array: Any) -> None:
 
 
 def store_element(array: Any, position: int, value: Any) -> None:
-    """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it."""
+    """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it.
+
+    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part.
+    """
+    if innermost() is not None:
+        node = array._n
+        store_written(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
+        return
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])
 
@@ -87,5 +108,59 @@ def store_element(array: Any, position: int, value: Any) -> None:
 def store_written(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Store the results of scatters, and see to it that those run with the next evaluation."""
     note_writes(nodes)
-    schedule(nodes)
+    schedule([node for node in nodes if not node.scope])
     store(array, nodes, position)
+
+
+# --- what changes while a loop is traced -----------------------------------------------------------------------------
+
+
+class Journal:
+    """What arrays held before they were changed: by their identity, each array with the component nodes it had."""
+
+    __slots__ = ("entries", "outer")
+
+    def __init__(self) -> None:
+        self.entries: dict[int, tuple[Any, list[Node]]] = {}
+        self.outer: Journal | None = None
+
+    def note(self, array: Any) -> None:
+        """Remember an array, which is about to be changed, unless it has been already."""
+        while array._o is not None:
+            array = array._o[0]
+        if id(array) not in self.entries:
+            self.entries[id(array)] = array, array._nodes()
+
+    def roll_back(self) -> None:
+        """Give all arrays back what they held."""
+        for array, nodes in self.entries.values():
+            store_same(array, nodes)
+        self.entries.clear()
+
+
+class _Journals(threading.local):
+    """The journals of the loops that this thread traces."""
+
+    innermost: Journal | None = None
+
+
+_journals = _Journals()
+#: How many journals are kept by all threads: usually none, so that nobody need look for one.
+_recording = 0
+_counting = threading.Lock()
+
+
+@contextmanager
+def recording(journal: Journal) -> Iterator[None]:
+    """Keep a journal; at the end, all arrays hold what they held at the beginning."""
+    global _recording
+    journal.outer, _journals.innermost = _journals.innermost, journal
+    with _counting:
+        _recording += 1
+    try:
+        yield
+    finally:
+        _journals.innermost = journal.outer
+        with _counting:
+            _recording -= 1
+        journal.roll_back()

@@ -112,7 +112,7 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
     """A node of a shape, read so that it has another one; one of a single element goes with any as it is."""
     if shape == target or node.size == 1:
         return node
-    index = None if core.state.scope else _positions.get((shape, target))
+    index = _positions.get((shape, target))
     if index is None or index.kind == _EVALUATED:
         own, offset = contiguous_strides(shape), len(target) - len(shape)
         strides = [0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
@@ -121,8 +121,7 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
         if slicing.is_identity(access, node.size):
             return node
         index = positions(access, node.size)
-        if not core.state.scope:  # what a loop traces belongs to it
-            _positions[shape, target] = index
+        _positions[shape, target] = index
     return gather(node, index, TRUE)
 
 

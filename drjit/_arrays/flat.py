@@ -9,7 +9,7 @@ import drjit_core as core
 from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
 
 from .._access.elements import flat_get, flat_set
-from .._access.store import store
+from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.nodes import values
 from .._base.types import base_class
@@ -59,7 +59,7 @@ class FlatArray(ArrayBase):
     def _static_shape(self) -> tuple[int, ...]:
         return ()
 
-    _replace = store
+    _replace = store_same
 
     def _assign(self, other: Any) -> None:
         store(self, (other._n,))

@@ -16,7 +16,7 @@ import drjit_core as core
 from drjit_core import Node, ops
 
 from .._access.elements import assign_component, nested_get, nested_set
-from .._access.store import store
+from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.types import base_class
 from .._promotion import operations
@@ -61,7 +61,7 @@ class NestedArray(ArrayBase):
         assert self._depth == 1, "dynamic sizes are supported in one leading dimension"
         return (len(self._c),)
 
-    _replace = store
+    _replace = store_same
 
     def _assign(self, other: Any) -> None:
         store(self, other._c)

@@ -27,7 +27,7 @@ from drjit_core import Node, cast, evaluate, known_literal, literal, ops, read_e
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
 from .._access.slicing import contiguous_strides
-from .._access.store import store
+from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, Site, SizeError, describe, translate
 from .._base.nodes import broadcast, elements_of
@@ -245,7 +245,7 @@ class TensorBase(ArrayBase):
     def _width(self, function: str) -> int:
         return self._n.size
 
-    _replace = store
+    _replace = store_same
 
     def _assign(self, other: Any) -> None:
         if other._s != self._s:

@@ -117,12 +117,12 @@ class ArrayBase:
         raise NotImplementedError
 
     def _replace(self, nodes: list[Node]) -> None:
-        """Replace the component nodes in place, writing through to the array that this is a component of."""
+        """Replace the component nodes by others of the same values, also in the array that this is a component of."""
         raise NotImplementedError
 
     def _assign(self, other: Any) -> None:
         """Take over the contents of another array of this type."""
-        self._replace(other._nodes())
+        raise NotImplementedError
 
     # --- what special kinds override, see drjit._base.types -----------------------------------------------------------
 

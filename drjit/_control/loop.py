@@ -7,13 +7,17 @@ Python loop.
 
 from __future__ import annotations
 
+import gc
+import sys
 from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from types import CellType
+from typing import Any, Literal, NamedTuple
 
 import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
 from .._access.lanes import masked_access, written_from
+from .._access.store import Journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.typing import Ts
@@ -194,34 +198,159 @@ def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> A
     return state
 
 
+class _Captured(NamedTuple):
+    """A component of an array from outside that the body of a symbolic loop writes to by index."""
+
+    array: ArrayBase
+    position: int  # of the component
+    initial: Node
+
+
+class _Again(Exception):
+    """The body writes to arrays from outside: it must be traced with them as further variables."""
+
+    def __init__(self, captured: list[_Captured]) -> None:
+        super().__init__("the body writes to arrays from outside")
+        self.captured = captured
+
+
 def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
               body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
+    captured: list[_Captured] = []
+    while True:
+        try:
+            results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured)
+        except _Again as request:
+            captured = request.captured
+            continue
+        break
+    state = spec.rebuild_nodes(results[:len(nodes)], final)
+    for (array, position, initial), result in zip(captured, results[len(nodes):], strict=True):
+        if result is not initial:
+            store_written(array, [result], position)
+    return state
+
+
+def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any], body: Callable[..., Any],
+            names: Sequence[str], label: str | None, strict: bool, captured: list[_Captured]
+            ) -> tuple[list[Node], list[Any]]:
+    """Nodes and leaves of the state after a loop, and the nodes of the arrays that it writes to."""
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
-    final = leaves
+    count, final = len(nodes), leaves
+    journal = Journal()
 
     def run_condition(variables: list[Node]) -> Node:
-        return _condition(cond(*_arguments(spec, variables, leaves)))
+        journal.roll_back()  # the loop may be traced again
+        for (array, position, _), formal in zip(captured, variables[count:], strict=True):
+            store(array, [formal], position)
+        return _condition(cond(*_arguments(spec, variables[:count], leaves)))
 
     def run_body(variables: list[Node]) -> list[Node]:
         nonlocal final
-        before = _arguments(spec, variables, leaves)
+        before = _arguments(spec, variables[:count], leaves)
         # a tensor of one element has as many as the loop is wide
         inside = flatten(before, _FUNCTION)[1] if tensors else spec
         results, final = _flattened(body(*before), inside, names)
-        _require_sizes(variables, results, spec, names)
-        changed = [new for old, new in zip(variables, results, strict=True) if new is not old]
+        _require_sizes(variables[:count], results, spec, names)
+        changed = [new for old, new in zip(variables, results, strict=False) if new is not old]
         _require_common_size(changed, results, spec, names)
         if strict:
             _require_unchanged(leaves, final, spec, names)
-        return results
+        # arrays of the state are rebuilt: what the body returned need not live on
+        final = [old if isinstance(old, ArrayBase) and old._dynamic else new
+                 for old, new in zip(leaves, final, strict=True)]
+        del before
+        _require_no_leftovers(journal, captured, variables[count:], (cond, body))
+        return results + [array._nodes()[position] for array, position, _ in captured]
 
-    try:
-        results = core.while_loop(nodes, run_condition, run_body, label, lambda k: spec.node_paths(names)[k])
-    except IncompatibleSizes as error:
-        if user_part(error) is None:
-            _require_common_size(nodes, nodes, spec, names)
-        raise
-    return spec.rebuild_nodes(results, final)
+    def name_of(position: int) -> str:
+        if position < count:
+            return spec.node_paths(names)[position]
+        return _name_in_program(captured[position - count].array, (cond, body))
+
+    with recording(journal):
+        try:
+            results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
+                                      name_of)
+        except IncompatibleSizes as error:
+            if user_part(error) is None:
+                _require_common_size(nodes, nodes, spec, names)
+            raise
+    return results, final
+
+
+def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: Sequence[Node],
+                          functions: Sequence[Callable[..., Any]]) -> None:
+    """Refuse changes of arrays from outside that are no writes by index; ask for another trace because of such writes.
+
+    Arrays of the body's own may change as they like; but to write by index to them needs memory that each lane has for
+    itself.
+    """
+    known = {(id(entry.array), entry.position) for entry in captured}
+    found: list[_Captured] = []
+    for array, before in journal.entries.values():
+        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
+            if new is old or old.scope or (id(array), position) in known:
+                continue
+            origin = core.written_outside(new)
+            if origin is None and not _lives(array):
+                continue
+            if origin is None:
+                raise SymbolicValue(
+                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, which "
+                    "was made outside, as a whole. Elements of it may be written by index; to give it new values, make "
+                    "it a state variable: pass it in 'state' and return it from the body, or run the loop with "
+                    "mode='evaluated'.")
+            if not _lives(array):
+                raise _own_memory(array)
+            found.append(_Captured(array, position, origin))
+    if found:
+        for entry, formal in zip(captured, formals, strict=True):
+            if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array
+                raise _own_memory(entry.array)
+        raise _Again([*captured, *found])
+
+
+#: References to an array in :func:`_lives` that the journal and its reader hold.
+_JOURNALED = 4
+
+
+def _lives(array: ArrayBase) -> bool:
+    """Whether anybody but the journal holds an array."""
+    if sys.getrefcount(array) <= _JOURNALED:
+        return False
+    gc.collect()  # nobody, but cycles
+    return sys.getrefcount(array) > _JOURNALED
+
+
+def _own_memory(array: ArrayBase) -> SymbolicValue:
+    return SymbolicValue(
+        f"{_FUNCTION}(): the body of this symbolic loop writes by index to an array of type {array._name} that it has "
+        "made itself, of which there is one for all elements. Make it before the loop, or run the loop with "
+        "mode='evaluated'.")
+
+
+def _name_in_program(array: ArrayBase, functions: Sequence[Callable[..., Any]]) -> str:
+    """An array as the user knows it: by the name of a variable that the functions use."""
+    for function in functions:
+        function = getattr(function, "__func__", function)
+        code = getattr(function, "__code__", None)
+        if code is None:
+            continue
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)  # type: ignore[attr-defined]
+        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
+        variables |= {name: function.__globals__[name] for name in code.co_names  # type: ignore[attr-defined]
+                      if name in function.__globals__}  # type: ignore[attr-defined]
+        for name, value in variables.items():
+            if value is array:
+                return f"'{name}'"
+            for attribute in code.co_names:
+                if getattr(value, "__dict__", {}).get(attribute) is array:
+                    return f"'{name}.{attribute}'"
+    return f"an array of type {array._name}"
+
+
+_EMPTY_CELL = CellType()
 
 
 def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:

@@ -24,7 +24,7 @@ from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.operations import FMA, LT, MUL
-from .._promotion.plans import SELECT, apply, operands
+from .._promotion.plans import SELECT, Operation, apply, operands
 from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
 from .rows import dress, from_numpy, make, on_numbers, owner_of, refuse
@@ -245,12 +245,15 @@ def mul_wide(arg0: Any, arg1: Any, /) -> Any:
     return wrap(retype(cls, wide), nodes)
 
 
+#: The product with a number, which an array without elements has as well.
+_SCALE = Operation("mul", core.scaled)
+
+
 def _scaled(arg: Any, factor: float, function: str) -> Any:
     if is_ndarray(arg):
         arg = from_numpy(arg, function, "arg")
     if isinstance(arg, ArrayBase):
-        return arg if arg._kind == "f" and not any(node.size for node in arg._nodes()) else \
-            apply(MUL, CallSite(function, type(arg)), (arg, factor))
+        return apply(_SCALE, CallSite(function, type(arg)), (arg, factor))
     return _number(arg, function, "arg") * factor
 
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
+from drjit_core import REDUCTIONS, SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
@@ -30,24 +30,15 @@ from .tensor_reductions import reduce_axes, result_shape
 __all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "count", "entries_of", "extent_of", "groups_of",
            "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
 
-#: Kinds of elements that each operation is defined for.
-_KINDS = {ReduceOp.Add: "iuf", ReduceOp.Mul: "iuf", ReduceOp.Min: "iuf", ReduceOp.Max: "iuf", ReduceOp.And: "biu",
-          ReduceOp.Or: "biu"}
-
-#: The operations on Python numbers, and what an empty sequence reduces to.
-_SCALAR: dict[ReduceOp, tuple[Callable[[Any, Any], Any], Any]] = {
-    ReduceOp.Add: (lambda a, b: a + b, 0), ReduceOp.Mul: (lambda a, b: a * b, 1),
-    ReduceOp.Min: (lambda a, b: _extremum(a, b, ReduceOp.Min), float("inf")),
-    ReduceOp.Max: (lambda a, b: _extremum(a, b, ReduceOp.Max), float("-inf")),
-    ReduceOp.And: (lambda a, b: a & b, True), ReduceOp.Or: (lambda a, b: a | b, False),
-}
+#: The operations that are no operator of Python, which arrays have a method for.
+_FUNCTIONS = {ReduceOp.Min: "drjit.min", ReduceOp.Max: "drjit.max"}
 
 
-def _extremum(a: Any, b: Any, op: ReduceOp) -> Any:
-    """Minimum or maximum of two entries of a Python sequence."""
-    if not isinstance(a, ArrayBase) and not isinstance(b, ArrayBase):
-        return builtins.min(a, b) if op is ReduceOp.Min else builtins.max(a, b)
-    return elementwise("drjit.min" if op is ReduceOp.Min else "drjit.max", COMBINE[op], (a, b))
+def _combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
+    """Combine two entries of a Python sequence, arrays or numbers."""
+    if op in _FUNCTIONS and (isinstance(a, ArrayBase) or isinstance(b, ArrayBase)):
+        return elementwise(_FUNCTIONS[op], COMBINE[op], (a, b))
+    return REDUCTIONS[op.value].number(a, b)
 
 
 def call_of(function: str, value: Any) -> str:
@@ -91,7 +82,7 @@ def check_keepdims(function: str, array: ArrayBase, axes: tuple[int, ...], keepd
 
 def _accumulator(op: ReduceOp, scalar: int) -> int:
     """The scalar type that a reduction is computed in: sums and products of half precision in single precision."""
-    return FLOAT32 if scalar == FLOAT16 and (op is ReduceOp.Add or op is ReduceOp.Mul) else scalar
+    return FLOAT32 if scalar == FLOAT16 and REDUCTIONS[op.value].rounds else scalar
 
 
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str,
@@ -99,7 +90,7 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
     """The reduction of an array; ``finish`` is applied to the results before they are rounded to the array's type."""
     axes = parse_axes(function, array, axis)
     check_mode(function, array, mode)
-    if array._kind not in _KINDS[op]:
+    if array._kind not in REDUCTIONS[op.value].accepts:
         raise ArgumentError(f"{call_of(function, array)}: array type is not compatible with the requested reduction.")
     scalar = _accumulator(op, array._type)
     try:
@@ -127,7 +118,7 @@ def _reduce_components(op: ReduceOp, array: ArrayBase, axes: tuple[int, ...], mo
     results = []
     for group in groups_of(nodes, shape, kept):
         if not group:
-            node = literal(scalar, core.reduction_identity(op.value, scalar))
+            node = literal(scalar, REDUCTIONS[op.value].empty(scalar))
         else:
             node = functools.reduce(combine, group)
             if trailing:
@@ -169,7 +160,7 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
     check_mode(function, value, mode)
     number = plain_scalar(value)
     if number is not None:
-        if op in (ReduceOp.And, ReduceOp.Or) and number.__class__ is float:
+        if number.__class__ is float and "f" not in REDUCTIONS[op.value].accepts:
             raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
         return number
     return _reduce_sequence(op, value, axis, mode, keepdims, function)
@@ -207,9 +198,9 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     half = bool(arrays) and builtins.all(_accumulator(op, array._type) != array._type for array in arrays)
     if half:
         entries = [retype(type(e), FLOAT32)(e) if isinstance(e, ArrayBase) else e for e in entries]
-    combine, identity = _SCALAR[op]
     try:
-        result = functools.reduce(combine, entries) if entries else identity
+        result = functools.reduce(functools.partial(_combine_entries, op), entries) if entries else \
+            REDUCTIONS[op.value].nothing
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
     if divisor > 1:

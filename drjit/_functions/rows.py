@@ -22,7 +22,7 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 from drjit_core import FUNCTIONS as ROWS
-from drjit_core import TRACE, Node, Op, invalid, literal
+from drjit_core import TRACE, Node, Op, literal
 
 from .._arrays.complex import ComplexBase
 from .._arrays.quaternion import QuaternionBase
@@ -31,7 +31,7 @@ from .._base.array import ArrayBase
 from .._base.backends import array_type_of
 from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
 from .._base.nodes import number_of
-from .._base.types import BOOL, FLOAT64
+from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.plans import Operation, apply
 from .._promotion.promote import wrap_like
@@ -189,14 +189,6 @@ def dress(row: Op, function: _Function, documented: bool = False) -> _Function:
     return function
 
 
-def _is_empty(array: ArrayBase) -> bool:
-    """Whether a function of an array failed only because it has no elements.
-
-    What some functions are traced as has literals, which do not go with nodes without elements.
-    """
-    return array._kind == "f" and not any(node.size for node in array._nodes())
-
-
 # --- templates -------------------------------------------------------------------------------------------------------
 
 
@@ -217,8 +209,6 @@ def _unary(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
                     return wrap_like(arg, type(arg), list(map(trace, arg._nodes())))
                 result._n = trace(arg._n)
             except CORE_ERRORS as error:
-                if _is_empty(arg):
-                    return wrap_like(arg, type(arg), list(arg._nodes()))
                 raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
             result._o = None
             return result
@@ -241,9 +231,6 @@ def _pair(row: Op, trace: Callable[[Node], tuple[Node, Node]]) -> Callable[[Any]
         try:
             pairs = list(map(trace, arg._nodes()))
         except CORE_ERRORS as error:
-            if _is_empty(arg):
-                nodes = arg._nodes()
-                return wrap_like(arg, type(arg), list(nodes)), wrap_like(arg, type(arg), list(nodes))
             raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
         return wrap_like(arg, type(arg), [a for a, _ in pairs]), wrap_like(arg, type(arg), [b for _, b in pairs])
 
@@ -259,8 +246,6 @@ def _test(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
             try:
                 return wrap_like(arg, arg._mask_type, list(map(trace, arg._nodes())))
             except CORE_ERRORS as error:
-                if _is_empty(arg):
-                    return wrap_like(arg, arg._mask_type, [invalid(BOOL) for _ in arg._nodes()])
                 raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
         return otherwise(function, arg)
 

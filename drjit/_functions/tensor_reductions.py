@@ -45,7 +45,7 @@ def reduce_axes(op: ReduceOp, combine: Combine, node: Node, shape: tuple[int, ..
     if not count:
         return core.invalid(node.type)
     if not extent:
-        return literal(node.type, core.reduction_identity(op.value, node.type), count)
+        return literal(node.type, core.REDUCTIONS[op.value].empty(node.type), count)
     if extent == 1:
         return node
     if count == 1 and not symbolic:
@@ -96,7 +96,7 @@ def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int,
     position = cast(positions(Access(0, sizes, (extent * inner, inner, 1)), node.size), scalar)
     entry = cast(positions(Access(0, sizes, (0, 1, 0)), node.size), scalar)
     limit, step, stride = parameter(extent, 40), parameter(parts, 41), parameter(parts * inner, 42)
-    start = literal(node.type, core.reduction_identity(op.value, node.type), outer * parts * inner)
+    start = literal(node.type, core.REDUCTIONS[op.value].identity(node.type), outer * parts * inner)
     return core.while_loop(
         [entry, position, start], lambda state: ops.lt(state[0], limit),
         lambda state: [ops.add(state[0], step), ops.add(state[1], stride),
@@ -109,7 +109,7 @@ def _scattered(op: ReduceOp, node: Node, shape: tuple[int, ...], kept: Sequence[
     boolean = core.TYPES[node.type].kind == "b"
     if boolean:  # atomic updates are defined for words
         node = ops.select(node, literal(UINT32, 1), literal(UINT32, 0))
-    identity = core.reduction_identity(op.value, node.type) if not boolean else int(op is ReduceOp.And)
+    identity = core.REDUCTIONS[op.value].identity(node.type) if not boolean else int(op is ReduceOp.And)
     target = core.opaque(literal(node.type, identity, count))
     result = core.scatter(target, node, index, TRUE, op.value, _AUTO)
     core.schedule([result])

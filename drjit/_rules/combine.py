@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from drjit_core import Node, ReduceOp, cast, fmax, fmin, ops, reduce
+import drjit_core as core
+from drjit_core import Node, ReduceOp, cast, ops, reduce
 
 from .._base.types import FLOAT16, FLOAT32
 
@@ -13,9 +14,7 @@ __all__ = ["COMBINE", "inner_product"]
 
 #: The operation on two nodes that a reduction repeats.
 COMBINE: dict[ReduceOp, Callable[[Node, Node], Node]] = {
-    ReduceOp.Add: ops.add, ReduceOp.Mul: ops.mul, ReduceOp.And: ops.and_, ReduceOp.Or: ops.or_,
-    ReduceOp.Min: fmin, ReduceOp.Max: fmax,  # which prefer numbers to NaN
-}
+    reduction.op: core.COMBINE[number] for number, reduction in core.REDUCTIONS.items()}
 
 
 def inner_product(a: Node, b: Node) -> Node:

@@ -150,3 +150,25 @@ def test_arange_by_position_and_by_name():
         assert list(found) == [2, 4, 6]
     for found in (dr.arange(Int, 3), dr.arange(Int, size=3), dr.arange(Int, stop=3)):
         assert list(found) == [0, 1, 2]
+
+
+@pytest.mark.parametrize("value", [[dr.nan, 1.0], [1.0, dr.nan], (dr.nan, dr.nan, 1.0)])
+@pytest.mark.parametrize("function", [dr.min, dr.max])
+def test_minimum_and_maximum_of_python_numbers_ignore_nan(function, value):
+    assert function(value) == 1
+    assert function(Float(value)) == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (1000, 3), (3, 1000), (1, 7), (50000, 2)])
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("mode", [None, "evaluated", "symbolic"])
+def test_sums_of_negative_zeros_are_negative_along_every_axis(shape, axis, mode):
+    zeros = TensorXf(np.full(shape, -0.0, np.float32))
+    sums = dr.sum(zeros, axis=axis, mode=mode).numpy()
+    assert not sums.any() and np.signbit(sums).all()
+
+
+def test_the_sum_of_no_numbers_is_a_positive_zero():
+    for nothing in (Float(), Float(np.zeros(0)), TensorXf(np.zeros((0, 3), np.float32))):
+        sums = dr.sum(nothing, axis=0).numpy()
+        assert not sums.any() and not np.signbit(sums).any()

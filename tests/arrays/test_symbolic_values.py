@@ -182,9 +182,9 @@ def test_what_a_loop_computed_of_outside_values_may_be_kept() -> None:
 def test_a_loop_uses_what_was_kept_from_another() -> None:
     kept: list[Any] = []
     dr.while_loop((Int(0),), lambda i: i < 3, lambda i: (kept.append(i), (i + 1,))[1], label="first")
-    (i,) = dr.while_loop((Int(0),), lambda i: i < 3, lambda i: (i + kept[0],), label="second")
-    with pytest.raises(SymbolicValue, match=r"'first' .*, which has ended"):
-        dr.eval(i)
+    with pytest.raises(SymbolicValue, match=r"'first' .*, which has ended") as caught:
+        dr.while_loop((Int(0),), lambda i: i < 3, lambda i: (i + kept[0],), label="second")
+    assert f"operation ({__file__}:{line_of(caught.value)}): this array is symbolic" in str(caught.value)
 
 
 # --- advice ----------------------------------------------------------------------------------------------------------

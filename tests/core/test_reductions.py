@@ -8,8 +8,11 @@ import numpy as np
 import pytest
 
 from drjit_core import (
+    COMBINE,
+    REDUCTIONS,
     TYPES,
     Node,
+    ReduceMode,
     ReduceOp,
     UnsupportedType,
     cast,
@@ -19,7 +22,7 @@ from drjit_core import (
     literal,
     ops,
     reduce,
-    reduction_identity,
+    scatter,
     set_thread_count,
     thread_count,
 )
@@ -46,11 +49,13 @@ from tests.core.harness import (
     shared,
     values,
 )
+from tests.ops.samples import samples
 
 NUMPY = {ReduceOp.Add: np.add, ReduceOp.Mul: np.multiply, ReduceOp.Min: np.minimum, ReduceOp.Max: np.maximum,
          ReduceOp.And: np.bitwise_and, ReduceOp.Or: np.bitwise_or}
 ROWS = [pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in NUMPY for type_ in ALL_TYPES
         if TYPES[type_].kind in ("biu" if op in (ReduceOp.And, ReduceOp.Or) else "iuf")]
+FLOAT_ROWS = [row for row in ROWS if row.values[1] in FLOATS]  # type: ignore[attr-defined]
 
 
 def block_size(node: Node) -> int:
@@ -104,7 +109,7 @@ def test_reductions_agree_with_numpy_at_every_size(op: ReduceOp, type_: int) -> 
 def test_what_lies_behind_the_end_does_not_enter(op: ReduceOp, type_: int) -> None:
     """The last packet is partly full, and the memory behind it holds what spoils the result."""
     dtype = dtype_of(type_)
-    neutral = reduction_identity(op.value, type_)
+    neutral = REDUCTIONS[op.value].identity(type_)
     spoiler = {"Add": 7, "Mul": 0, "Min": TYPES[type_].minimum, "Max": TYPES[type_].maximum, "And": 0,
                "Or": 1}[op.name]
     for size in (2, 17, 77):
@@ -120,10 +125,60 @@ def test_what_lies_behind_the_end_does_not_enter(op: ReduceOp, type_: int) -> No
 @pytest.mark.parametrize(("op", "type_"), ROWS)
 def test_an_empty_array_reduces_to_the_neutral_element(op: ReduceOp, type_: int) -> None:
     node = reduce(invalid(type_), op.value)
-    neutral = np.array([reduction_identity(op.value, type_)], dtype_of(type_))
-    assert_same_bits(values(node), neutral)
+    neutral, empty = (np.array([value], dtype_of(type_)) for value in (
+        REDUCTIONS[op.value].identity(type_), REDUCTIONS[op.value].empty(type_)))
+    assert_same_bits(values(node), empty)
+    assert np.array_equal(neutral, empty), "they differ in the sign of zero at most"
     data = exact_data(op, type_, 5, np.random.default_rng(2))
     assert_same_bits(model(op, np.append(data, neutral)), model(op, data))
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+@pytest.mark.parametrize("op", NUMPY)
+def test_the_table_says_which_types_a_reduction_is_defined_for(op: ReduceOp, type_: int) -> None:
+    assert (TYPES[type_].kind in REDUCTIONS[op.value].accepts) == (pytest.param(op, type_).values in
+                                                                  [row.values for row in ROWS])
+    if TYPES[type_].kind not in REDUCTIONS[op.value].accepts:
+        with pytest.raises(UnsupportedType, match=op.name):
+            reduce(array(np.ones(3), type_), op.value)
+
+
+@pytest.mark.parametrize(("op", "type_"), ROWS)
+def test_the_neutral_element_changes_no_other_and_what_is_idempotent_not_its_own(op: ReduceOp, type_: int) -> None:
+    data = samples(type_)
+    if TYPES[type_].kind == "f":
+        data = data[~np.isnan(data)]
+    neutral = array(np.full(data.size, REDUCTIONS[op.value].identity(type_)), type_)
+    combine = COMBINE[op.value]
+    assert_same_bits(values(combine(neutral, array(data))), data)
+    assert_same_bits(values(combine(array(data), neutral)), data)
+    same = values(combine(array(data), shared(data)))
+    assert np.array_equal(same, data) == REDUCTIONS[op.value].idempotent
+
+
+@pytest.mark.parametrize(("op", "type_"), FLOAT_ROWS)
+def test_nan_is_ignored_or_not_as_the_table_says(op: ReduceOp, type_: int) -> None:
+    ignored = REDUCTIONS[op.value].ignores_nan(type_)
+    nan, two = np.full(40, np.nan, dtype_of(type_)), np.full(40, 2, dtype_of(type_))
+    for pair in ((nan, two), (two, nan)):
+        assert np.array_equal(values(COMBINE[op.value](array(pair[0]), array(pair[1]))), two) == ignored
+        number = REDUCTIONS[op.value].number(float(pair[0][0]), float(pair[1][0]))
+        assert (number == 2) == ignored
+    mixed = np.concatenate([two, nan])
+    for data in (mixed, mixed[::-1]):
+        assert (values(reduce(array(data), op.value)) == 2).all() == ignored
+    assert np.isnan(values(reduce(array(nan), op.value))).all() != ignored
+
+
+@pytest.mark.parametrize("type_", FLOATS, ids=name_of)
+@pytest.mark.parametrize("mode", [ReduceMode.Expand, ReduceMode.Direct, ReduceMode.NoConflicts])
+def test_scattered_sums_keep_the_sign_of_negative_zeros(type_: int, mode: ReduceMode) -> None:
+    """As a sum of negative zeros is -0, so are elements of a target that get such ones, or nothing at all."""
+    count = 1 << 16  # more than one thread does at once
+    target = np.full(4, -0.0, dtype_of(type_))
+    index = ops.add(ops.and_(counter(count), literal(UINT32, 1)), array(np.zeros(count, np.uint32)))
+    result = scatter(array(target), literal(type_, -0.0), index, literal(BOOL, True), ReduceOp.Add.value, mode.value)
+    assert_same_bits(values(result), target)
 
 
 @pytest.mark.parametrize(("op", "type_"), ROWS)

@@ -120,8 +120,8 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      and c.count == 0, _TARGET),
     (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
-    (lambda c: c.place == "symbolic-carried" and c.room in ("scatter", "read", "item", "write"), _SYMBOLIC),
-    (lambda c: c.place == "symbolic-captured" and c.room in _WRITING, _UNWRITABLE),
+    (lambda c: c.place == "symbolic-carried" and c.room in ("read", "write"), _SYMBOLIC),
+    (lambda c: c.place == "symbolic-captured" and c.room in ("inplace", "write"), _UNWRITABLE),
     (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _UNWRITABLE),
 ]
 

@@ -25,22 +25,27 @@ from drjit_core import (
     TERNARY,
     TYPES,
     UNARY,
+    IncompatibleSizes,
     JitFlag,
     Node,
     Op,
     UnsupportedType,
     cast,
+    invalid,
     literal,
     ops,
     scoped_set_flag,
 )
+from drjit_core import TRACE as CORE
 from drjit_core.llvm.texts import TEXTS
+from drjit_core.ops import table
 from tests.core.harness import (
     BOOL,
     FLOAT16,
     FLOAT32,
     FLOAT64,
     INTEGERS,
+    UINT32,
     array,
     assert_same_bits,
     dtype_of,
@@ -177,6 +182,30 @@ def test_rows_are_attributes_and_messages_print_their_words() -> None:
         ops.or_(literal(FLOAT32, 2), literal(FLOAT32, 3))
 
 
+def test_the_kinds_are_named_after_their_rows() -> None:
+    structural = OPS[:table.FIRST_ELEMENTWISE]
+    assert [getattr(table, row.name.upper()) for row in structural] == [row.kind for row in structural]
+    assert [row.kind for row in OPS] == list(range(len(OPS)))
+
+
+@pytest.mark.parametrize("row", [*OPS, *FUNCTIONS.values()], ids=lambda row: row.name)
+def test_the_columns_of_a_row_agree_with_each_other(row: Op) -> None:
+    if row.kind >= 0:
+        assert len(row.roles) == row.arity
+    assert table.MEMORY not in row.roles[1:], "memory is the first operand"
+    assert row.effect in ("none", "write", "region") and row.result in ("same", "mask", "pair", "own", "bits")
+    assert row.size in ("operands", "memory", "one", "own")
+    has_memory, wanted_by = table.MEMORY in row.roles, {table.MASK, table.REGION} & set(row.roles)
+    assert has_memory or not row.needs_memory and row.size != "memory" and row.effect != "write"
+    assert not (has_memory and row.speculable), "an access to memory must not happen unless it is wanted"
+    if row.effect != "none":
+        assert not row.speculable and not row.numbered
+    if row.needs_memory:
+        assert wanted_by, "something must say for which elements an access is wanted"
+    if row.barrier:
+        assert row.effect == "write" or row.size == "one"
+
+
 def test_every_row_has_a_text_for_the_types_that_it_accepts_and_no_other() -> None:
     wanted = {(row.name, info.name) for row in ELEMENTWISE for info in TYPES
               if info is not None and info.kind in row.accepts}
@@ -251,3 +280,26 @@ def test_upper_half_of_a_product_with_what_turns_out_to_be_one(type_: int) -> No
     one = ops.select(ops.select(mask, mask, true), cast(true, type_), literal(type_, TYPES[type_].maximum))
     array(np.full(37, 5), type_)  # memory that the result gets: what is not stored is not 0
     assert values(ops.mul_hi(word, one)).tolist() == [0] * 37
+
+
+# --- nothing ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("name", "type_"), [
+    pytest.param(row.name, info.type, id=f"{row.name}-{info.name}") for row in FUNCTIONS.values() for info in TYPES
+    if info is not None and info.kind in row.accepts and info.name != "pointer"])
+def test_public_functions_of_empty_operands_are_empty(name: str, type_: int) -> None:
+    row = FUNCTIONS[name]
+    types = [BOOL if role == table.MASK else type_ for role in row.roles or (table.VALUE,) * row.arity]
+    result = CORE[name](*map(invalid, types))
+    for node in result if row.result == "pair" else [result]:
+        assert node is invalid(BOOL if row.result == "mask" else type_)
+
+
+@pytest.mark.parametrize("name", [row.name for row in FUNCTIONS.values() if row.arity == 2])
+def test_empty_operands_do_not_go_with_others(name: str) -> None:
+    type_ = FLOAT32 if "f" in FUNCTIONS[name].accepts else UINT32
+    for other in (literal(type_, 1), array(np.ones(1), type_), array(np.ones(3), type_)):
+        for operands in ((invalid(type_), other), (other, invalid(type_))):
+            with pytest.raises(IncompatibleSizes):
+                CORE[name](*operands)

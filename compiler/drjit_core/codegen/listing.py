@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPS, SCATTER
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, RESULT, OPS, SCATTER
 from ..types import TYPES, ReduceOp
 from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
 
@@ -147,7 +147,7 @@ def _right_side(program: Program, node: Node) -> str:
                 *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
     if kind == SCATTER:
         return _scatter(program, node)
-    if kind == LOOP_RESULT:
+    if kind == RESULT:
         used.append(str(node.attr))
     text = f"{name}({', '.join(used)})"
     return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")

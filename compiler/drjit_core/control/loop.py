@@ -6,16 +6,17 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
-from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI, SCATTER
+from ..ir.symbolic import Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of, user_line
+from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
+from .widths import written_widths
 
 __all__ = ["while_loop"]
 
@@ -102,7 +103,7 @@ class _Loop:
                 raise self.used_as_value(error.node) from None
             try:
                 needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
-                                        *self.but(apart, self.results), *_written(region))
+                                        *self.but(apart, self.results), *written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
                     raise
@@ -215,9 +216,13 @@ class _Loop:
                         f"'{self.name(formal.attr)}' by index, and reads what was there before it began; symbolic "
                         "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
                         "mode='evaluated'.")
+                if value.scope and sum(value is other for other in initial) > 1:
+                    raise SymbolicValue(
+                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are the "
+                        f"same array, and '{self.name(formal.attr)}' is written to by index; symbolic loops make no "
+                        "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
-                write_to(value)
-        loop = Loop(region, initial, self.label)
+        loop = Loop((region,), initial, self.label)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
@@ -232,21 +237,13 @@ class _Loop:
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
-            result = append(LOOP_RESULT, formal.type, formal.size if memory else size, node, attr=position,
+            result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
                             payload=memory, number=False)
             loop.outputs.append(weakref.ref(result))
+            if memory:
+                replace_version(initial[position], result)
             outputs[formal.attr] = result
         return outputs
-
-
-def _written(region: Region) -> Iterator[Node]:
-    """What is written in a region, for each of its elements."""
-    for node in region.nodes:
-        if node.kind == SCATTER:
-            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
-            yield from (node.d1, node.d2, node.d3)
-        elif node.kind == LOOP and node.payload.region.writes:
-            yield node
 
 
 def _about_sizes(error: BaseException | None) -> bool:

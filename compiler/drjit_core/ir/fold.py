@@ -9,7 +9,7 @@ from ..types import TYPES
 from .build import literal
 from .node import BAKED, SHAPE, Node
 
-__all__ = ["attribute", "binary", "power", "ternary", "unary"]
+__all__ = ["attribute", "binary", "ternary", "unary"]
 
 
 def attribute(*operands: Node) -> int | None:
@@ -42,11 +42,3 @@ def ternary(op: Op, a: Node, b: Node, c: Node, type_: int, size: int) -> Node:
     arguments = (a.payload, b.payload, c.payload)
     value = op.fold(*arguments, TYPES[c.type]) if op.typed else op.fold(*arguments)
     return literal(type_, value, size, attribute(a, b, c))
-
-
-def power(value: float, exponent: int) -> float:
-    """``value`` multiplied by itself, infinite where Python's power would raise."""
-    try:
-        return value ** exponent
-    except OverflowError:
-        return -math.inf if value < 0 and exponent & 1 else math.inf

@@ -14,11 +14,11 @@ from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
 from ..ops.table import PHI
 from .node import Node, label_of
-from .region import is_version, operands
+from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "write_to"]
+           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
+           "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -34,8 +34,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("by_index", "entering", "id", "label", "line", "live", "name_of", "open", "outer", "outside",
-                 "replaced")
+    __slots__ = ("by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open", "outer", "outside",
+                 "roots")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None) -> None:
         #: Inner regions have larger numbers than those around them.
@@ -53,8 +53,10 @@ class Tracing:
         self.entering: Node | None = None
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
-        #: Versions of this region that a write has replaced: they are gone.
-        self.replaced: set[int] = set()
+        #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
+        self.roots: dict[int, int] = {}
+        #: The last version of each formal that was written to, by the formal's id.
+        self.latest: dict[int, Node] = {}
         #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
         self.outside = False
 
@@ -75,6 +77,7 @@ def close(region: Tracing) -> None:
     del state.open[region.id]
     state.region = region.outer
     region.outer = None
+    region.latest = {}
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
     for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
@@ -91,7 +94,7 @@ def innermost() -> Tracing | None:
 def require_open(node: Node) -> None:
     """Refuse a value of a region that is not open in this thread."""
     if node.scope not in state.open:
-        raise symbolic_error(node, call_site("operation"))
+        raise symbolic_error(node)
 
 
 def scope_of(*nodes: Node | None) -> int:
@@ -100,7 +103,7 @@ def scope_of(*nodes: Node | None) -> int:
     for node in nodes:
         if node is not None and node.scope:
             if node.scope not in state.open:
-                raise symbolic_error(node, call_site("operation"))
+                raise symbolic_error(node)
             if node.scope > scope:
                 scope = node.scope
     return scope
@@ -116,7 +119,8 @@ def require_memory(operation: str, source: Node) -> None:
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:
         if is_version(source):
-            if source.id in region.replaced:
+            root = region.roots.get(source.id)
+            if root is not None and region.latest[root] is not source:
                 raise symbolic_error(source, operation, "it was written to since this array got its contents, and a "
                                      "symbolic loop makes no copies of arrays")
             return
@@ -126,15 +130,26 @@ def require_memory(operation: str, source: Node) -> None:
     raise symbolic_error(source, operation, "an access by index needs an array in memory")
 
 
-def write_to(target: Node) -> None:
-    """Note that a version is replaced by a write of the region that is being traced."""
-    region: Tracing | None = state.region
+def replace_version(target: Node, version: Node) -> None:
+    """Note that a write of the region that is being traced, if there is one, has made a version of another."""
+    region = innermost()
     if region is None:
         return
     if target.scope == region.id:
-        region.replaced.add(target.id)
+        root = region.roots.setdefault(target.id, target.id)
+        region.roots[version.id] = root
+        region.latest[root] = version
     else:
         region.outside = True
+
+
+def written_outside(node: Node) -> Node | None:
+    """The version that the innermost region's writes began with, if a node is what they made of outside memory."""
+    region = innermost()
+    if region is None or node.scope != region.id or not is_version(node):
+        return None
+    origin = origin_of(node, region.id)
+    return None if origin.scope == region.id else origin
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
@@ -234,25 +249,27 @@ def describe_value(node: Node) -> str:
     return f"a value{labelled} of {loop}, computed from {variables}"
 
 
-def symbolic_error(node: Node, operation: str, need: str = "") -> SymbolicValue:
+def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
-    ``operation`` is the name of the function if the stack does not tell it, ``need`` says what it needs the value for.
+    ``operation`` is the name of the function if the stack does not tell it (and empty for operators and the like),
+    ``need`` says what it needs the value for.
     """
     function, line = call_site(operation), user_line()
+    function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
     what = describe_value(node)
     if place is None or not place.open:
         return SymbolicValue(
-            f"{function}(){at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
+            f"{function}{at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
             "the loop is traced: return it from the loop's body as part of the state to use it afterwards, or run the "
             "loop with mode='evaluated'.")
     if need:
         return SymbolicValue(
-            f"{function}(){at}: {need}, but this array is symbolic: it is {what}, which is being traced, and has no "
+            f"{function}{at}: {need}, but this array is symbolic: it is {what}, which is being traced, and has no "
             "values before the loop runs. Compute what is needed before the loop, or run the loop with "
             "mode='evaluated'.")
     return SymbolicValue(
-        f"{function}(){at}: this array is symbolic: it is {what}, which is being traced, and has no values before the "
+        f"{function}{at}: this array is symbolic: it is {what}, which is being traced, and has no values before the "
         "loop runs. To choose between values use drjit.select(), to look at them run the loop with mode='evaluated'.")

@@ -13,22 +13,22 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from types import SimpleNamespace
-from typing import Any
 from weakref import ref
 
 from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
+from ..ops.reductions import REDUCTIONS
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import call_site, require_memory, require_open, scope_of, symbolic_error, write_to
+from .symbolic import call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
-           "reduce", "reduction_identity", "scatter"]
+           "reduce", "scatter"]
 
 #: Every so many nodes (one less than a power of two), the value table is looked at.
 _SWEEP_INTERVAL = 4095
@@ -300,7 +300,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     In a region, the elements write that take part; the target must be a formal, or a later version of one.
     """
     require_memory("scatter", target)
-    if op != ReduceOp.Identity.value and TYPES[target.type].kind not in _reducible(op):
+    if op != ReduceOp.Identity.value and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     if index.kind == INVALID:
         return target
@@ -316,8 +316,9 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         broadcast_size("scatter", value, index, mask)
     if target.kind == LITERAL:
         target = opaque(target)
-    write_to(target)
-    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+    replace_version(target, version)
+    return version
 
 
 def opaque(a: Node) -> Node:
@@ -325,47 +326,18 @@ def opaque(a: Node) -> Node:
     return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
 
 
-def _reducible(op: int) -> str:
-    """Type classes that a reduction is defined for."""
-    return "biu" if op >= ReduceOp.And.value else "iuf"
-
-
-_IDEMPOTENT = (ReduceOp.Min.value, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value)
-
-
-def reduction_identity(op: int, type_: int) -> Any:
-    """Neutral element of a reduction: what an empty array reduces to."""
-    info = TYPES[type_]
-    if op == ReduceOp.Add.value:
-        return 0
-    if op == ReduceOp.Mul.value:
-        return 1
-    if op == ReduceOp.Min.value:
-        return info.maximum
-    if op == ReduceOp.Max.value:
-        return info.minimum
-    if op == ReduceOp.Or.value:
-        return 0
-    return True if info.kind == "b" else -1 if info.kind == "i" else info.maximum
-
-
 def reduce(a: Node, op: int) -> Node:
     """Reduction of all elements to an array of one."""
-    info = TYPES[a.type]
-    if info.kind not in _reducible(op) or op == ReduceOp.Identity.value:
+    info, reduction = TYPES[a.type], REDUCTIONS.get(op)
+    if reduction is None or info.kind not in reduction.accepts:
         raise UnsupportedType(f"reduction {ReduceOp(op).name}", info.name)
     if a.kind == INVALID:
-        return literal(a.type, reduction_identity(op, a.type))
+        return literal(a.type, reduction.empty(a.type))
     if a.size == 1:
         return a
     if a.kind == LITERAL:
-        if op in _IDEMPOTENT:
-            return literal(a.type, a.payload, 1, a.attr)
-        if op == ReduceOp.Add.value:
-            return literal(a.type, a.payload * a.size, 1, SHAPE)
-        if info.kind != "f":
-            return literal(a.type, pow(int(a.payload), a.size, 1 << info.bits), 1, SHAPE)
-        return literal(a.type, fold.power(a.payload, a.size), 1, SHAPE)
+        attr = a.attr if reduction.idempotent else SHAPE
+        return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:
         raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
     return append(REDUCE, a.type, 1, a, attr=op)

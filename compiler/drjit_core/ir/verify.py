@@ -9,26 +9,30 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..ops.table import (
-    BITCAST,
-    CAST,
+    ACCESS,
+    BRANCH,
+    BRANCH_RESULT,
+    COND,
     COUNTER,
     EVALUATED,
-    FIRST_ELEMENTWISE,
     GATHER,
+    INDEX,
     INVALID,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
-    OPAQUE,
+    RESULT,
+    MASK,
+    MEMORY,
     OPS,
     PHI,
     REDUCE,
     SCATTER,
-    UNDEFINED,
+    VALUE,
+    Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
-from .region import Loop, is_version, operands, origin_of
+from .region import CONTROL, Choice, Control, Loop, Region, is_version, operands, origin_of
 
 __all__ = ["VerificationError", "verify"]
 
@@ -51,11 +55,10 @@ def verify(roots: Iterable[Node]) -> int:
         _check(node)
         used = list(operands(node))
         stack += used
-        if node.kind == LOOP:
-            _check_region(node, node.payload)
-            stack += node.payload.region.formals
-            stack += node.payload.region.masks
-            stack += node.payload.region.nodes
+        if node.kind in CONTROL:
+            _check_control(node, node.payload)
+            for region in node.payload.regions:
+                stack += (*region.formals, *region.masks, *region.nodes)
         elif node.kind != PHI:
             depth = max((operand.scope for operand in used), default=0)
             _require(node.scope == depth, node, f"belongs to region {node.scope}, its operands to {depth}")
@@ -68,93 +71,143 @@ def _require(condition: bool, node: Node, what: str) -> None:
 
 
 def _check(node: Node) -> None:
-    """Check one node: operands present, types and sizes that fit."""
-    kind, values = node.kind, [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
+    """Check one node: what its row says of operands, type and size, and what its kind means beyond that."""
+    kind, row = node.kind, OPS[node.kind]
+    values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
+    _require(kind not in _OF_EXPANSIONS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
-    if kind >= FIRST_ELEMENTWISE:
-        _check_elementwise(node, values)
-    elif kind in (INVALID, UNDEFINED, COUNTER, LITERAL, EVALUATED, PHI):
-        _require(not values, node, "a leaf has no operands")
-        if kind == LITERAL:
-            _require(node.attr in (PARAMETER, BAKED, SHAPE), node, "unknown class of literal")
-        elif kind == EVALUATED:
-            _require(node.payload.nbytes >= node.size * TYPES[node.type].size, node, "its buffer is too small")
-        elif kind == COUNTER:
-            _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
-    elif kind == GATHER:
-        _require(len(values) in (3, 4) and values[0].type == node.type, node, "source, index and mask are needed")
-        _require(len(values) == 3 or values[3].type == BOOL, node, "the mask of its region is no mask")
-        _check_access(node, values[1], values[2])
-        _check_sizes(node, values[1:3])
-    elif kind == SCATTER:
-        _require(len(values) == 4, node, "target, value, index and mask are needed")
-        _require(values[0].type == values[1].type == node.type, node, "target and value differ in type")
-        _require(values[0].size == node.size, node, "a version has the size of its target")
-        _check_access(node, values[2], values[3])
-    elif kind == REDUCE:
-        _require(len(values) == 1 and node.size == 1 and values[0].type == node.type, node, "reduces to one element")
-        _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
-    elif kind in (CAST, BITCAST, OPAQUE):
-        _require(len(values) == 1 and values[0].size == node.size, node, "one operand of the same size")
-    elif kind == LOOP_RESULT:
-        _require(len(values) == 1 and values[0].kind == LOOP, node, "its operand is a loop")
-        formal = values[0].payload.region.formals[node.attr]
-        _require(node.type == formal.type and node.payload == formal.payload, node, "differs from its variable")
-        _require(node.size == (formal.size if formal.payload else values[0].size), node, "has another size")
-    elif kind == LOOP:
-        _require(len(values) <= 1, node, "only the mask of its region is an operand")
-    else:
-        _require(False, node, "unknown kind")
-
-
-def _check_access(node: Node, index: Node, mask: Node) -> None:
-    _require(TYPES[index.type].kind in "iu" and TYPES[index.type].bits >= 32, node,
-             "the index is no 32 or 64-bit integer")
-    _require(mask.type == BOOL, node, "the mask is no mask")
-
-
-def _check_sizes(node: Node, values: list[Node]) -> None:
-    _require(node.size == max(value.size for value in values), node, "has not the size of its operands")
-    _require(all(value.size in (1, node.size) for value in values), node, "operands of different sizes")
-
-
-def _check_elementwise(node: Node, values: list[Node]) -> None:
-    row = OPS[node.kind]
+    if (kind == GATHER or kind in CONTROL) and len(values) == row.arity + 1:
+        _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
     _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
-    _check_sizes(node, values)
-    last = values[-1]
-    _require(TYPES[last.type].kind in row.accepts, node, f"is not defined for {TYPES[last.type].name}")
-    _require(node.type == (BOOL if row.result == "mask" else last.type), node, "has the wrong type")
-    first = 1 if row.name == "select" else 0
-    _require(all(value.type == last.type for value in values[first:]), node, "operands of different types")
-    _require(first == 0 or values[0].type == BOOL, node, "selects by something that is no mask")
+    _check_types(node, row, values)
+    _check_size(node, row, values)
+    if kind == LITERAL:
+        _require(node.attr in (PARAMETER, BAKED, SHAPE), node, "unknown class of literal")
+    elif kind == EVALUATED:
+        _require(node.payload.nbytes >= node.size * TYPES[node.type].size, node, "its buffer is too small")
+    elif kind == COUNTER:
+        _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
+    elif kind == REDUCE:
+        _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
+    elif kind == RESULT:
+        control = values[0].payload
+        formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]
+        _require(node.type == formal.type, node, "differs from what it is a result of")
+        _require(node.size == (formal.size if node.payload else values[0].size), node, "has another size")
 
 
-def _check_region(node: Node, loop: Loop) -> None:
-    """Check a region's interface, and that each of its nodes comes after what it uses."""
-    region = loop.region
-    _require(len(loop.initial) == len(region.formals) == len(loop.finals), node, "inconsistent numbers of variables")
-    _require(len(region.parts) == len(region.results) == len(region.masks) == 2, node, "a loop has two parts")
-    _require(loop.condition.type == BOOL, node, "its condition is no mask")
-    _require(node.d0 is None or node.d0.type == BOOL, node, "its operand is no mask")
+#: What there is only where text is made of expansions, and what nothing traces yet.
+_OF_EXPANSIONS = (BRANCH, BRANCH_RESULT, ACCESS)
+
+
+def _check_types(node: Node, row: Op, values: list[Node]) -> None:
+    """Check the operands by their roles, and the type of the result by that of the operands."""
+    type_ = -1  # of the operands that are values or memory
+    for operand, role in zip(values, row.roles, strict=True):
+        info = TYPES[operand.type]
+        if role in (VALUE, MEMORY):
+            _require(type_ in (-1, operand.type), node, "operands of different types")
+            type_ = operand.type
+            _require(info.kind in row.accepts, node, f"is not defined for {info.name}")
+        elif role == INDEX:
+            _require(info.kind in "iu" and info.bits >= 32, node, "the index is no 32 or 64-bit integer")
+        elif role == MASK:
+            _require(operand.type == BOOL, node, "the mask is no mask")
+        else:
+            _require(operand.kind in CONTROL, node, "its operand has no regions")
+    if row.result == "same":
+        _require(node.type == type_, node, "has not the type of its operands")
+    elif row.result == "mask":
+        _require(node.type == BOOL, node, "its result is a mask")
+    elif row.result == "bits":
+        _require(TYPES[node.type].size == TYPES[type_].size, node, "differs from its operand in width")
+
+
+def _check_size(node: Node, row: Op, values: list[Node]) -> None:
+    """Check the number of elements by those of the operands."""
+    if row.size == "own":
+        return
+    register = [operand for operand, role in zip(values, row.roles, strict=True) if role != MEMORY]
+    width = max(operand.size for operand in register)
+    _require(all(operand.size in (1, width) for operand in register), node, "operands of different sizes")
+    if row.size == "operands":
+        _require(node.size == width, node, "has not the size of its operands")
+    elif row.size == "memory":
+        _require(node.size == values[0].size, node, "a version has the size of its target")
+    else:
+        _require(node.size == 1, node, "has not one element")
+
+
+def _check_control(node: Node, control: Control) -> None:
+    """Check the interface of a node with regions, and each region."""
+    _require(len(control.regions) > 0, node, "has no region")
+    if isinstance(control, Loop):
+        _require(len(control.regions) == 1 and len(control.regions[0].parts) == 2, node, "a loop has a region of two parts")
+        _require(control.condition.type == BOOL, node, "its condition is no mask")
+    else:
+        assert isinstance(control, Choice)
+        _require(node.kind != COND or len(control.regions) == 2, node, "a branch has two regions")
+    for region in control.regions:
+        _require(len(region.parts) == len(region.results) == len(region.masks), node, "inconsistent numbers of parts")
+        _check_formals(node, control, region)
+        _check_region(region, node)
+        if isinstance(control, Loop):
+            _check_state(node, control)
+        else:
+            _check_results(node, control, region)
+
+
+def _check_formals(node: Node, control: Control, region: Region) -> None:
     for mask in region.masks:
         _require(mask.kind == PHI and mask.scope == region.id and mask.type == BOOL, mask, "is no mask of its region")
-    outside = {value.id for value in (*region.captures, *region.sources)}
-    for value in (*region.captures, *region.sources, *loop.initial):
-        _require(value.scope < region.id and value.scope <= node.scope, value,
-                 f"is used by region {region.id}, and belongs to region {value.scope}")
+    _require(len(control.initial) == len(region.formals), node, "inconsistent numbers of formals")
+    for initial, formal, first in zip(control.initial, region.formals, control.regions[0].formals, strict=True):
+        _require(formal.kind == PHI and formal.scope == region.id, node, f"{formal!r} is no formal of its region")
+        _require(initial.type == formal.type, node, f"{formal!r} has another type than {initial!r}")
+        _require(formal.payload == first.payload, node, f"{formal!r} is memory in one region only")
+        _require(not formal.payload or initial.size == formal.size, node, f"memory {formal!r} changes its size")
+
+
+def _check_state(node: Node, loop: Loop) -> None:
+    """Check the state of a loop after an iteration."""
+    region = loop.region
+    _require(len(loop.finals) == len(region.formals), node, "inconsistent numbers of variables")
     for before, phi, after in zip(loop.initial, region.formals, loop.finals, strict=True):
-        _require(before.type == phi.type == after.type, node, f"variable {phi!r} changes its type")
-        _require(phi.kind == PHI and phi.scope == region.id, node, f"{phi!r} is no variable of this loop")
+        _require(phi.type == after.type, node, f"variable {phi!r} changes its type")
         if phi.payload:
-            _require(before.size == phi.size == after.size, node, f"memory {phi!r} changes its size")
-            _require(is_version(after) and after.scope == region.id and origin_of(after, region.id) is phi, node,
-                     f"{after!r} is no version of {phi!r}")
             _require(after is not phi, node, f"memory {phi!r} is not written to")
+            _check_version(node, region, phi, after)
         else:
             _require(max(before.size, after.size) <= node.size, node, f"variable {phi!r} is wider than the loop")
             _require(not (after.scope == region.id and is_version(after)), node, f"value {phi!r} becomes memory")
+
+
+def _check_results(node: Node, choice: Choice, region: Region) -> None:
+    """Check the results of one of the regions of a branch or call."""
+    results, first = region.results[0], choice.regions[0].results[0]
+    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent numbers of results")
+    for position, (value, one) in enumerate(zip(results, first, strict=True)):
+        _require(value.type == one.type, node, f"{value!r} has another type than {one!r}")
+        if position >= choice.count:
+            _check_version(node, region, region.formals[choice.memory_of[position - choice.count]], value)
+        else:
+            _require(value.size <= node.size, node, f"{value!r} is wider than the node")
+            _require(not (value.scope == region.id and is_version(value)), node, f"value {value!r} becomes memory")
+
+
+def _check_version(node: Node, region: Region, formal: Node, version: Node) -> None:
+    _require(version.size == formal.size, node, f"memory {formal!r} changes its size")
+    _require(is_version(version) and version.scope == region.id and origin_of(version, region.id) is formal, node,
+             f"{version!r} is no version of {formal!r}")
+
+
+def _check_region(region: Region, node: Node) -> None:
+    """Check that each node of a region comes after what it uses, and versions of memory one after the other."""
+    outside = {value.id for value in (*region.captures, *region.sources)}
+    for value in (*region.captures, *region.sources):
+        _require(value.scope < region.id and value.scope <= node.scope, value,
+                 f"is used by region {region.id}, and belongs to region {value.scope}")
     defined = {phi.id for phi in (*region.formals, *region.masks)} | outside
     replaced: set[int] = set()
     for inner in region.nodes:
@@ -163,7 +216,7 @@ def _check_region(node: Node, loop: Loop) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
-        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than the loop has")
+        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than there are")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
@@ -172,11 +225,11 @@ def _check_region(node: Node, loop: Loop) -> None:
             _require(version.id not in replaced, inner, f"replaces {version!r} a second time")
             replaced.add(version.id)
         defined.add(inner.id)
-    for value in (loop.condition, *loop.finals):
+    for value in (value for results in region.results for value in results):
         _require(value.id in defined, node, f"{value!r} is neither computed in the region nor captured")
-    for inner in region.parts[0]:
-        _require(inner.kind != SCATTER and not (inner.kind == LOOP and inner.payload.region.writes), inner,
-                 "is an effect in a condition")
+    for part in region.parts[:-1]:
+        for inner in part:
+            _require(not any(_versions_written(inner)), inner, "is an effect in a condition")
 
 
 def _width_of(scatter: Node) -> int:
@@ -188,14 +241,11 @@ def _versions_read(node: Node) -> Iterable[Node]:
     if node.kind == GATHER:
         assert node.d0 is not None
         return (node.d0,)
-    if node.kind == LOOP:
-        sources: tuple[Node, ...] = node.payload.region.sources
-        return sources
-    return ()
+    return tuple(node.payload.sources()) if node.kind in CONTROL else ()
 
 
 def _versions_written(node: Node) -> Iterable[Node]:
     if node.kind == SCATTER:
         assert node.d0 is not None
         return (node.d0,)
-    return tuple(node.payload.memory()) if node.kind == LOOP else ()
+    return tuple(node.payload.memory()) if node.kind in CONTROL else ()

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..ir.node import Node
-from ..ir.trace import reduction_identity
-from ..types import BOOL, FLOAT16, FLOAT32, TYPES, UINT8, ReduceOp
-from .texts import TypeText
+from ..ops.reductions import REDUCTIONS
+from ..types import BOOL, FLOAT16, FLOAT32, UINT8
+from .texts import HORIZONTAL, TypeText, accumulation, constant
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -35,20 +35,11 @@ class Accumulator:
         self.packet: TypeText = emitter.packets[self.type]
         self.scalar: TypeText = emitter.scalars[self.type]
         self.name = f"%sum{number}"
-        self.start = _identity(self.op, self.type)
+        self.start = constant(self.type, REDUCTIONS[self.op].identity(self.type))
 
     def step(self, d: str, a: str, b: str, t: TypeText) -> str:
         """Text that combines ``b`` into ``a``."""
-        op, kind = ReduceOp(self.op).name, t.info.kind
-        if op in ("Add", "Mul"):
-            return f"{d} = {'f' if kind == 'f' else ''}{op.lower()} {t} {a}, {b}"
-        if op in ("And", "Or"):
-            return f"{d} = {op.lower()} {t} {a}, {b}"
-        compare = "olt" if op == "Min" else "ogt"
-        if kind == "f":  # a comparison with NaN is false: NaN does not enter the result
-            return f"{d}_c = fcmp {compare} {t} {b}, {a}\n{d} = select {t.mask} {d}_c, {t} {b}, {t} {a}"
-        name = ("s" if kind == "i" else "u") + op.lower()
-        return f"{d} = call {t} @llvm.{name}.{t.suffix}({t} {a}, {t} {b})"
+        return accumulation(self.op, d, a, b, t)
 
     def phi(self, entry: str, body: str) -> str:
         """The accumulator's phi instruction in the loop over packets."""
@@ -59,16 +50,12 @@ class Accumulator:
         """Reduce the packet to one element and store it among the partial results."""
         name, packet, scalar = self.name, self.packet, self.scalar
         stored = emitter.scalars[UINT8 if self.type == BOOL else self.type]
-        op, kind = ReduceOp(self.op).name, self.packet.info.kind
+        kind = packet.info.kind
         value = f"{name}_total"
-        if op in ("Add", "Mul") and kind == "f":
-            start = "-0.0" if op == "Add" else "1.0"
-            lines = [f"{value} = call {scalar} @llvm.vector.reduce.f{op.lower()}.{packet.suffix}({scalar} {start}, "
-                     f"{packet} {name}_next)"]
-        else:
-            prefix = "f" if kind == "f" else "" if op in ("Add", "Mul", "And", "Or") else "s" if kind == "i" else "u"
-            lines = [f"{value} = call {scalar} @llvm.vector.reduce.{prefix}{op.lower()}.{packet.suffix}("
-                     f"{packet} {name}_next)"]
+        # where the order shows, the intrinsic begins with a number and goes on in the order of the lanes
+        start = f"{scalar} {self.start}, " if kind in REDUCTIONS[self.op].rounds else ""
+        lines = [f"{value} = call {scalar} @llvm.vector.reduce.{HORIZONTAL[self.op][kind]}.{packet.suffix}("
+                 f"{start}{packet} {name}_next)"]
         if self.type == BOOL:
             lines.append(f"{value}_m = zext i1 {value} to i8")
             value += "_m"
@@ -78,19 +65,6 @@ class Accumulator:
                   f"{name}_at = getelementptr i8, ptr %p1, i64 {offset}",
                   f"store {stored} {value}, ptr {name}_at, align 8"]
         return lines
-
-
-def _identity(op: int, type_: int) -> str:
-    info = TYPES[type_]
-    if op == ReduceOp.Add.value and info.kind == "f":
-        return "-0.0"  # the sum of no numbers is 0, but that of negative zeros is -0
-    value = reduction_identity(op, type_)
-    if info.kind == "f":
-        return {float("inf"): _INFINITY, float("-inf"): _NEGATIVE_INFINITY}.get(value, f"{float(value)}")
-    return ("true" if value else "false") if info.kind == "b" else str(value)
-
-
-_INFINITY, _NEGATIVE_INFINITY = "0x7FF0000000000000", "0xFFF0000000000000"
 
 
 def accumulate(emitter: Emitter, number: int, node: Node) -> Accumulator:

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ..ops.reductions import REDUCTIONS
+from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
-from ..types import TYPES, TypeInfo
+from ..types import FLOAT16, FLOAT64, TYPES, ReduceOp, TypeInfo
 
-__all__ = ["TEXTS", "LlvmText", "TypeText"]
+__all__ = ["ATOMIC_INSTRUCTIONS", "HORIZONTAL", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update"]
 
 LlvmText = Callable[..., str]
 
@@ -48,6 +50,18 @@ class TypeText(str):
 def make_type_texts(lanes: int) -> list[TypeText]:
     """Type texts by scalar type for scalars (``lanes=0``) or packets."""
     return [TypeText(info, lanes) if info is not None else None for info in TYPES]
+
+
+def constant(type_: int, value: Any) -> str:
+    """Text of a scalar constant."""
+    info = TYPES[type_]
+    if type_ == FLOAT16:
+        return f"0xH{bits_of(value, info):04X}"
+    if type_ > FLOAT16:
+        return f"0x{bits_of(float(value), TYPES[FLOAT64]):016X}"
+    if info.kind == "b":
+        return "true" if value else "false"
+    return str(value)
 
 
 # --- one instruction -------------------------------------------------------------------------------------------------
@@ -251,12 +265,6 @@ def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     return f"{d} = {'sext' if source.kind == 'i' else 'zext'} {s} {a} to {t}"
 
 
-def _hexadecimal(value: float) -> str:
-    import struct
-
-    return "0x" + struct.pack(">d", value).hex().upper()
-
-
 def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """Truncation with a guard: LLVM leaves the conversion of what does not fit undefined.
 
@@ -280,8 +288,8 @@ def _float_to_integer(d: str, a: str, s: TypeText, t: TypeText) -> str:
         compare, low = "oge", -high
     fallback = int(target.info.minimum) if signed else -1
     lines += [
-        f"{d}_l = fcmp {compare} {source} {a}, {source.splat(_hexadecimal(low))}",
-        f"{d}_h = fcmp olt {source} {a}, {source.splat(_hexadecimal(high))}",
+        f"{d}_l = fcmp {compare} {source} {a}, {source.splat(constant(FLOAT64, low))}",
+        f"{d}_h = fcmp olt {source} {a}, {source.splat(constant(FLOAT64, high))}",
         f"{d}_m = and {t.mask} {d}_l, {d}_h",
         f"{d}_t = {'fptosi' if signed else 'fptoui'} {source} {a} to {t}",
         f"{d} = select {t.mask} {d}_m, {t} {d}_t, {t} {t.splat(fallback)}"]
@@ -361,3 +369,37 @@ for _name, _by_classes in _ROWS.items():
         for _info in TYPES:
             if _info is not None and _info.kind in _classes:
                 TEXTS[KIND[_name] << 4 | _info.type] = _function
+
+
+# --- reduction operators ---------------------------------------------------------------------------------------------
+
+_MIN, _MAX = {"i": "smin", "u": "umin", "f": "fmin"}, {"i": "smax", "u": "umax", "f": "fmax"}
+#: By operator and type class, the end of the name of the intrinsic that reduces a packet, ``llvm.vector.reduce.…``.
+HORIZONTAL: dict[int, dict[str, str]] = {
+    ReduceOp.Add.value: {"i": "add", "u": "add", "f": "fadd"},
+    ReduceOp.Mul.value: {"i": "mul", "u": "mul", "f": "fmul"},
+    ReduceOp.Min.value: _MIN, ReduceOp.Max.value: _MAX,
+    ReduceOp.And.value: dict.fromkeys("biu", "and"), ReduceOp.Or.value: dict.fromkeys("biu", "or")}
+#: What ``atomicrmw`` calls the operator; there is no product.
+ATOMIC_INSTRUCTIONS: dict[int, dict[str, str]] = {
+    **{op: names for op, names in HORIZONTAL.items() if op != ReduceOp.Mul.value},
+    ReduceOp.Min.value: {**_MIN, "i": "min"}, ReduceOp.Max.value: {**_MAX, "i": "max"}}
+#: By row, how to take the second operand of two: an ordered comparison, which is false for NaN.
+_BETTER = {"fmin": "olt", "fmax": "ogt"}
+#: By row, the intrinsic that prefers numbers to NaN, be it the first operand or the second.
+_NUMBER = {"fmin": call2("minnum"), "fmax": call2("maxnum")}
+
+
+def accumulation(op: int, d: str, a: str, b: str, t: TypeText) -> str:
+    """Text that combines the element ``b`` into a partial result ``a``, which is never NaN if the operator ignores it.
+    """
+    row = REDUCTIONS[op].row(t.info.type)
+    if row in _BETTER:
+        return f"{d}_c = fcmp {_BETTER[row]} {t} {b}, {a}\n{d} = select {t.mask} {d}_c, {t} {b}, {t} {a}"
+    return str(TEXTS[KIND[row] << 4 | t.info.type](d, a, b, t))
+
+
+def update(op: int, d: str, a: str, b: str, t: TypeText) -> str:
+    """Text that combines ``b`` into ``a``, which may be anything: an element of memory."""
+    row = REDUCTIONS[op].row(t.info.type)
+    return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << 4 | t.info.type])(d, a, b, t)

@@ -29,7 +29,9 @@ from __future__ import annotations
 from collections.abc import Callable as _Callable
 from typing import Any as _Any
 
+from ..ir.node import Node as _Node
 from ..ir.trace import ops as _ops
+from ..ops.reductions import REDUCTIONS as _REDUCTIONS
 from ..ops.table import FUNCTIONS as _FUNCTIONS
 from .composed import *
 from .division import *
@@ -45,3 +47,7 @@ from .trigonometric import *
 #: Trace functions of the rows that are public functions, by name: those of this package, else the rows' own.
 TRACE: dict[str, _Callable[..., _Any]] = {
     name: globals().get(name) or getattr(_ops, name) for name in _FUNCTIONS}
+#: The trace function that each reduction repeats, by its number; one that is composed is right for all types.
+COMBINE: dict[int, _Callable[[_Node, _Node], _Node]] = {
+    op: TRACE.get(name) or getattr(_ops, name)
+    for op, reduction in _REDUCTIONS.items() for name in list(reduction.rows.values())[-1:]}

@@ -16,7 +16,7 @@ from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarT
 from .inverse import acos, asin
 
 __all__ = ["abs", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isnan", "lerp", "log2i", "mulsign",
-           "safe_acos", "safe_asin", "safe_sqrt", "sign"]
+           "safe_acos", "safe_asin", "safe_sqrt", "scaled", "sign"]
 
 _WORDS = {FLOAT16: VarType.UInt16.value, FLOAT32: UINT32, FLOAT64: UINT64}
 
@@ -48,12 +48,16 @@ def sign(a: Node) -> Node:
     """1 where a number is not negative, else -1."""
     if _kind_of_number(a, "sign") == "u":
         return literal(a.type, 1, a.size)
+    if not a.size:
+        return a
     return ops.select(ops.ge(a, literal(a.type, 0)), literal(a.type, 1), literal(a.type, -1))  # type: ignore[no-any-return]
 
 
 def copysign(a: Node, b: Node) -> Node:
     """The magnitude of a number with the sign of another."""
     kind = _kind_of_number(a, "copysign")
+    if not a.size and not b.size:
+        return a
     if kind == "u":
         return _as_wide_as(a, b, "copysign")
     if kind == "i":
@@ -68,6 +72,8 @@ def mulsign(a: Node, b: Node) -> Node:
     """A number, negated where another is negative."""
     if _kind_of_number(a, "mulsign") == "u":
         return _as_wide_as(a, b, "mulsign")
+    if not a.size and not b.size:
+        return a
     return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
 
 
@@ -93,6 +99,11 @@ def clip(value: Node, low: Node, high: Node) -> Node:
     return ops.maximum(ops.minimum(value, high), low)  # type: ignore[no-any-return]
 
 
+def scaled(a: Node, factor: Node) -> Node:
+    """The product with one number, which goes with an array without elements as well."""
+    return ops.mul(a, factor) if a.size else a
+
+
 def lerp(a: Node, b: Node, t: Node) -> Node:
     """``(1 - t) * a + t * b``."""
     return ops.fma(b, t, ops.fma(ops.neg(a), t, a))  # type: ignore[no-any-return]
@@ -103,17 +114,17 @@ def lerp(a: Node, b: Node, t: Node) -> Node:
 
 def safe_sqrt(a: Node) -> Node:
     """The square root of a number or zero, whichever is larger."""
-    return ops.sqrt(ops.maximum(a, literal(a.type, 0)))  # type: ignore[no-any-return]
+    return ops.sqrt(ops.maximum(a, literal(a.type, 0)) if a.size else a)  # type: ignore[no-any-return]
 
 
 def safe_asin(a: Node) -> Node:
     """The arcsine of a number clipped to the domain."""
-    return asin(clip(a, literal(a.type, -1), literal(a.type, 1)))
+    return asin(clip(a, literal(a.type, -1), literal(a.type, 1)) if a.size else a)
 
 
 def safe_acos(a: Node) -> Node:
     """The arccosine of a number clipped to the domain."""
-    return acos(clip(a, literal(a.type, -1), literal(a.type, 1)))
+    return acos(clip(a, literal(a.type, -1), literal(a.type, 1)) if a.size else a)
 
 
 # --- bits, classes of numbers ----------------------------------------------------------------------------------------
@@ -122,7 +133,7 @@ def safe_acos(a: Node) -> Node:
 def log2i(a: Node) -> Node:
     """Position of the highest one bit."""
     zeros = ops.lzcnt(a)
-    return ops.sub(literal(a.type, TYPES[a.type].bits - 1), zeros)  # type: ignore[no-any-return]
+    return ops.sub(literal(a.type, TYPES[a.type].bits - 1), zeros) if a.size else zeros  # type: ignore[no-any-return]
 
 
 def isnan(a: Node) -> Node:
@@ -136,11 +147,11 @@ def isinf(a: Node) -> Node:
     """Whether numbers are infinite."""
     if TYPES[a.type].kind != "f":
         return literal(BOOL, False, a.size)
-    return ops.eq(ops.abs(a), literal(a.type, math.inf))  # type: ignore[no-any-return]
+    return ops.eq(ops.abs(a), literal(a.type, math.inf) if a.size else a)  # type: ignore[no-any-return]
 
 
 def isfinite(a: Node) -> Node:
     """Whether numbers are neither infinite nor NaN."""
     if TYPES[a.type].kind != "f":
         return literal(BOOL, True, a.size)
-    return ops.lt(ops.abs(a), literal(a.type, math.inf))  # type: ignore[no-any-return]
+    return ops.lt(ops.abs(a), literal(a.type, math.inf) if a.size else a)  # type: ignore[no-any-return]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ..errors import UnsupportedType
 from ..flags import FAST_MATH, state
 from ..ir.build import literal
-from ..ir.expansion import EXPANSIONS
+from ..ir.expansion import EXPANSIONS, TRACED
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
 from ..ops.table import KIND, LITERAL, OPS
@@ -64,7 +64,8 @@ def clamp(x: Node, low: float, high: float) -> Node:
 def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Callable[[Node], Node]:
     """The trace function of a row of one operand, whose expansion the decorated function is.
 
-    Half precision is computed in single precision.  Literals are expanded at once, which folds them.  Functions that
+    Half precision is computed in single precision.  Literals are expanded at once, which folds them; the function of an
+    empty array is empty, and is not expanded: the constants of the expansion have an element.  Functions that
     have another expansion if FastMath is cleared (``by_flag``, for single precision) have another row as well.
     """
     name = function.__name__.lstrip("_")
@@ -81,16 +82,17 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
     @functools.wraps(function)
     def call(a: Node) -> Node:
         if a.kind <= LITERAL:
-            return expand(a)
+            return expand(a) if a.size or not is_float(a.type) else a
         if by_flag and not state.flags & FAST_MATH and a.type != FLOAT64:
             return trace_precise(a)
         return trace(a)
 
-    EXPANSIONS[row.kind] = expand
+    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
     if by_flag:
         precise_row = OPS[KIND[f"{name}_precise"]]
         trace_precise = make_unary(precise_row)
-        EXPANSIONS[precise_row.kind] = _without_fast_math(expand)
+        EXPANSIONS[precise_row.kind] = precisely = _without_fast_math(expand)
+        TRACED[precise_row.kind] = lambda a: precisely(a) if a.kind <= LITERAL else trace_precise(a)
     return call
 
 
@@ -121,11 +123,11 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
     def call(a: Node, b: Node) -> Node:
         if a.type != b.type or not is_float(a.type):
             raise UnsupportedType(name, TYPES[a.type].name if not is_float(a.type) else TYPES[b.type].name)
-        if a.kind <= LITERAL and b.kind <= LITERAL or not a.size or not b.size:
+        if a.kind <= LITERAL and b.kind <= LITERAL and a.size and b.size:
             return expand(a, b)
-        return trace(a, b)
+        return trace(a, b)  # the empty array, if neither has elements
 
-    EXPANSIONS[row.kind] = expand
+    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
     return call
 
 

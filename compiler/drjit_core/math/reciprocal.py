@@ -11,7 +11,7 @@ __all__ = ["rcp", "rsqrt"]
 
 def rcp(a: Node) -> Node:
     """``1 / a``, correctly rounded."""
-    return ops.div(constant(a.type, 1), a)  # type: ignore[no-any-return]
+    return ops.div(constant(a.type, 1) if a.size else a, a)  # type: ignore[no-any-return]
 
 
 def rsqrt(a: Node) -> Node:

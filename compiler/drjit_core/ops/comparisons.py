@@ -6,7 +6,7 @@ import operator
 from typing import Any
 
 from . import semantics as meaning
-from .op import Op, Rows
+from .op import MASK, VALUE, Op, Rows
 
 __all__ = ["rows"]
 
@@ -21,7 +21,7 @@ rows = Rows([
 ])
 
 
-@rows.elementwise("biuf", meaning.select)
+@rows.elementwise("biuf", meaning.select, roles=(MASK, VALUE, VALUE))
 def select(arg0: bool, arg1: Any, arg2: Any) -> Any:
     """``arg1`` where the mask ``arg0`` is set, else ``arg2``, elementwise.
 

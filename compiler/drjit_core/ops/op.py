@@ -18,8 +18,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-__all__ = ["Op", "Rows"]
+__all__ = ["INDEX", "MASK", "MEMORY", "Op", "REGION", "Rows", "VALUE"]
 
+#: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
+#: no part in the width of what is computed; integers that say where; a mask; a region, of which this is a result.
+VALUE, MEMORY, INDEX, MASK, REGION = range(5)
 _Number = TypeVar("_Number", bound=Callable[..., Any])
 
 
@@ -31,7 +34,9 @@ class Op(NamedTuple):
     accepts: str  # type classes of the operands (mask aside): b(ool), i(nt), u(nsigned), f(loat)
     fold: Callable[..., Any] | None  # meaning on one element, see drjit_core.ops.semantics
     doc: str
-    result: str = "same"  # "same" as the last operand, "mask", or "pair" of two such
+    #: Type of the result: "same" as that of the operands that are values or memory, which all have one type; "mask";
+    #: a "pair" of two such as the operands; of the same "bits" as the operand; or the node's "own".
+    result: str = "same"
     typed: bool = False  # fold takes the TypeInfo as its last argument
     commutative: bool = False
     cost: int = 1  # of a packet, relative to an addition: weighs recomputation against memory
@@ -39,6 +44,26 @@ class Op(NamedTuple):
     #: The public function on Python numbers; ``None`` if there is none. For floats it may raise ``ArithmeticError``,
     #: ``ValueError`` or ``NotImplementedError``: then the operation in double precision stands in.
     number: Callable[..., Any] | None = None
+    #: What each operand is for (``VALUE`` …); memory comes first. Rows that have values only leave it to the table.
+    roles: tuple[int, ...] = ()
+    #: Number of elements: the common one of the "operands" (memory aside), that of the "memory", "one", or the node's
+    #: "own".
+    size: str = "operands"
+    #: What happens besides the result: "none"; a "write" to the memory operand, of which the result is the next
+    #: version; or whatever the row's "region" does.
+    effect: str = "none"
+    #: Whether the result exists only when the kernel that computes it has ended: it cannot be used there.
+    barrier: bool = False
+    #: Whether the memory operand must exist before the kernel begins (but for a write that goes on with another one).
+    needs_memory: bool = False
+    #: Whether it may be computed although nobody asked, as when what was traced in a branch is moved out of it. What
+    #: may not (accesses to memory, writes, loops) has a mask or a region to say for which elements it is wanted.
+    speculable: bool = True
+    #: Whether equal operations on equal operands are one node.
+    numbered: bool = True
+    #: The place of the derivative, by operand: how a change of it carries over to the result (passed on, negated,
+    #: weighted, mapped), and which of operands and result that needs kept until then. No row has one yet.
+    derivative: None = None
 
     @property
     def word(self) -> str:
@@ -49,11 +74,11 @@ class Op(NamedTuple):
 class Rows(list[Op]):
     """Some rows of the table, and decorators that add to them."""
 
-    def elementwise(self, accepts: str, fold: Callable[..., Any], *, result: str = "same", typed: bool = False,
-                    commutative: bool = False, cost: int = 1) -> Callable[[_Number], _Number]:
+    def elementwise(self, accepts: str, fold: Callable[..., Any], *, typed: bool = False, commutative: bool = False,
+                    cost: int = 1, roles: tuple[int, ...] = ()) -> Callable[[_Number], _Number]:
         """An operation that backends have a text for."""
         def add(function: _Number) -> _Number:
-            self.append(_row(function, accepts, fold, result, typed, commutative, cost))
+            self.append(_row(function, accepts, fold, typed=typed, commutative=commutative, cost=cost, roles=roles))
             return function
 
         return add
@@ -81,8 +106,6 @@ class Rows(list[Op]):
         return add
 
 
-def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None, result: str = "same",
-         typed: bool = False, commutative: bool = False, cost: int = 1) -> Op:
-    code = function.__code__
-    return Op(function.__name__, code.co_argcount, accepts, fold, function.__doc__ or "", result, typed, commutative,
-              cost, number=function)
+def _row(function: Callable[..., Any], accepts: str, fold: Callable[..., Any] | None = None, **columns: Any) -> Op:
+    return Op(function.__name__, function.__code__.co_argcount, accepts, fold, function.__doc__ or "", number=function,
+              **columns)

@@ -5,32 +5,50 @@ The emitter has a function for each, and they are described in :mod:`drjit_core.
 
 from __future__ import annotations
 
-from .op import Op, Rows
+from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op, Rows
 
 __all__ = ["rows"]
 
 
-def _structural(name: str, doc: str, arity: int = 0, cost: int = 0) -> Op:
-    return Op(name, arity, "biuf", None, doc, cost=cost)
+def _leaf(name: str, doc: str, cost: int = 0, numbered: bool = True) -> Op:
+    return _structural(name, (), doc, result="own", size="own", cost=cost, numbered=numbered)
+
+
+def _structural(name: str, roles: tuple[int, ...], doc: str, **columns: object) -> Op:
+    columns = {"cost": 0, **columns}
+    return Op(name, len(roles), "biuf", None, doc, roles=roles, **columns)  # type: ignore[arg-type]
 
 
 rows = Rows([
     # --- leaves ------------------------------------------------------------------------------------------------------
-    _structural("invalid", "The array of size zero."),
-    _structural("literal", "The same constant in every element; a kernel parameter unless baked in."),
-    _structural("undefined", "Memory that has not been written yet."),
-    _structural("evaluated", "The contents of a buffer.", cost=6),
-    _structural("counter", "The position of the element: 0, 1, 2 …"),
-    _structural("phi", "The value of a loop variable at the start of an iteration."),
+    _leaf("invalid", "The array of size zero."),
+    _leaf("literal", "The same constant in every element; a kernel parameter unless baked in."),
+    _leaf("undefined", "Memory that has not been written yet.", numbered=False),
+    _leaf("evaluated", "The contents of a buffer.", cost=6, numbered=False),
+    _leaf("counter", "The position of the element: 0, 1, 2 …"),
+    _leaf("phi", "The value of a loop variable at the start of an iteration.", numbered=False),
     # --- memory, reductions, regions ---------------------------------------------------------------------------------
-    _structural("gather", "Masked indirect read: source, index, mask.", 3, cost=30),
-    _structural("scatter", "A new version of a target after a masked indirect write: target, value, index, mask.", 4),
-    _structural("reduce", "Reduction of all elements to one.", 1),
-    _structural("opaque", "The same values, in memory of their own.", 1),
-    _structural("cast", "Conversion to another type.", 1, cost=1),
-    _structural("bitcast", "Reinterpretation of the bits as another type of the same size.", 1),
-    _structural("loop", "A region that is repeated while its condition holds in some element."),
-    _structural("loop_result", "A loop variable after the loop.", 1),
-    _structural("branch", "Part of an expansion that few elements need."),
-    _structural("branch_result", "A value after a branch.", 1),
+    _structural("gather", (MEMORY, INDEX, MASK), "Masked indirect read: source, index, mask.", cost=30,
+                needs_memory=True, speculable=False),
+    _structural("scatter", (MEMORY, VALUE, INDEX, MASK),
+                "A new version of a target after a masked indirect write: target, value, index, mask.", size="memory",
+                effect="write", barrier=True, needs_memory=True, speculable=False, numbered=False),
+    _structural("reduce", (VALUE,), "Reduction of all elements to one.", size="one", barrier=True),
+    _structural("opaque", (VALUE,), "The same values, in memory of their own.", numbered=False),
+    _structural("cast", (VALUE,), "Conversion to another type.", result="own", cost=1),
+    _structural("bitcast", (VALUE,), "Reinterpretation of the bits as another type of the same size.", result="bits"),
+    _structural("loop", (), "A region that is repeated while its condition holds in some element.", result="mask",
+                size="own", effect="region", speculable=False, numbered=False),
+    _structural("cond", (MASK,), "Two regions: one for the elements whose mask is set, one for the others.",
+                result="mask", size="own", effect="region", speculable=False, numbered=False),
+    _structural("call", (INDEX, MASK), "Several regions: each element goes through the one that its index says.",
+                result="mask", size="own", effect="region", speculable=False, numbered=False),
+    _structural("result", (REGION,), "What a loop, a branch or a call computes.", result="own", size="own",
+                numbered=False),
+    _structural("branch", (), "Part of an expansion that few elements need.", result="mask", size="own",
+                numbered=False),
+    _structural("branch_result", (REGION,), "A value after a branch.", result="own", size="own"),
+    # Reserved: tensors will be read through it. Extents, strides and offset are its payload; nothing traces it yet.
+    _structural("access", (MEMORY,), "A strided view of an array: base, with extents, strides and offset.",
+                result="same", size="own", speculable=False),
 ])

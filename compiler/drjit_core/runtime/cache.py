@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.program import Program
 from ..llvm import emit, jit
-from ..ops.table import FIRST_EXPANDED, LOOP, OPS
+from ..ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import disk
 from .pool import Functions
 
@@ -57,7 +57,7 @@ class CompiledKernel:
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
-        self._link(code, [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL])
+        self._link(code, emit.exports(program))
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
     def _link(self, code: bytes, exports: list[str]) -> None:
@@ -148,8 +148,8 @@ def operations_of(program: Program) -> int:
 
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
-    return sum(_LOOP_WORK if node.kind == LOOP else OPS[node.kind].cost for node in program.order) + 1
+    return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
 
 
-#: A guess at the cost of a loop, whose number of iterations is unknown.
+#: A guess at the cost of a loop or call, whose number of iterations is unknown.
 _LOOP_WORK = 1000

@@ -24,7 +24,7 @@ from ..ir.node import Node
 from ..ir.region import operands
 from ..llvm import emit, jit, reduction
 from ..llvm.checks import REPORT_WORDS
-from ..ops.table import EVALUATED, GATHER, LOOP, PHI
+from ..ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
 from ..types import TYPES
 from . import pool
 from .cache import CompiledKernel
@@ -67,10 +67,10 @@ def _deciding(program: Program) -> set[int]:
     for node in (*program.order, *program.scatters):
         if node.kind == GATHER:
             stack += (node.d1, node.d2)  # type: ignore[arg-type]
+        elif node.kind == SCATTER:
+            stack += (node.d2, node.d3)  # type: ignore[arg-type]
         elif node.kind == LOOP:
-            stack += (node.payload.condition, *node.payload.initial, *node.payload.results)
-    for node in program.scatters:
-        stack += (node.d2, node.d3)  # type: ignore[arg-type]
+            stack += (node.payload.condition, *node.payload.initial, *node.payload.finals)
     seen: set[int] = set()
     found: set[int] = set()
     while stack:
@@ -105,7 +105,7 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
     functions, width = compiled.functions, program.width
     blocks, size = (1, width) if program.single else (pool.blocks_of(functions, width), functions.size(width))
-    exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
+    exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(parameters(program)):
         row = _memory(program, slot, parameter, recorded, blocks) or (parameter.role, program.parameters[slot])

@@ -25,11 +25,14 @@ from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
 from ..llvm import reduction
-from ..ops.table import EVALUATED, INVALID, LITERAL, LOOP_RESULT, SCATTER, UNDEFINED
+from ..math import COMBINE
+from ..ops.reductions import REDUCTIONS
+from ..ops.table import EVALUATED, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
-from ..types import BOOL, FLOAT16, TYPES, UINT8, ReduceOp, VarState
+from ..types import BOOL, TYPES, UINT8, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
+from . import tables as call_tables
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "unshared", "write_element"]
@@ -124,6 +127,7 @@ def _launch(kernel: Kernel) -> None:
     report = bounds.Report(program) if program.checks else None
     if report is not None:
         keep.append(report)
+    call_tables.fill(program, compiled.native.addresses, keep)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
                          bool(flags & KERNEL_HISTORY), program.single)
@@ -177,15 +181,15 @@ def _commit_scatters(program: Program) -> None:
         if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
     for node in program.versions:
-        if node.kind == LOOP_RESULT:
-            node.become_evaluated(node.d0.payload.initial[node.attr].payload)  # type: ignore[union-attr]
+        if node.kind == RESULT:
+            node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
     """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
     info = TYPES[node.type]
     stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
-    neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type), stride * program.host.threads)
+    neutral = build.literal(node.type, REDUCTIONS[node.attr].identity(node.type), stride * program.host.threads)
     whole = trace.opaque(neutral)
     fill = Kernel(0, whole.size)
     fill.outputs.append(whole)
@@ -205,25 +209,18 @@ _TABLE_STEP = 64
 
 def _merge_tables(node: Node, tables: list[Node]) -> None:
     """Evaluate a scatter-reduction from its target and the tables of all threads."""
-    ops, combine = trace.ops, getattr(trace.ops, _COMBINE[node.attr])
+    reduction, combine = REDUCTIONS[node.attr], COMBINE[node.attr]
+    neutral = build.literal(node.type, reduction.identity(node.type))
     result: Any = node.d0
     for table in tables:
-        if node.attr in (ReduceOp.Min.value, ReduceOp.Max.value) and node.type >= FLOAT16:
-            # these ignore NaN, in the target as well if there was any update
-            neutral = build.literal(node.type, trace.reduction_identity(node.attr, node.type))
-            better = (ops.lt if node.attr == ReduceOp.Min.value else ops.gt)(table, result)
-            updated = ops.and_(ops.neq(result, result), ops.neq(table, neutral))
-            result = ops.select(ops.or_(better, updated), table, result)
-        else:
-            result = combine(result, table)
+        combined = combine(result, table)
+        if reduction.ignores_nan(node.type):  # NaN in the target as well, but only if there was any update
+            combined = trace.ops.select(trace.ops.neq(table, neutral), combined, result)
+        result = combined
     merge = Kernel(0, node.size)
     merge.outputs.append(result)
     _launch(merge)
     node.become_evaluated(result.payload)
-
-
-_COMBINE = {ReduceOp.Add.value: "add", ReduceOp.Mul.value: "mul", ReduceOp.Min.value: "minimum",
-            ReduceOp.Max.value: "maximum", ReduceOp.And.value: "and_", ReduceOp.Or.value: "or_"}
 
 
 def _foreign(program: Program) -> list[Any]:

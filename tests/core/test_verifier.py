@@ -1,0 +1,152 @@
+"""The verifier refuses malformed nodes of every row: missing operands, types and sizes that do not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from drjit_core import (
+    BINARY,
+    ELEMENTWISE,
+    EXPANDED,
+    OPS,
+    TERNARY,
+    TRACE,
+    UNARY,
+    Node,
+    Op,
+    ReduceMode,
+    ReduceOp,
+    bitcast,
+    cast,
+    gather,
+    ops,
+    reduce,
+    scatter,
+    while_loop,
+)
+from drjit_core.ir.trace import opaque
+from drjit_core.ir.verify import VerificationError, verify
+from drjit_core.ops import table
+from tests.core.harness import BOOL, FLOAT32, FLOAT64, INT16, INT32, UINT32, array
+
+SLOTS = ("d0", "d1", "d2", "d3")
+
+
+def sample(type_: int, size: int = 4) -> Node:
+    """Some values in memory, no two arrays alike."""
+    return array(np.arange(size), type_)
+
+
+def operand(row: Op, role: int) -> Node:
+    """An operand that a row accepts in a role."""
+    if role == table.MASK:
+        return sample(BOOL)
+    return sample(UINT32 if role == table.INDEX else FLOAT32 if "f" in row.accepts else UINT32)
+
+
+def loop_result() -> Node:
+    i, _ = while_loop([sample(UINT32), sample(UINT32)], lambda s: ops.lt(s[0], s[1]),
+                      lambda s: [ops.add(s[0], sample(UINT32, 1)), s[1]])
+    return i
+
+
+TRACED: dict[int, Callable[..., Node]] = {
+    **UNARY, **BINARY, **TERNARY, **{row.kind: TRACE[row.name] for row in EXPANDED if row.name in TRACE},
+    table.GATHER: gather, table.REDUCE: lambda a: reduce(a, ReduceOp.Add.value), table.OPAQUE: opaque,
+    table.SCATTER: lambda *operands: scatter(*operands, ReduceOp.Add.value, ReduceMode.Auto.value),
+    table.CAST: lambda a: cast(a, FLOAT64), table.BITCAST: lambda a: bitcast(a, INT32),
+    table.RESULT: lambda _: loop_result()}
+ROWS = [pytest.param(OPS[kind], id=OPS[kind].name) for kind in sorted(TRACED)]
+
+
+def made(row: Op) -> Node:
+    """A node of a row, on operands of four elements."""
+    node = TRACED[row.kind](*(operand(row, role) for role in row.roles))
+    assert node.kind == row.kind or row.kind >= table.FIRST_EXPANDED
+    return node
+
+
+def malformed(node: Node, **slots: object) -> Node:
+    """A copy of a node that tracing would never have made."""
+    other: Node = object.__new__(Node)
+    for name in Node.__slots__:
+        if name != "__weakref__":
+            setattr(other, name, slots.get(name, getattr(node, name)))
+    return other
+
+
+def test_every_row_that_is_traced_has_a_sample() -> None:
+    leaves = {row.kind for row in OPS if not row.roles}
+    elsewhere = {row.kind for row in EXPANDED if row.name not in TRACE} | {table.BRANCH_RESULT, table.ACCESS}
+    assert set(TRACED) == {row.kind for row in OPS} - leaves - elsewhere
+    assert {row.kind for row in ELEMENTWISE} <= set(TRACED)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_tracing_makes_is_well_formed(row: Op) -> None:
+    assert verify([made(row)]) > 1
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_missing_and_superfluous_operands_are_refused(row: Op) -> None:
+    node = made(row)
+    arity = OPS[node.kind].arity
+    with pytest.raises(VerificationError, match=f"{arity - 1} operands instead of {arity}"):
+        verify([malformed(node, **{SLOTS[arity - 1]: None})])
+    if arity < 4:
+        with pytest.raises(VerificationError, match=f"{arity + 1} operands instead of {arity}"):
+            verify([malformed(node, **{SLOTS[arity]: sample(FLOAT32)})])
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_operands_of_a_type_that_does_not_go_with_their_role_are_refused(row: Op) -> None:
+    node = made(row)
+    roles = OPS[node.kind].roles
+    for slot, role in zip(SLOTS, roles, strict=False):
+        if role in (table.VALUE, table.MEMORY) and OPS[node.kind].result == "own":
+            continue  # a cast of anything
+        wrong = {table.INDEX: INT16, table.MASK: UINT32}.get(role, INT16)
+        with pytest.raises(VerificationError):
+            verify([malformed(node, **{slot: sample(wrong)})])
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_results_of_another_type_or_size_are_refused(row: Op) -> None:
+    node = made(row)
+    if OPS[node.kind].result != "own":
+        with pytest.raises(VerificationError):
+            verify([malformed(node, type=INT16)])
+    if OPS[node.kind].size != "own":
+        with pytest.raises(VerificationError):
+            verify([malformed(node, size=3)])
+        with pytest.raises(VerificationError, match="size 0 is for invalid nodes"):
+            verify([malformed(node, size=0)])
+
+
+@pytest.mark.parametrize("row", [pytest.param(param.values[0], id=param.id) for param in ROWS
+                                 if len(param.values[0].roles) > 1])  # type: ignore[attr-defined, union-attr]
+def test_operands_of_other_sizes_are_refused_but_memory_has_one_of_its_own(row: Op) -> None:
+    node = made(row)
+    roles = OPS[node.kind].roles
+    for slot, role in zip(SLOTS, roles, strict=False):
+        other = malformed(node, **{slot: sample(getattr(node, slot).type, 3)})
+        if role == table.MEMORY and OPS[node.kind].size != "memory":
+            verify([other])
+        else:
+            with pytest.raises(VerificationError):
+                verify([other])
+
+
+@pytest.mark.parametrize("kind", [table.BRANCH, table.ACCESS], ids=lambda kind: OPS[kind].name)
+def test_what_is_no_part_of_a_graph_is_refused(kind: int) -> None:
+    with pytest.raises(VerificationError, match="is no part of a graph"):
+        verify([malformed(sample(BOOL), kind=kind)])
+
+
+def test_selections_by_something_that_is_no_mask_are_refused() -> None:
+    node = malformed(ops.select(sample(BOOL), sample(FLOAT32), sample(FLOAT32)), d0=sample(FLOAT32))
+    with pytest.raises(VerificationError, match="the mask is no mask"):
+        verify([node])
