@@ -99,7 +99,8 @@ def store_element(array: Any, position: int, value: Any) -> None:
     """
     if innermost() is not None:
         node = array._n
-        store_written(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
+        index = literal(index_type(node.size), position)
+        store_written(array, [scatter(node, literal(node.type, value), index, TRUE, 0, 0)])
         return
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])

@@ -297,9 +297,9 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
                 continue
             if origin is None:
                 raise SymbolicValue(
-                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, which "
-                    "was made outside, as a whole. Elements of it may be written by index; to give it new values, make "
-                    "it a state variable: pass it in 'state' and return it from the body, or run the loop with "
+                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
+                    "which was made outside, as a whole. Elements of it may be written by index; to give it new values, "
+                    "make it a state variable: pass it in 'state' and return it from the body, or run the loop with "
                     "mode='evaluated'.")
             if not _lives(array):
                 raise _own_memory(array)

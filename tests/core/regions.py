@@ -1,7 +1,7 @@
 """Random programs on nodes with loops, reads and writes nested in each other.
 
-A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what is
-there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
+A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what
+is there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
 can be made small (:func:`smaller`).
 
 Programs do what is specified only.  Outside of loops, plain writes go to distinct elements.  A loop treats memory that

@@ -85,7 +85,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
-        #: Keys by text, of kernels whose types follow from the text: signed and unsigned numbers are often treated alike.
+        #: Keys by text, of kernels whose types follow from it: signed and unsigned numbers are often treated alike.
         self.key_of: dict[str, Any] = {}
         self.lookup = cache.lookup
 

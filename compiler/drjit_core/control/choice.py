@@ -169,7 +169,17 @@ class _Choice:
                     "drjit.gather().") from None
         initial = [self.arguments[i] for i in varying]
         for i in written:
-            require_memory(self.function, self.arguments[i])
+            argument = self.arguments[i]
+            if argument.scope and any(source is argument for region in regions for source in region.sources):
+                raise SymbolicValue(
+                    f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what "
+                    "was there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read it "
+                    "through the function's argument.")
+            if argument.scope and sum(argument is other for other in initial) > 1:
+                raise SymbolicValue(
+                    f"{call_site(self.function)}(): two arguments are the same array, and '{self.name(i)}' is written "
+                    "to by index; inside of a symbolic loop, branch or call there are no copies of arrays.")
+            require_memory(self.function, argument)
         if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
             found = inline(regions[0], initial, live_mask(), functions=PLAIN)
             versions = dict(zip(written, found[len(values):], strict=True))
@@ -214,13 +224,15 @@ class _Choice:
                     formal = origin_of(result, region.id)
                     if result is not latest.get(formal.id, formal) or found.setdefault(i, formal.attr) != \
                             formal.attr or formals[formal.attr] is not formal:
-                        raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that was written to "
-                                            "by index, but not its last version, or not the same array in each function.")
+                        raise SymbolicValue(
+                            f"{call_site(self.function)}(): result {i} is an array that was written to by index, but "
+                            "not its last version, or not the same array in each function.")
         for i in found:
             for region, results in zip(self.regions, self.results, strict=True):
                 if not (results[i].scope == region.id and is_version(results[i])):
-                    raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that one function writes "
-                                        "to by index, and a value that another one computes.")
+                    raise SymbolicValue(
+                        f"{call_site(self.function)}(): result {i} is an array that one function writes to by index, "
+                        "and a value that another one computes.")
         return found
 
     def name(self, position: int) -> str:

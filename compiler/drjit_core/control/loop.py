@@ -124,8 +124,8 @@ class _Loop:
                 needed = max(needed, outer.live.size)
             if needed != size:
                 size = needed
-            elif unchanged - self.constant and (state.flags & OPTIMIZE_LOOPS or self.memory & unchanged - self.constant):
-                self.constant |= unchanged if state.flags & OPTIMIZE_LOOPS else self.memory & unchanged
+            elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
+                self.constant |= alone
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
@@ -201,9 +201,9 @@ class _Loop:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
         formal = origin_of(version, self.region.id)
         return SymbolicValue(
-            f"{call_site('while_loop')}(): the body of a symbolic loop writes to '{self.name(formal.attr)}' by index, and "
-            "computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
-            "or run the loop with mode='evaluated'.")
+            f"{call_site('while_loop')}(): the body of a symbolic loop writes to '{self.name(formal.attr)}' by index, "
+            "and computes with all of its elements; there, only accesses by index know what they find. Use "
+            "drjit.gather(), or run the loop with mode='evaluated'.")
 
     def name(self, position: int) -> str:
         return str(position) if self.name_of is None else self.name_of(position)
@@ -226,6 +226,11 @@ class _Loop:
                         f"'{self.name(formal.attr)}' by index, and reads what was there before it began; symbolic "
                         "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
                         "mode='evaluated'.")
+                if value.scope and sum(value is other for other in initial) > 1:
+                    raise SymbolicValue(
+                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are "
+                        f"the same array, and '{self.name(formal.attr)}' is written to by index; symbolic loops make no "
+                        "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
         loop = Loop((region,), initial, self.label)
         outer = innermost()

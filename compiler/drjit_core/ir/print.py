@@ -49,8 +49,8 @@ def _format_node(node: Node, indent: str, lines: list[str]) -> None:
         loop, inner = node.payload, indent + "    "
         region = loop.region
         for phi, value in zip(region.formals, loop.initial, strict=True):
-            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = {'memory' if phi.payload else 'phi'}({phi.attr}), "
-                         f"initially n{value.id}")
+            word = "memory" if phi.payload else "phi"
+            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = {word}({phi.attr}), initially n{value.id}")
         entering, live = region.masks
         lines.append(f"{inner}n{entering.id}: bool = elements that are left")
         for part in region.parts[0]:

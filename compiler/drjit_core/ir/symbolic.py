@@ -17,8 +17,8 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "written_outside"]
+           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error",
+           "user_line", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
