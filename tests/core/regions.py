@@ -496,7 +496,8 @@ def _own(scope: _Scope, memory: _Memory, draw: float, mask_draw: float) -> tuple
     width, size, lane = scope.width, memory.size, scope.lane(scope.width)
     mask = scope.mask(mask_draw, width)
     if width > size:
-        return _as_index(ops.mod(lane, literal(UINT32, size)), draw), ops.and_(mask, ops.lt(lane, literal(UINT32, size)))
+        count = literal(UINT32, size)
+        return _as_index(ops.mod(lane, count), draw), ops.and_(mask, ops.lt(lane, count))
     several = size // width
     index: Node = ops.mul(lane, literal(UINT32, several))
     if several > 1:
