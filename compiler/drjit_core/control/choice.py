@@ -10,18 +10,9 @@ from ..ir import trace
 from ..ir.build import append, broadcast_size
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import (
-    Tracing,
-    call_site,
-    close,
-    innermost,
-    open_,
-    replace_version,
-    require_memory,
-    scope_of,
-    user_line,
-)
+from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
+from ..ir.symbolic import (Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of,
+                           user_line)
 from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
@@ -167,6 +158,12 @@ class _Choice:
                     f"{call_site(self.function)}(): a function writes to '{self.name(formal.attr)}' by index, and "
                     "computes with all of its elements; there, only accesses by index know what they find. Use "
                     "drjit.gather().") from None
+        used = {operand.id for region in regions for node in region.nodes for operand in operands(node)}
+        used.update(result.id for region in regions for result in region.results[0])
+        # what no function uses is no argument: memory in particular, which would be a value
+        varying = [i for i in varying if any(formals[i].id in used for formals in self.formals)]
+        for region, formals in zip(regions, self.formals, strict=True):
+            region.formals = tuple(formals[i] for i in varying)
         initial = [self.arguments[i] for i in varying]
         for i in written:
             argument = self.arguments[i]

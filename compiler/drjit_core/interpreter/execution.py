@@ -113,8 +113,8 @@ class Interpreter:
     def _evaluated(self, node: Node) -> Array:
         buffer, dtype = node.payload, dtype_of(node.type)
         self.wait(buffer.ticket)
-        data = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
-        return np.frombuffer(bytes(data), dtype)
+        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
+        return np.array(np.frombuffer(data, dtype))
 
     # --- elementwise -------------------------------------------------------------------------------------------------
 
@@ -191,7 +191,7 @@ class Interpreter:
     def _active(self, node: Node, enclosing: Node | None) -> Array:
         """The mask of the elements that take part; those of a construct of size 1 do the same, if there are any."""
         active: Array = np.ones(1, bool) if enclosing is None else self[enclosing]
-        return active.any(keepdims=True) if node.size == 1 else active
+        return np.array([active.any()]) if node.size == 1 else active
 
     def _loop(self, node: Node) -> list[Array]:
         """Run a loop; its value is the list of its formals' last values."""
