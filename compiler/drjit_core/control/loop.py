@@ -100,8 +100,14 @@ class _Loop:
                 region = Region(self.region.id, *self.interface())
             except MemoryAsValue as error:
                 raise self.used_as_value(error.node) from None
-            needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
-                                    *self.but(apart, self.results), *_written(region))
+            try:
+                needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
+                                        *self.but(apart, self.results), *_written(region))
+            except IncompatibleSizes:
+                if probed or size <= 1:
+                    raise
+                probed, size = True, 0
+                continue
             outer = innermost()
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
@@ -176,6 +182,9 @@ class _Loop:
                     f"{call_site('while_loop')}(): the state variable '{self.name(i)}' is accessed by index and given "
                     "other values in one symbolic loop; only writes by index can change such a variable. Run the "
                     "loop with mode='evaluated'.")
+        for i, result in ((-1, self.test), *enumerate(self.results)):
+            if result.scope == self.region.id and is_version(result) and i not in self.memory:
+                raise self.used_as_value(result)
 
     def used_as_value(self, version: Node) -> SymbolicValue:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
@@ -200,6 +209,12 @@ class _Loop:
             return list(self.initial)
         for value, formal in zip(initial, region.formals, strict=True):
             if formal.payload:
+                if value.scope and any(source is value for source in region.sources):
+                    raise SymbolicValue(
+                        f"{call_site('while_loop')}(): a symbolic loop within another one writes to "
+                        f"'{self.name(formal.attr)}' by index, and reads what was there before it began; symbolic "
+                        "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
+                        "mode='evaluated'.")
                 require_memory("while_loop", value)
                 write_to(value)
         loop = Loop(region, initial, self.label)

@@ -171,7 +171,9 @@ def _check_region(node: Node, loop: Loop) -> None:
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
         _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than the loop has")
+        read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
+            _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
             _require(version.scope == region.id and is_version(version), inner, f"writes to {version!r}, no memory of "
                      f"region {region.id}")
             _require(version.id not in replaced, inner, f"replaces {version!r} a second time")
