@@ -94,6 +94,7 @@ class Access(NamedTuple):
     strides: tuple[int | None, ...]  # None: of the block of integer arrays
     block: Node | None = None  # positions relative to the base, for each element of the block
     lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
+    checked: bool = True  # whether the positions of the block are known to exist
 
     @property
     def shape_size(self) -> int:
@@ -138,7 +139,7 @@ def positions(access: Access, source_size: int) -> Node:
                 coordinate = ops.sub(coordinate, ops.mul(rest, extent))
             if stride is None:
                 assert access.block is not None
-                term = cast(core.gather(access.block, coordinate, TRUE), scalar)
+                term = cast(core.gather(access.block, coordinate, TRUE, harmless=True), scalar)
             elif stride == 0:
                 continue
             elif stride == 1:
@@ -172,7 +173,7 @@ def read(source: Node, access: Access) -> Node:
         return core.invalid(source.type)
     if is_identity(access, source.size):
         return source
-    return core.gather(source, positions(access, source.size), _block_mask(access))
+    return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:
@@ -186,7 +187,7 @@ def read_slice(source: Node, start: int, count: int, step: int) -> Node:
     if start:
         index = ops.add(index, _wrapped(scalar, start, _OFFSET)) if count > 1 else \
             literal(scalar, start, 1, SHAPE, tag=_OFFSET)
-    return core.gather(source, index, TRUE)
+    return core.gather(source, index, TRUE, harmless=True)
 
 
 def _block_mask(access: Access) -> Node:
@@ -243,6 +244,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     sizes: list[int] = []
     strides: list[int | None] = []
     arrays: list[tuple[Node, tuple[int, ...], int]] = []
+    checked = True
     where, previous = -1, -2  # position of the block in the result; position at which the last array was seen
     for entry in entries:
         if entry is None:
@@ -262,6 +264,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             strides.append(chosen.step * stride)
         elif is_array_key(entry):
             node, array_shape = positions_node(function, entry, size, axis)
+            checked = checked and not (isinstance(entry, ArrayBase) and entry._dynamic)
             if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
             if where < 0:
@@ -281,7 +284,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     sizes[where:where] = [math.prod(block_shape)]
     strides[where:where] = [None]
     result = (*sizes[:where], *block_shape, *sizes[where + 1:])
-    return Access(base, tuple(sizes), tuple(strides), block, lanes), tuple(result)
+    return Access(base, tuple(sizes), tuple(strides), block, lanes, checked), tuple(result)
 
 
 def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,

@@ -26,7 +26,7 @@ _NONE: frozenset[int] = frozenset()
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
-               name_of: Callable[[int], str] | None = None) -> list[Node]:
+               name_of: Callable[[int], str] | None = None, harmless: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -37,8 +37,11 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 
     A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
     whom, passes such memory as variables.
+
+    In a region, a loop runs for the elements that take part, and its results depend on which; unless it is
+    ``harmless``: the caller vouches for it that it ends, and writes nothing, whatever the region computes.
     """
-    return _Loop(initial, condition, body, label, name_of).trace()
+    return _Loop(initial, condition, body, label, name_of, harmless).trace()
 
 
 class _Loop:
@@ -46,12 +49,13 @@ class _Loop:
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None) -> None:
+                 name_of: Callable[[int], str] | None, harmless: bool) -> None:
         self.initial = initial
         self.condition = condition
         self.body = body
         self.label = label
         self.name_of = name_of
+        self.harmless = harmless
         self.line = user_line()
         #: Positions of variables that the body leaves alone: their initial values are used directly.
         self.constant = _NONE
@@ -222,7 +226,9 @@ class _Loop:
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
         if mask is not None:
-            if size in (1, mask.size) or mask.size == 1:
+            if self.harmless and not scope:
+                mask = None
+            elif size in (1, mask.size) or mask.size == 1:
                 scope = scope_of(mask)
             elif scope:
                 raise IncompatibleSizes("while_loop", (mask.size, size))

@@ -269,8 +269,12 @@ def bitcast(a: Node, type_: int) -> Node:
     return append(BITCAST, type_, a.size, a)
 
 
-def gather(source: Node, index: Node, mask: Node) -> Node:
-    """``source[index]`` where the mask is set, else zero."""
+def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Node:
+    """``source[index]`` where the mask is set, else zero.
+
+    In a region, the elements read that take part, and the result depends on which; unless the access is ``harmless``:
+    the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
+    """
     require_memory("gather", source)
     if index.kind == INVALID:
         return invalid(source.type)
@@ -285,7 +289,7 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
     region = state.region
-    if region is None or index.kind == LITERAL and 0 <= index.payload < source.size:  # reading this does no harm
+    if region is None or harmless or index.kind == LITERAL and 0 <= index.payload < source.size:
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # what the condition has read, a body may use
         found = find(GATHER, source.type, size, source, index, mask, region.entering)
@@ -294,10 +298,12 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
     return append(GATHER, source.type, size, source, index, mask, region.live)
 
 
-def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
+def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False) -> Node:
     """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set.
 
-    In a region, the elements write that take part; the target must be a formal, or a later version of one.
+    In a region, the elements write that take part; the target must be a formal, or a later version of one.  What does
+    not depend on the region is ``harmless`` if the target is new, and the caller vouches for the indices: it is written
+    outside.
     """
     require_memory("scatter", target)
     if op != ReduceOp.Identity.value and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
@@ -308,16 +314,29 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
     region = state.region
+    if harmless and region is not None and not scope_of(value, index, mask):
+        region = None
     if region is not None:
         if region.live is region.entering:
             raise SymbolicValue(f"{call_site('scatter')}(): this is a write to an array in the condition of a loop, "
                                 "which must be free of side effects: write in its body.")
-        mask = ops.and_(mask, region.live)
-        broadcast_size("scatter", value, index, mask)
+        live = region.live
+        if size not in (1, live.size) and live.size != 1:
+            raise _wrong_width(size, live.size)
+        mask = ops.and_(mask, live)
     if target.kind == LITERAL:
         target = opaque(target)
-    write_to(target)
+    if region is not None:
+        write_to(target)
     return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+
+
+def _wrong_width(found: int, width: int) -> SymbolicValue:
+    """What is wrong with a write in a region that is not done by its elements."""
+    return SymbolicValue(
+        f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes if "
+        f"it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop of "
+        f"that size, write one value after the other, or run the loop with mode='evaluated'.")
 
 
 def opaque(a: Node) -> Node:
