@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
+from drjit_core import KIND, SHAPE, JitBackend, Node, SymbolicValue, cast, counter, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -26,14 +26,15 @@ from .._base.types import SCALAR, UINT32, Record, relative
 from .._base.values import parse_shape
 from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
-from .lanes import TRUE, lane_mask
+from .lanes import TRUE, lane_mask, symbolic_width
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "slice_index",
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes", "slice_index",
            "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
+_LITERAL = KIND["literal"]
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
@@ -95,6 +96,7 @@ class Access(NamedTuple):
     block: Node | None = None  # positions relative to the base, for each element of the block
     lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
     checked: bool = True  # whether the positions of the block are known to exist
+    per_lane: bool = False  # whether a symbolic loop has as many lanes as one of the integer arrays has elements
 
     @property
     def shape_size(self) -> int:
@@ -206,6 +208,17 @@ def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape:
     return mask if lanes is None else ops.and_(mask, expand(lanes, value_shape, shape))
 
 
+def require_lanes(function: str, access: Access, value: Node, value_shape: tuple[int, ...]) -> None:
+    """Refuse to write several elements once, in a symbolic loop, whose lanes would have to do it together."""
+    width = symbolic_width()
+    if width > 1 < access.shape_size and not access.per_lane and \
+            (value.size != width or access.block is not None and len(value_shape) > 1):
+        raise SymbolicValue(
+            f"{function}(): this assignment to {access.shape_size} elements is part of a symbolic loop with {width} "
+            "elements, each of which writes if it takes part: one value, or a value or index for each element of the "
+            "loop. Assign before the loop, write one value after the other, or run the loop with mode='evaluated'.")
+
+
 def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:
     """The elements of a view with given sizes and strides, in C order."""
     return read(source, Access(base, tuple(sizes), tuple(strides)))
@@ -264,7 +277,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             strides.append(chosen.step * stride)
         elif is_array_key(entry):
             node, array_shape = positions_node(function, entry, size, axis)
-            checked = checked and not (isinstance(entry, ArrayBase) and entry._dynamic)
+            checked = checked and (node.kind == _LITERAL or not (isinstance(entry, ArrayBase) and entry._dynamic))
             if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
             if where < 0:
@@ -284,7 +297,9 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     sizes[where:where] = [math.prod(block_shape)]
     strides[where:where] = [None]
     result = (*sizes[:where], *block_shape, *sizes[where + 1:])
-    return Access(base, tuple(sizes), tuple(strides), block, lanes, checked), tuple(result)
+    width = symbolic_width()
+    per_lane = width > 1 and any(node.size == width for node, _, _ in arrays)
+    return Access(base, tuple(sizes), tuple(strides), block, lanes, checked, per_lane), tuple(result)
 
 
 def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,

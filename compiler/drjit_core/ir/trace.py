@@ -20,12 +20,12 @@ from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
-from ..types import BOOL, TYPES, ReduceOp
+from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
-from .build import announce, append, broadcast_size, find, invalid, literal
+from .build import announce, append, broadcast_size, counter, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import call_site, require_memory, require_open, scope_of, symbolic_error, write_to
+from .symbolic import Tracing, call_site, require_memory, require_open, scope_of, symbolic_error, write_to
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "scatter"]
@@ -323,12 +323,30 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         live = region.live
         if size not in (1, live.size) and live.size != 1:
             raise _wrong_width(size, live.size)
+        if size == 1 < live.size:
+            mask = _once_if_uniform(region, mask, live.size)
         mask = ops.and_(mask, live)
     if target.kind == LITERAL:
         target = opaque(target)
     if region is not None:
         write_to(target)
     return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+
+
+def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
+    """The mask of a write of one value: it happens once where all elements do the same."""
+    if region.uniform:
+        scalar = UINT32 if width <= 1 << 32 else UINT64
+        return ops.and_(mask, ops.eq(counter(width, scalar), literal(scalar, 0)))  # type: ignore[no-any-return]
+    outer = region.outer
+    while outer is not None:
+        if outer.uniform:
+            raise SymbolicValue(
+                f"{call_site('scatter')}(): this write of one value is part of a symbolic loop within another one, all "
+                f"of whose elements do the same, and which has {width} of them because so many are written at once. Write "
+                "there in a loop of its own, or run the outer loop with mode='evaluated'.")
+        outer = outer.outer
+    return mask
 
 
 def _wrong_width(found: int, width: int) -> SymbolicValue:
