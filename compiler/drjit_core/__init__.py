@@ -16,6 +16,8 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
+from .control.choice import PLAIN, call, cond
+from .control.inline import inline
 from .control.loop import while_loop
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state

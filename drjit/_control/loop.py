@@ -359,10 +359,10 @@ def _name_in_program(array: ArrayBase, functions: Sequence[Callable[..., Any]]) 
         code = getattr(function, "__code__", None)
         if code is None:
             continue
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)  # type: ignore[attr-defined]
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
-        variables |= {name: function.__globals__[name] for name in code.co_names  # type: ignore[attr-defined]
-                      if name in function.__globals__}  # type: ignore[attr-defined]
+        variables |= {name: function.__globals__[name] for name in code.co_names
+                      if name in function.__globals__}
         for name, value in variables.items():
             if value is array:
                 return f"the array '{name}'"

@@ -42,7 +42,7 @@ from drjit_core.ops.table import INVALID
 from tests.core.harness import ALL_TYPES, BOOL, FLOATS, INT32, INTEGERS, TRUE, UINT32, UINT64, array, name_of, shared
 from tests.ops.samples import samples
 
-__all__ = ["Program", "Step", "generate", "minimised", "smaller", "trace"]
+__all__ = ["Program", "Step", "generate", "minimised", "nearly", "smaller", "trace"]
 
 _TRACE: dict[int, Callable[..., Node]] = {**UNARY, **BINARY, **TERNARY}
 _DRAWS = 6
@@ -88,7 +88,7 @@ class Program(NamedTuple):
 # --- generation ------------------------------------------------------------------------------------------------------
 
 _EVERYWHERE = {"op": 24, "cast": 5, "bitcast": 2, "select": 5, "gather": 16, "literal": 2, "lane": 2, "mask": 4}
-_OUTSIDE = {"reduce": 4, "scatter": 10, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 25, "evaluate": 4}
+_OUTSIDE = {"reduce": 4, "scatter": 24, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 25, "evaluate": 4}
 _INSIDE = {"scatter": 20, "loop": 10, "state": 16}
 
 
@@ -119,6 +119,25 @@ def _step(rng: np.random.Generator, kind: str, depth: int) -> Step:
         return Step(kind, draws)
     return Step(kind, draws, _steps(rng, int(rng.integers(0, 3)), depth + 1, condition=True),
                 _steps(rng, int(rng.integers(2, 8)), depth + 1))
+
+
+def nearly(program: Program, rng: np.random.Generator) -> Program:
+    """A program in which one step does what it does in another way."""
+    return program._replace(steps=_nearly(program.steps, rng))
+
+
+def _nearly(steps: tuple[Step, ...], rng: np.random.Generator) -> tuple[Step, ...]:
+    i = int(rng.integers(len(steps)))
+    step = steps[i]
+    part = rng.random()
+    if step.body and part < 0.7:
+        step = step._replace(body=_nearly(step.body, rng))
+    elif step.condition and part < 0.85:
+        step = step._replace(condition=_nearly(step.condition, rng))
+    else:
+        k = int(rng.integers(_DRAWS))
+        step = step._replace(draws=(*step.draws[:k], float(rng.random()), *step.draws[k + 1:]))
+    return (*steps[:i], step, *steps[i + 1:])
 
 
 def smaller(program: Program) -> Iterator[Program]:
@@ -205,7 +224,8 @@ class _Scope:
         self.state: list[Node] = []
 
     def fitting(self, width: int) -> list[Node]:
-        return [value for value in self.values if value.size in (1, width)]
+        """Values of a width, and all that depend on a loop, whose width turns out when it has been traced."""
+        return [value for value in self.values if value.scope or value.size in (1, width)]
 
     def pick(self, draw: float, type_: int | None, width: int) -> Node:
         """A value of a type, recent ones more often; if there is none, one is made of another or of a number."""

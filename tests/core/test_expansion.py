@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import drjit_core as core
 from drjit_core import EXPANDED, KIND, OPS, JitFlag, Node, expansion, literal, ops, scoped_set_flag
-from drjit_core.codegen.expand import Expanded
+from drjit_core.codegen.expand import MOST_INLINED, Expanded
 from drjit_core.ir.expansion import EXPANSIONS
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
@@ -21,6 +22,8 @@ from tests.core.harness import (
     UINT32,
     array,
     assert_same_bits,
+    dtype_of,
+    evaluate_all,
     launches,
     name_of,
     program_of,
@@ -212,3 +215,125 @@ def test_such_branches_compile_for_packets_of_any_width(lanes: int) -> None:
     text = emit.emit(program_of(core.sin(a), core.power(a, a)), lanes)
     assert text.count("define internal void @rare_") == 2
     assert jit.compile_text(text, 0)
+
+
+# --- rows that a program has many of ---------------------------------------------------------------------------------
+
+MANY = MOST_INLINED + 1
+
+
+def functions_of(*roots: Node) -> list[str]:
+    """Names of the functions that a kernel computes expansions with."""
+    text = emit.emit(program_of(*roots), 16)
+    found = re.findall(r"define internal \S.*? @(\w+)\(.*noinline #0", text)
+    assert all(f"@{name}(" in text.split("\n}", 1)[0] for name in found)
+    return found
+
+
+@pytest.mark.parametrize("op, type_", ROWS)
+def test_rows_that_become_a_function_keep_their_bits(op: core.Op, type_: int) -> None:
+    data = [[np.roll(a, k) for k in range(MANY)] for a in arguments(type_)[:op.arity]]
+    expected = values(trace(op, *(array(np.concatenate(a)) for a in data))).reshape(MANY, -1)
+    nodes = [trace(op, *map(array, operands)) for operands in zip(*data, strict=True)]
+    assert functions_of(*nodes) == [f"{op.name}_0"]
+    assert functions_of(*nodes[:-1]) == []
+    for result, row in zip(evaluate_all(*nodes), expected, strict=True):
+        assert_same_bits(result, row)
+
+
+@pytest.mark.parametrize("op, type_", ROWS)
+def test_functions_of_uniform_values_and_of_one_element(op: core.Op, type_: int) -> None:
+    data = [a[:MANY] for a in arguments(type_)[:op.arity]]
+    expected = values(trace(op, *map(array, data)))
+    single = [trace(op, *(array(a[k:k + 1]) for a in data)) for k in range(MANY)]
+    assert functions_of(*single) == [f"{op.name}_0"]
+    sizes = [array(np.full(40, k, dtype_of(type_))) for k in range(MANY)]
+    wide = [ops.select(ops.eq(size, size), node, size) for size, node in zip(sizes, single, strict=True)]
+    assert functions_of(*wide) == [f"{op.name}_0"]
+    for result, value in zip(evaluate_all(*wide), expected, strict=True):
+        assert_same_bits(result, np.full(40, value))
+    single = [trace(op, *(array(a[k:k + 1]) for a in data)) for k in range(MANY)]
+    assert_same_bits(np.concatenate(evaluate_all(*single)), expected)
+
+
+def test_rows_of_the_same_operands_are_one_call() -> None:
+    data = [array(np.linspace(k, k + 1, 50)) for k in range(MANY)]
+    sines, cosines = [core.sin(a) for a in data], [core.cos(a) for a in data]
+    exponentials = [core.exp(a) for a in data[:3]]  # few: not part of the function
+    alone = core.sin(array(np.ones(50)))
+    roots = [*sines, *cosines, *exponentials, alone]
+    assert functions_of(*roots) == ["sin_cos_0", "sin_1"]
+    text = emit.emit(program_of(*roots), 16)
+    assert text.count("call { <16 x double>, <16 x double> } @sin_cos_0(") == MANY
+    expected = [values(f(array(values(a)))) for f in (core.sin, core.cos) for a in data]
+    for result, other in zip(evaluate_all(*sines, *cosines), expected, strict=True):
+        assert_same_bits(result, other)
+
+
+def test_constants_and_repeated_operands_are_part_of_a_function() -> None:
+    data = [array(np.linspace(k, k + 1, 50, dtype=np.float32)) for k in range(MANY)]
+    one = literal(FLOAT32, 1, 1, core.BAKED)
+    with_one = [core.atan2(a, one) for a in data]
+    twice = [core.atan2(a, a) for a in data]
+    plain = [core.atan2(a, array(np.full(50, k, np.float32))) for k, a in enumerate(data)]
+    assert functions_of(*with_one, *twice, *plain) == ["atan2_0", "atan2_1", "atan2_2"]
+    expected = [values(core.atan2(array(values(a)), b)) for b in (one,) for a in data]
+    expected += [values(core.atan2(*[array(values(a))] * 2)) for a in data]
+    for result, other in zip(evaluate_all(*with_one, *twice), expected, strict=True):
+        assert_same_bits(result, other)
+
+
+@pytest.mark.parametrize("type_", [FLOAT32, FLOAT64], ids=name_of)
+@pytest.mark.parametrize("places", [[], [3], [17, 18, 999], range(1000)], ids=["none", "one", "some", "all"])
+def test_branches_that_few_elements_take_within_functions(type_: int, places: Any) -> None:
+    x = np.linspace(0.5, 3, 1000).astype(dtype_of(type_))
+    x[list(places)] = 1e17
+    data = [x + k for k in range(MANY)]
+    nodes = [core.sin(array(a)) for a in data]
+    assert functions_of(*nodes) == ["sin_0"]
+    for result, a in zip(evaluate_all(*nodes), data, strict=True):
+        assert_same_bits(result, values(core.sin(array(a))))
+
+
+@pytest.mark.parametrize("size", [1, 50])
+def test_functions_inside_loops(size: int) -> None:
+    x = np.linspace(0.2, 0.8, size).astype(np.float32)
+
+    def run(count: int, sine: Callable[[Node], Node], cosine: Callable[[Node], Node]) -> np.ndarray[Any, Any]:
+        outside = array(x)
+
+        def body(state: list[Node]) -> list[Node]:
+            a = state[1]
+            for k in range(count):
+                moved = ops.add(a, literal(FLOAT32, 0.1 * k))
+                a = ops.add(sine(moved), ops.mul(cosine(moved), sine(outside)))
+            return [ops.add(state[0], literal(UINT32, 1)), a]
+
+        before = cosine(outside)
+        state = core.while_loop((literal(UINT32, 0), outside), lambda s: ops.lt(s[0], literal(UINT32, 3)), body)
+        result = ops.add(ops.add(state[1], before), sine(outside))
+        verify([result])
+        if sine is core.sin:
+            assert any(name.startswith("sin") for name in functions_of(result))
+        return values(result)
+
+    def expanded(name: str) -> Callable[[Node], Node]:
+        return lambda a: expanded_now(OPS[KIND[name]], a)
+
+    assert_same_bits(run(MANY, core.sin, core.cos), run(MANY, expanded("sin"), expanded("cos")))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64])
+def test_functions_compile_for_packets_of_any_width(lanes: int) -> None:
+    data = [array(np.full(100, k, np.float64)) for k in range(MANY)]
+    program = program_of(*(f(a) for a in data for f in (core.sin, core.cos, core.sinh, core.cosh, core.exp)))
+    text = emit.emit(program, lanes)
+    assert text.count("noinline #0") == 1 and jit.compile_text(text, 0)
+
+
+def test_thousands_of_sines_compile_in_bounded_text() -> None:
+    a = array(np.linspace(0, 1, 100, dtype=np.float32))
+    total = a
+    for k in range(2000):
+        total = ops.add(total, core.sin(ops.add(a, literal(FLOAT32, float(k)))))
+    assert len(emit.emit(program_of(total), 16)) < 2000 * 600

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 from drjit_core import (
     BAKED,
     SHAPE,
+    TYPES,
     Node,
     ReduceMode,
     ReduceOp,
@@ -20,11 +22,14 @@ from drjit_core import (
     counter,
     gather,
     literal,
+    opaque,
     ops,
     reduce,
     scatter,
+    undefined,
     while_loop,
 )
+from drjit_core.codegen.expand import Expanded
 from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Host, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
@@ -210,6 +215,19 @@ def test_what_is_written_past_the_cache_is_part_of_the_key() -> None:
     small, large = (program_of(ops.add(counter(n), literal(UINT32, 5))) for n in (1 << 20, 1 << 30))
     assert not small.streaming and large.streaming
     assert small.key != large.key
+
+
+@pytest.mark.parametrize("type_", [UINT8, FLOAT32, FLOAT64])
+def test_many_streams_that_come_from_memory_are_asked_for_ahead(type_: int) -> None:
+    def prefetches(streams: int, size: int) -> tuple[int, int]:
+        """How many there are, and bytes of a packet."""
+        program = program_of(functools.reduce(ops.add, [opaque(undefined(type_, size)) for _ in range(streams)]))
+        packets = emit.packets_per_iteration(program, Expanded(program))
+        return emit.emit(program, 16).count("call void @llvm.prefetch"), 16 * packets * TYPES[type_].size
+
+    count, nbytes = prefetches(40, 1 << 22)
+    assert count == 40 * -(-nbytes // 64)
+    assert prefetches(40, 1000)[0] == prefetches(8, 1 << 22)[0] == 0
 
 
 # --- random programs -------------------------------------------------------------------------------------------------

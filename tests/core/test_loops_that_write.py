@@ -198,7 +198,8 @@ def test_results_are_the_same_in_whatever_order_they_are_asked_for(program: Call
         evaluate(roots)
         for i, (root, data) in enumerate(zip(roots, expected, strict=True)):
             assert_same_bits(values(root), data, f"result {i}")
-        for order in itertools.islice(itertools.permutations(range(len(expected))), 0, None, 1 + 2 * debug):
+        orders = list(itertools.permutations(range(len(expected))))
+        for order in orders[::1 + len(orders) // 6]:
             roots = program()
             for i in order:
                 assert_same_bits(values(roots[i]), expected[i], f"result {i}, in the order {order}")

@@ -6,17 +6,19 @@ split at random, and with evaluations while it is traced.  Of all kernels that a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from drjit_core import Node, evaluate, interpret
+from drjit_core import TYPES, Node, evaluate, interpret
 from drjit_core.codegen.program import Program as Kernel
+from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
-from drjit_core.runtime import cache
+from drjit_core.passes.schedule import plan
+from drjit_core.runtime import cache, disk
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -79,30 +81,77 @@ def check(seeds: range) -> None:
 
 
 class Kernels:
-    """Keys and texts of the kernels that are looked up."""
+    """Keys and texts of kernels."""
 
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
+        #: Keys by text, of kernels whose types follow from the text: signed and unsigned numbers are often treated alike.
         self.key_of: dict[str, Any] = {}
-        self.failures: list[str] = []
         self.lookup = cache.lookup
 
+    def add(self, program: Kernel) -> None:
+        text, key = emit.emit(program, jit.lanes()), program.key
+        if self.text_of.setdefault(key, text) != text:
+            raise AssertionError(f"one key, two texts:\n{key}\n{self.text_of[key]}\n{text}")
+        if not any(TYPES[node.type].kind == "i" for node in program.order) \
+                and self.key_of.setdefault(text, key) != key:
+            raise AssertionError(f"one text, two keys:\n{self.key_of[text]}\n{key}\n{text}")
+
     def __call__(self, program: Kernel) -> tuple[cache.CompiledKernel, bool]:
-        text = emit.emit(program, jit.lanes())
-        if self.text_of.setdefault(program.key, text) != text:
-            self.failures.append(f"one key, two texts:\n{self.text_of[program.key]}\n{text}")
+        """Look up a kernel, and note it."""
+        self.add(program)
         return self.lookup(program)
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernels]:
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
+    """What is looked up; kernels are compiled in the quick tier, and those of other runs are left alone."""
     kernels = Kernels()
     monkeypatch.setattr(cache, "lookup", kernels)
-    yield kernels
-    assert not kernels.failures, kernels.failures[0]
+    monkeypatch.setattr(cache, "_level", lambda: 0)
+    monkeypatch.setattr(disk, "load", lambda key: None)
+    monkeypatch.setattr(disk, "store", lambda key, data: None)
+    return kernels
 
 
 @pytest.mark.parametrize("block", range(4))
 def test_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels) -> None:
     check(range(50 * block, 50 * block + 50))
     assert len(kernels.text_of) > 100
+
+
+#: Memory that is never accessed.
+_NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=False, ticket=0)
+
+
+def check_keys(seeds: range, variants: int) -> Kernels:
+    """Programs that differ in little: their kernels have equal keys exactly if they have equal texts."""
+    kernels = Kernels()
+    for seed in seeds:
+        program, rng = regions.generate(seed), np.random.default_rng(seed)
+        for _ in range(variants):
+            for kernel in plan(regions.trace(program)):
+                kernels.add(assemble(kernel))
+                for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
+                    node.become_evaluated(_NOWHERE)
+            program = regions.nearly(program, rng)
+    return kernels
+
+
+def test_kernels_of_nearly_equal_programs_have_equal_keys_exactly_if_they_have_equal_texts() -> None:
+    assert len(check_keys(range(30), 8).text_of) > 100
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(10))
+def test_kernels_of_many_nearly_equal_programs_have_equal_keys_exactly_if_they_have_equal_texts(block: int) -> None:
+    check_keys(range(1000 + 100 * block, 1100 + 100 * block), 20)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(100))
+def test_many_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    if block % 5 == 0:
+        monkeypatch.setattr(cache, "_level", lambda: 2)
+    check(range(1000 + 200 * block, 1200 + 200 * block))

@@ -58,7 +58,7 @@ TRACED: dict[int, Callable[..., Node]] = {
     table.GATHER: gather, table.REDUCE: lambda a: reduce(a, ReduceOp.Add.value), table.OPAQUE: opaque,
     table.SCATTER: lambda *operands: scatter(*operands, ReduceOp.Add.value, ReduceMode.Auto.value),
     table.CAST: lambda a: cast(a, FLOAT64), table.BITCAST: lambda a: bitcast(a, INT32),
-    table.LOOP_RESULT: lambda _: loop_result()}
+    table.RESULT: lambda _: loop_result()}
 ROWS = [pytest.param(OPS[kind], id=OPS[kind].name) for kind in sorted(TRACED)]
 
 

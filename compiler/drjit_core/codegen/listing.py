@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, OPS, SCATTER
+from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
 
@@ -27,7 +27,7 @@ class Parameter(NamedTuple):
 
     ``width``, ``partials`` (address of the partial results of reductions), ``literal`` (its bits), ``input``,
     ``output`` and ``memory`` (addresses of arrays that are read or written by position, and by index), ``tables`` and
-    ``table bytes`` (of a scatter-reduction), ``target size``, ``limit`` (which indices are compared with), ``report``.
+    ``table bytes`` (of a scatter-reduction), ``limit`` (which indices are compared with), ``report``.
     """
 
     role: str
@@ -50,7 +50,6 @@ def parameters(program: Program) -> list[Parameter]:
         if node.id in program.pointers:
             result[program.pointers[node.id]] = Parameter("memory", node.type, node.size, node)
     for node in program.scatters:
-        result[program.slots[node.id]] = Parameter("target size", node.type, node.size, node)
         if node.id in program.tables:
             slot = program.tables[node.id]
             result[slot] = Parameter("tables", node.type, node.size, node)
@@ -147,7 +146,7 @@ def _right_side(program: Program, node: Node) -> str:
                 *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
     if kind == SCATTER:
         return _scatter(program, node)
-    if kind == LOOP_RESULT:
+    if kind == RESULT:
         used.append(str(node.attr))
     text = f"{name}({', '.join(used)})"
     return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")

@@ -22,16 +22,19 @@ import struct
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, Node
+from ..ir.region import CONTROL
 from ..ops.table import (
+    CALL,
+    COND,
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
     GATHER,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -50,7 +53,7 @@ ATOMIC, PLAIN, PRIVATE = 0, 1, 2
 #: Up to this many elements, one thread does the updates of a scatter-reduction.
 _SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
-STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END = -1, -2, -3, -4, -5, -6
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA = range(-1, -10, -1)
 _WIDE = 1 << 31
 #: Kernels of fewer elements never write past the cache.
 STREAMING_WIDTH = 1 << 20
@@ -58,13 +61,21 @@ STREAMING_WIDTH = 1 << 20
 
 @functools.cache
 def last_level_cache() -> int:
-    """Bytes of the processor's last-level cache, if the system tells, else 32 MiB."""
+    """Bytes of the processor's last-level cache that a kernel can hope for, as far as the system tells.
+
+    A server's cache may be far larger than that, but is shared with as many other cores or virtual machines.
+    """
     sizes = []
     for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
         with contextlib.suppress(OSError, ValueError), open(entry) as file:
             text = file.read().strip()
             sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
-    return max(sizes, default=32 << 20)
+    return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
+
+
+#: Inputs and outputs of 32 MiB: from there on non-temporal stores won or were equal with a last-level cache of 105 MiB
+#: (square roots of 4M floats: 1.0 ms, plain stores 1.25; of 8M: 2.4 and 3.7; of 2M, and read at once: 3.0 and 2.25).
+_LARGEST_CACHE = 32 << 20
 
 
 class Check(NamedTuple):
@@ -74,6 +85,27 @@ class Check(NamedTuple):
     slot: int  # parameter that holds the size
     access: Node
     size: int
+
+
+class Site:
+    """A call: its arguments, and its targets.  What a target captures besides literals and memory is an *extra*
+    argument; a parameter of the target tells where it lies among all arguments and results.
+    """
+
+    __slots__ = ("arguments", "extras", "results", "slot", "targets")
+
+    def __init__(self, arguments: list[Node], results: list[tuple[int, int]]) -> None:
+        self.arguments = arguments
+        self.results = results  # types and sizes
+        self.extras: list[Node] = []
+        self.targets: list[Program] = []
+        self.slot = 0  # parameter with the address of the table; the next one is the number of targets
+
+    def place_of(self, extra: Node) -> int:
+        """Place of an extra argument behind the arguments and the results."""
+        if extra not in self.extras:
+            self.extras.append(extra)
+        return len(self.arguments) + len(self.results) + self.extras.index(extra)
 
 
 class Host(NamedTuple):
@@ -86,9 +118,10 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "checked", "checks", "host", "inputs", "key", "order", "parameters", "pointers",
-                 "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
-                 "tables", "versions", "wide", "width")
+    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host",
+                 "inputs", "key", "links", "live", "order", "outer", "parameters", "pointers", "position", "reductions",
+                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "versions",
+                 "wide", "width")
 
     def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
@@ -108,19 +141,31 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
+        self.bounded = True  # its time follows from operations and width: there is no loop
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
         self.scatters: list[Node] = []
-        self.versions: list[Node] = []  # results of loops that are memory: written in place
+        self.versions: list[Node] = []  # results of regions that are memory: written in place
+        self.calls: dict[int, Site] = {}  # node id -> the targets of a call
+        self.functions: dict[Any, Program] = {}  # the programs of functions that are called, by their keys
+        # Of a function, whose parameters are the record of a target:
+        self.outer: Program | None = None
+        self.links: list[tuple[int, int]] = []  # parameters, and those of the outer program that they are equal to
+        self.arguments: list[Node] = []  # formals that are values
+        self.live: Node | None = None  # the mask of the elements that take part
+        self.extras: list[Node] = []  # captures that are arguments
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
         slot = self.pointers.get(node.id)
         if slot is None:
-            assert node.kind != PHI
+            assert node.kind != PHI or self.outer is not None
             slot = self.pointers[node.id] = len(self.parameters)
-            if node.kind == EVALUATED:
+            if self.outer is not None and node.kind != EVALUATED:
+                self.parameters.append(0)
+                self.links.append((slot, self.outer.pointer(node)))
+            elif node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
                 self.inputs.append(node)
             else:
@@ -155,8 +200,8 @@ class Program:
             if node.kind >= GATHER:
                 if node.kind == GATHER:
                     operands: Any = (node.d2, node.d1)
-                elif node.kind == LOOP:
-                    operands = reversed(tuple(node.payload.values()))
+                elif node.kind in CONTROL:
+                    operands = reversed((node.d0, node.d1, *node.payload.values()))
                 else:
                     operands = (node.d2, node.d1, node.d0)
                 for operand in operands:
@@ -238,13 +283,16 @@ class Program:
                     position[mask.id])
         elif kind == LOOP:
             self.append_loop(node)
+        elif kind == COND:
+            self.append_cond(node)
+        elif kind == CALL:
+            self.append_call(node)
         elif kind == SCATTER:
             self.append_scatter(node)
-        elif kind == LOOP_RESULT:
+        elif kind == RESULT:
             assert node.d0 is not None
             if node.payload:
-                loop = node.d0.payload
-                self.pointers[node.id] = self.pointers[loop.region.formals[node.attr].id]
+                self.pointers[node.id] = self.pointers[node.d0.payload.origin(node.attr).id]
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
@@ -271,6 +319,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
+        self.bounded = False
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -293,6 +342,82 @@ class Program:
         key.append(LOOP_END)
         key += [position[final.id] for final, formal in zip(loop.finals, region.formals, strict=True)
                 if not formal.payload]
+
+    def append_cond(self, node: Node) -> None:
+        """Key and order of a branch and its regions."""
+        choice, position, key = node.payload, self.position, self.key
+        assert node.d0 is not None
+        key += (COND_BEGIN, position[node.d0.id], position[node.d1.id] if node.d1 is not None else -1, choice.count,
+                len(choice.initial))
+        for region in choice.regions:
+            for initial, formal in zip(choice.initial, region.formals, strict=True):
+                if formal.payload:
+                    self.pointers[formal.id] = self.pointer(initial)
+                    key.append(self.pointers[formal.id])
+                else:
+                    key.append(position[initial.id])
+                    self.append_formal(formal)
+            self.append_formal(region.masks[0])
+            for inner in region.parts[0]:
+                self.append(inner)
+            key.append(REGION_END)
+            key += [position[result.id] for result in region.results[0][:choice.count]]
+
+    def append_call(self, node: Node) -> None:
+        """Key of a call; the programs of its targets, of which equal ones become one function."""
+        choice, position = node.payload, self.position
+        assert node.d0 is not None and node.d1 is not None
+        arguments = [initial for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True)
+                     if not formal.payload]
+        site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
+        for region in choice.regions:
+            target = Program(self.width, self.host)
+            target.outer, target.functions, target.inputs = self, self.functions, self.inputs
+            target.append_target(choice, region, site)
+            self.bounded = self.bounded and target.bounded
+            site.targets.append(target)
+        site.slot = len(self.parameters)
+        self.parameters += (0, len(site.targets))  # address of the table, number of targets
+        self.calls[node.id] = site
+        functions = tuple(dict.fromkeys(target.key for target in site.targets))
+        for target in site.targets:
+            self.functions.setdefault(target.key, target)
+        self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
+                     position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
+                     choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
+                     *(type_ for type_, _ in site.results), functions)
+
+    def append_target(self, choice: Any, region: Any, site: Site) -> None:
+        """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
+        used = {node.d0.id for node in region.nodes if node.kind in (GATHER, SCATTER)}
+        used.update(version.id for node in region.nodes if node.kind in CONTROL for version in node.payload.memory())
+        for initial, formal in zip(choice.initial, region.formals, strict=True):
+            if not formal.payload:
+                self.append_formal(formal)
+                self.arguments.append(formal)
+            elif formal.id in used:
+                assert self.outer is not None
+                slot = self.pointers[formal.id] = len(self.parameters)
+                self.parameters.append(0)
+                self.links.append((slot, self.outer.pointer(initial)))
+        self.live = region.masks[0]
+        self.append_formal(self.live)
+        for capture in region.captures:
+            if capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1:
+                self.append(capture)
+            else:
+                self.position[capture.id] = len(self.order)
+                self.order.append(capture)
+                self.key += (EXTRA, capture.type)
+                self.extras.append(capture)
+                self.slots[capture.id] = len(self.parameters)
+                self.parameters.append(site.place_of(capture))
+        for inner in region.parts[0]:
+            self.append(inner)
+        self.key.append(REGION_END)
+        self.key += [self.position[result.id] for result in region.results[0][:choice.count]]
+        self.stores = list(region.results[0][:choice.count])
+        self.key = tuple(self.key)
 
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""
@@ -336,10 +461,8 @@ class Program:
                 self.tables[node.id] = len(self.parameters)
                 self.pointers[node.id] = len(self.parameters)
                 self.parameters += (0, 0)  # address, bytes of a table
-            self.slots[node.id] = len(self.parameters)
-            self.parameters.append(target.size)
             return
-        elif node.kind == LOOP_RESULT and node.payload:
+        elif node.kind == RESULT and node.payload:
             assert node.d0 is not None
             self.visit(node.d0)
             self.versions.append(node)

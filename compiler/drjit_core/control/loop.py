@@ -7,16 +7,27 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import Tracing, call_site, close, innermost, open_, require_memory, scope_of, user_line, write_to
-from ..ops.table import LITERAL, LOOP, LOOP_RESULT, PHI, SCATTER
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
+from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
+from .widths import written_widths
 
 __all__ = ["while_loop"]
 
@@ -113,7 +124,7 @@ class _Loop:
                 raise self.used_as_value(error.node) from None
             try:
                 values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
-                needed = broadcast_size("while_loop", *values, *_written(region))
+                needed = broadcast_size("while_loop", *values, *written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
                     raise
@@ -154,9 +165,9 @@ class _Loop:
         self.variables = [
             value if i in self.constant else
             append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                   payload=i in self.memory, number=False, scope=id_)
+                   payload=i in self.memory, scope=id_)
             for i, value in enumerate(self.initial)]
-        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, number=False, scope=id_)
+        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, scope=id_)
                           for attr in (_ENTERING, _LIVE))
         self.masks = entering, live
         open_(region)
@@ -232,8 +243,7 @@ class _Loop:
                         "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
                         "mode='evaluated'.")
                 require_memory("while_loop", value)
-                write_to(value)
-        loop = Loop(region, initial, self.label)
+        loop = Loop((region,), initial, self.label)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
@@ -246,25 +256,17 @@ class _Loop:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)
+        node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
-            result = append(LOOP_RESULT, formal.type, formal.size if memory else size, node, attr=position,
-                            payload=memory, number=False)
+            result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
+                            payload=memory)
             loop.outputs.append(weakref.ref(result))
+            if memory:
+                replace_version(initial[position], result)
             outputs[formal.attr] = result
         return outputs
-
-
-def _written(region: Region) -> Iterator[Node]:
-    """What is written in a region, for each of its elements."""
-    for node in region.nodes:
-        if node.kind == SCATTER:
-            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
-            yield from (node.d1, node.d2, node.d3)
-        elif node.kind == LOOP and node.payload.region.writes:
-            yield node
 
 
 def _about_sizes(error: BaseException | None) -> bool:

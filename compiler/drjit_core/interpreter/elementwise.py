@@ -51,9 +51,21 @@ def _if_integers(function: Callable[..., Array]) -> _Vectorised:
     return lambda *operands: NotImplemented if operands[-1].dtype.kind == "f" else function(*operands)
 
 
+def _if_unsigned(function: Callable[..., Array]) -> _Vectorised:
+    """A quotient or remainder that leaves signed operands to the folding function; zero for a zero divisor."""
+    def apply(a: Array, b: Array) -> Array:
+        if b.dtype.kind != "u":
+            return NotImplemented  # type: ignore[no-any-return]
+        one = b.dtype.type(1)
+        return np.where(b == 0, b, function(a, np.where(b == 0, one, b)))
+
+    return apply
+
+
 _VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function in {
     "neg": np.negative, "abs": np.abs, "inv": np.invert,
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt,
+    "floordiv": _if_unsigned(np.floor_divide), "mod": _if_unsigned(np.remainder),
     "fma": _if_integers(lambda a, b, c: a * b + c),
     "minimum": _if_integers(np.minimum), "maximum": _if_integers(np.maximum),
     "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "round": np.rint,
@@ -108,7 +120,7 @@ def cast(values: Array, type_: int) -> Array:
     source, target = TYPES[_type_of(values)], TYPES[type_]
     dtype = _DTYPES[type_]
     if target.kind == "b":
-        return values != 0
+        return np.asarray(values != 0)
     if target.type == FLOAT16 and source.kind in "iu":  # NumPy rounds to single precision first
         return np.array([semantics.cast(value, source, target) for value in values.tolist()], dtype)
     if source.kind != "f" or target.kind == "f":

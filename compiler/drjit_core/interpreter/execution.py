@@ -31,11 +31,11 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -112,7 +112,7 @@ class Interpreter:
         buffer, dtype = node.payload, dtype_of(node.type)
         self.wait(buffer.ticket)
         data = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
-        return np.frombuffer(data, dtype).copy()
+        return np.frombuffer(bytes(data), dtype)
 
     # --- elementwise -------------------------------------------------------------------------------------------------
 
@@ -208,7 +208,7 @@ _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
     SCATTER: Interpreter._scatter, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
-    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop, LOOP_RESULT: Interpreter._loop_result,
+    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop, RESULT: Interpreter._loop_result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
     **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
 }

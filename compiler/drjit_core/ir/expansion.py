@@ -14,10 +14,12 @@ from contextlib import contextmanager
 from ..flags import JitFlag, state
 from .node import Node
 
-__all__ = ["EXPANSIONS", "context", "expanding", "expansion"]
+__all__ = ["EXPANSIONS", "TRACED", "context", "expanding", "expansion"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
+#: By kind, the function that traces one such node, or the expansion at once if the operands are literals.
+TRACED: dict[int, Callable[..., Node]] = {}
 
 
 class _Context(threading.local):

@@ -20,7 +20,9 @@ PHI            position among the formals;     whether it is memory
 SCATTER        reduction (ReduceOp value)      scatter mode (ReduceMode value)
 REDUCE         reduction (ReduceOp value)
 LOOP                                           the :class:`drjit_core.ir.region.Loop`
-LOOP_RESULT    position in the loop's state    whether it is memory
+COND                                           the :class:`drjit_core.ir.region.Cond`
+CALL                                           the :class:`drjit_core.ir.region.Call`
+RESULT         position among the results      whether it is memory
 BRANCH                                         the :class:`drjit_core.control.rare.Rare`
 BRANCH_RESULT  position among the values
 =============  ==============================  =====================================

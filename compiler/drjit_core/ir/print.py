@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..ops.table import EVALUATED, LITERAL, LOOP, LOOP_RESULT, OPS, PHI, REDUCE, SCATTER
+from ..ops.table import EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .node import BAKED, SHAPE, Node, label_of
 from .region import operands
@@ -72,6 +72,6 @@ def _right_side(node: Node) -> str:
     used = [f"n{d.id}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     if kind in (REDUCE, SCATTER):
         name += f"_{ReduceOp(node.attr).name.lower()}"
-    if kind in (PHI, LOOP_RESULT):
+    if kind in (PHI, RESULT):
         used.append(str(node.attr))
     return f"{name}({', '.join(used)})"

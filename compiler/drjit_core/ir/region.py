@@ -18,10 +18,14 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterator, Sequence
 
-from ..ops.table import GATHER, LOOP, LOOP_RESULT, PHI, SCATTER
+from ..ops.table import CALL, COND, GATHER, LOOP, PHI, RESULT, SCATTER
 from .node import Node
 
-__all__ = ["Loop", "MemoryAsValue", "Region", "is_version", "operands", "origin_of"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
+           "origin_of"]
+
+#: Kinds of nodes with regions.
+CONTROL = (LOOP, COND, CALL)
 
 
 class MemoryAsValue(Exception):
@@ -35,7 +39,7 @@ class MemoryAsValue(Exception):
 class Region:
     """Nodes in order, in parts that follow each other, each with results of its own.
 
-    A loop's region has two parts, its condition first, so that what both need is computed once.
+    A loop's region has two parts, its condition first, so that what both need is computed once; others have one part.
     """
 
     __slots__ = ("captures", "formals", "id", "masks", "parts", "results", "sources", "writes")
@@ -56,7 +60,7 @@ class Region:
         self.captures = tuple(captures.values())
         self.sources = tuple(source for source in sources.values())
         #: Whether anything is written.
-        self.writes = any(node.kind == SCATTER or node.kind == LOOP and node.payload.region.writes
+        self.writes = any(node.kind == SCATTER or node.kind in CONTROL and node.payload.writes
                           for part in self.parts for node in part)
 
     @property
@@ -104,53 +108,112 @@ def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
     if node.kind == GATHER or node.kind == SCATTER:
         assert node.d0 is not None
         return [node.d1, node.d2, node.d3], [node.d0]
-    if node.kind == LOOP:
-        loop: Loop = node.payload
-        return [node.d0, *loop.values()], [*loop.memory(), *loop.region.sources]
-    if node.kind == LOOP_RESULT:
+    if node.kind in CONTROL:
+        control: Control = node.payload
+        return [node.d0, node.d1, node.d2, *control.values()], [*control.memory(), *control.sources()]
+    if node.kind == RESULT:
         return [node.d0], []
     return [node.d0, node.d1, node.d2, node.d3], []
 
 
-class Loop:
-    """``while condition(state): state = body(state)`` per element, with the elements that are done masked out.
+class Control:
+    """The payload of a node with regions.
 
-    The payload of a ``LOOP`` node, whose operand is the mask of the elements that take part (of the enclosing region; by
-    default all).  Formals that are memory are written: what is only read is captured.
+    ``initial`` is what the formals stand for at first: the same for all regions.  Formals that are memory are written
+    by some region: what is only read is captured.
     """
 
-    __slots__ = ("initial", "label", "outputs", "region")
+    __slots__ = ("initial", "label", "outputs", "regions", "writes")
 
-    def __init__(self, region: Region, initial: Sequence[Node], label: str | None) -> None:
-        self.region = region
-        #: What the formals are at first.
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None) -> None:
+        self.regions = tuple(regions)
         self.initial = tuple(initial)
         self.label = label
-        #: The ``LOOP_RESULT`` nodes, as long as they live.
+        #: The ``RESULT`` nodes, as long as they live.
         self.outputs: list[weakref.ref[Node]] = []
+        #: Whether anything is written.
+        self.writes = any(region.writes for region in regions)
+
+    def values(self) -> Iterator[Node]:
+        """Every value that must be computed before: what formals stand for, and captures."""
+        for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
+            if not formal.payload:
+                yield initial
+        for region in self.regions:
+            yield from region.captures
+
+    def memory(self) -> Iterator[Node]:
+        """The versions of arrays that are written to."""
+        for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
+            if formal.payload:
+                yield initial
+
+    def sources(self) -> Iterator[Node]:
+        """The arrays that are read by index, and not written to."""
+        for region in self.regions:
+            yield from region.sources
+
+    def origin(self, position: int) -> Node:
+        """The version that was there before a result, given by its position, which is memory."""
+        raise NotImplementedError
+
+
+class Loop(Control):
+    """``while condition(state): state = body(state)`` per element, with the elements that are done masked out.
+
+    The operand of the ``LOOP`` is the mask of the elements that take part (of the enclosing region; by default all).
+    """
+
+    __slots__ = ()
+
+    @property
+    def region(self) -> Region:
+        """Condition and body."""
+        return self.regions[0]
 
     @property
     def condition(self) -> Node:
         """The mask that says which elements go on."""
-        return self.region.results[0][0]
+        return self.regions[0].results[0][0]
 
     @property
     def finals(self) -> tuple[Node, ...]:
         """The state after an iteration."""
-        return self.region.results[1]
+        return self.regions[0].results[1]
 
-    def values(self) -> Iterator[Node]:
-        """Every value that must be computed before the loop: initial values and captures."""
-        for initial, formal in zip(self.initial, self.region.formals, strict=True):
-            if not formal.payload:
-                yield initial
-        yield from self.region.captures
+    def origin(self, position: int) -> Node:
+        return self.initial[position]
 
-    def memory(self) -> Iterator[Node]:
-        """The versions of arrays that the loop writes to."""
-        for initial, formal in zip(self.initial, self.region.formals, strict=True):
-            if formal.payload:
-                yield initial
+
+class Choice(Control):
+    """Regions of which each element takes one.  Each computes the values of ``count`` results; further ones are memory.
+    """
+
+    __slots__ = ("count", "memory_of")
+
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, count: int,
+                 memory_of: Sequence[int]) -> None:
+        super().__init__(regions, initial, label)
+        self.count = count
+        #: Of each result from ``count`` on, the position of the formal that it is a version of.
+        self.memory_of = tuple(memory_of)
+
+    def origin(self, position: int) -> Node:
+        return self.initial[self.memory_of[position - self.count]]
+
+
+class Cond(Choice):
+    """``true(arguments) if mask else false(arguments)`` per element.  Operands of the ``COND``: the mask, and that of
+    the enclosing region."""
+
+    __slots__ = ()
+
+
+class Call(Choice):
+    """``targets[index](arguments)`` per element.  Operands of the ``CALL``: index, mask, and that of the enclosing
+    region; an element that is masked out, or whose index is too large, gets zeros."""
+
+    __slots__ = ()
 
 
 def operands(node: Node) -> Iterator[Node]:
@@ -158,16 +221,16 @@ def operands(node: Node) -> Iterator[Node]:
     for operand in (node.d0, node.d1, node.d2, node.d3):
         if operand is not None:
             yield operand
-    if node.kind == LOOP:
-        loop: Loop = node.payload
-        yield from loop.values()
-        yield from loop.memory()
-        yield from loop.region.sources
+    if node.kind in CONTROL:
+        control: Control = node.payload
+        yield from control.values()
+        yield from control.memory()
+        yield from control.sources()
 
 
 def is_version(node: Node) -> bool:
     """Whether a node is an array after a write (or, in a region, before the first one): memory, not a value."""
-    return node.kind == SCATTER or (node.kind == PHI or node.kind == LOOP_RESULT) and bool(node.payload)
+    return node.kind == SCATTER or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
 
 
 def origin_of(node: Node, region: int) -> Node:
@@ -176,9 +239,9 @@ def origin_of(node: Node, region: int) -> Node:
         if node.kind == SCATTER:
             assert node.d0 is not None
             node = node.d0
-        elif node.kind == LOOP_RESULT:
+        elif node.kind == RESULT:
             assert node.d0 is not None
-            node = node.d0.payload.initial[node.attr]
+            node = node.d0.payload.origin(node.attr)
         else:
             break  # a formal
     return node

@@ -17,8 +17,8 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "write_to", "written_outside"]
+           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
+           "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -34,8 +34,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("by_index", "entering", "id", "label", "line", "live", "name_of", "open", "outer", "outside",
-                 "replaced", "uniform", "variables")
+    __slots__ = ("by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open", "outer", "outside",
+                 "roots", "uniform", "variables")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -58,8 +58,10 @@ class Tracing:
         self.uniform = False
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
-        #: Versions of this region that a write has replaced: they are gone.
-        self.replaced: set[int] = set()
+        #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
+        self.roots: dict[int, int] = {}
+        #: The last version of each formal that was written to, by the formal's id.
+        self.latest: dict[int, Node] = {}
         #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
         self.outside = False
 
@@ -80,6 +82,7 @@ def close(region: Tracing) -> None:
     del state.open[region.id]
     state.region = region.outer
     region.outer = None
+    region.latest = {}
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
     for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
@@ -121,7 +124,8 @@ def require_memory(operation: str, source: Node) -> None:
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:
         if is_version(source):
-            if source.id in region.replaced:
+            root = region.roots.get(source.id)
+            if root is not None and region.latest[root] is not source:
                 raise symbolic_error(source, operation, "it was written to since this array got its contents, and a "
                                      "symbolic loop makes no copies of arrays")
             return
@@ -131,13 +135,15 @@ def require_memory(operation: str, source: Node) -> None:
     raise symbolic_error(source, operation, "an access by index needs an array in memory")
 
 
-def write_to(target: Node) -> None:
-    """Note that a version is replaced by a write of the region that is being traced."""
-    region: Tracing | None = state.region
+def replace_version(target: Node, version: Node) -> None:
+    """Note that a write of the region that is being traced, if there is one, has made a version of another."""
+    region = innermost()
     if region is None:
         return
     if target.scope == region.id:
-        region.replaced.add(target.id)
+        root = region.roots.setdefault(target.id, target.id)
+        region.roots[version.id] = root
+        region.latest[root] = version
     else:
         region.outside = True
 

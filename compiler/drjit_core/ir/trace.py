@@ -25,7 +25,7 @@ from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import Tracing, call_site, require_memory, require_open, scope_of, symbolic_error, write_to
+from .symbolic import Tracing, call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "scatter"]
@@ -328,9 +328,10 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         mask = ops.and_(mask, live)
     if target.kind == LITERAL:
         target = opaque(target)
+    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
     if region is not None:
-        write_to(target)
-    return append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
+        replace_version(target, version)
+    return version
 
 
 def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
@@ -359,7 +360,7 @@ def _wrong_width(found: int, width: int) -> SymbolicValue:
 
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
-    return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
+    return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
 def reduce(a: Node, op: int) -> Node:

@@ -12,6 +12,7 @@ from ..ops.table import (
     ACCESS,
     BRANCH,
     BRANCH_RESULT,
+    COND,
     COUNTER,
     EVALUATED,
     GATHER,
@@ -19,19 +20,19 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
     MASK,
     MEMORY,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     VALUE,
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
-from .region import Loop, is_version, operands, origin_of
+from .region import CONTROL, Choice, Control, Loop, Region, is_version, operands, origin_of
 
 __all__ = ["VerificationError", "verify"]
 
@@ -54,11 +55,10 @@ def verify(roots: Iterable[Node]) -> int:
         _check(node)
         used = list(operands(node))
         stack += used
-        if node.kind == LOOP:
-            _check_region(node, node.payload)
-            stack += node.payload.region.formals
-            stack += node.payload.region.masks
-            stack += node.payload.region.nodes
+        if node.kind in CONTROL:
+            _check_control(node, node.payload)
+            for region in node.payload.regions:
+                stack += (*region.formals, *region.masks, *region.nodes)
         elif node.kind != PHI:
             depth = max((operand.scope for operand in used), default=0)
             _require(node.scope == depth, node, f"belongs to region {node.scope}, its operands to {depth}")
@@ -77,7 +77,7 @@ def _check(node: Node) -> None:
     _require(TYPES[node.type] is not None, node, "unknown type")
     _require(kind not in _OF_EXPANSIONS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
-    if kind in (GATHER, LOOP) and len(values) == row.arity + 1:
+    if (kind == GATHER or kind in CONTROL) and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
     _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
     _check_types(node, row, values)
@@ -90,10 +90,11 @@ def _check(node: Node) -> None:
         _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
-    elif kind == LOOP_RESULT:
-        formal = values[0].payload.region.formals[node.attr]
-        _require(node.type == formal.type and node.payload == formal.payload, node, "differs from its variable")
-        _require(node.size == (formal.size if formal.payload else values[0].size), node, "has another size")
+    elif kind == RESULT:
+        control = values[0].payload
+        formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]
+        _require(node.type == formal.type, node, "differs from what it is a result of")
+        _require(node.size == (formal.size if node.payload else values[0].size), node, "has another size")
 
 
 #: What there is only where text is made of expansions, and what nothing traces yet.
@@ -114,7 +115,7 @@ def _check_types(node: Node, row: Op, values: list[Node]) -> None:
         elif role == MASK:
             _require(operand.type == BOOL, node, "the mask is no mask")
         else:
-            _require(operand.kind == LOOP, node, "its operand is no region")
+            _require(operand.kind in CONTROL, node, "its operand has no regions")
     if row.result == "same":
         _require(node.type == type_, node, "has not the type of its operands")
     elif row.result == "mask":
@@ -138,30 +139,75 @@ def _check_size(node: Node, row: Op, values: list[Node]) -> None:
         _require(node.size == 1, node, "has not one element")
 
 
-def _check_region(node: Node, loop: Loop) -> None:
-    """Check a region's interface, and that each of its nodes comes after what it uses."""
-    region = loop.region
-    _require(len(loop.initial) == len(region.formals) == len(loop.finals), node, "inconsistent numbers of variables")
-    _require(len(region.parts) == len(region.results) == len(region.masks) == 2, node, "a loop has two parts")
-    _require(loop.condition.type == BOOL, node, "its condition is no mask")
-    _require(node.d0 is None or node.d0.type == BOOL, node, "its operand is no mask")
+def _check_control(node: Node, control: Control) -> None:
+    """Check the interface of a node with regions, and each region."""
+    _require(len(control.regions) > 0, node, "has no region")
+    if isinstance(control, Loop):
+        _require(len(control.regions) == 1 and len(control.regions[0].parts) == 2, node, "a loop has a region of two parts")
+        _require(control.condition.type == BOOL, node, "its condition is no mask")
+    else:
+        assert isinstance(control, Choice)
+        _require(node.kind != COND or len(control.regions) == 2, node, "a branch has two regions")
+    for region in control.regions:
+        _require(len(region.parts) == len(region.results) == len(region.masks), node, "inconsistent numbers of parts")
+        _check_formals(node, control, region)
+        _check_region(region, node)
+        if isinstance(control, Loop):
+            _check_state(node, control)
+        else:
+            _check_results(node, control, region)
+
+
+def _check_formals(node: Node, control: Control, region: Region) -> None:
     for mask in region.masks:
         _require(mask.kind == PHI and mask.scope == region.id and mask.type == BOOL, mask, "is no mask of its region")
-    outside = {value.id for value in (*region.captures, *region.sources)}
-    for value in (*region.captures, *region.sources, *loop.initial):
-        _require(value.scope < region.id and value.scope <= node.scope, value,
-                 f"is used by region {region.id}, and belongs to region {value.scope}")
+    _require(len(control.initial) == len(region.formals), node, "inconsistent numbers of formals")
+    for initial, formal, first in zip(control.initial, region.formals, control.regions[0].formals, strict=True):
+        _require(formal.kind == PHI and formal.scope == region.id, node, f"{formal!r} is no formal of its region")
+        _require(initial.type == formal.type, node, f"{formal!r} has another type than {initial!r}")
+        _require(formal.payload == first.payload, node, f"{formal!r} is memory in one region only")
+        _require(not formal.payload or initial.size == formal.size, node, f"memory {formal!r} changes its size")
+
+
+def _check_state(node: Node, loop: Loop) -> None:
+    """Check the state of a loop after an iteration."""
+    region = loop.region
+    _require(len(loop.finals) == len(region.formals), node, "inconsistent numbers of variables")
     for before, phi, after in zip(loop.initial, region.formals, loop.finals, strict=True):
-        _require(before.type == phi.type == after.type, node, f"variable {phi!r} changes its type")
-        _require(phi.kind == PHI and phi.scope == region.id, node, f"{phi!r} is no variable of this loop")
+        _require(phi.type == after.type, node, f"variable {phi!r} changes its type")
         if phi.payload:
-            _require(before.size == phi.size == after.size, node, f"memory {phi!r} changes its size")
-            _require(is_version(after) and after.scope == region.id and origin_of(after, region.id) is phi, node,
-                     f"{after!r} is no version of {phi!r}")
             _require(after is not phi, node, f"memory {phi!r} is not written to")
+            _check_version(node, region, phi, after)
         else:
             _require(max(before.size, after.size) <= node.size, node, f"variable {phi!r} is wider than the loop")
             _require(not (after.scope == region.id and is_version(after)), node, f"value {phi!r} becomes memory")
+
+
+def _check_results(node: Node, choice: Choice, region: Region) -> None:
+    """Check the results of one of the regions of a branch or call."""
+    results, first = region.results[0], choice.regions[0].results[0]
+    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent numbers of results")
+    for position, (value, one) in enumerate(zip(results, first, strict=True)):
+        _require(value.type == one.type, node, f"{value!r} has another type than {one!r}")
+        if position >= choice.count:
+            _check_version(node, region, region.formals[choice.memory_of[position - choice.count]], value)
+        else:
+            _require(value.size <= node.size, node, f"{value!r} is wider than the node")
+            _require(not (value.scope == region.id and is_version(value)), node, f"value {value!r} becomes memory")
+
+
+def _check_version(node: Node, region: Region, formal: Node, version: Node) -> None:
+    _require(version.size == formal.size, node, f"memory {formal!r} changes its size")
+    _require(is_version(version) and version.scope == region.id and origin_of(version, region.id) is formal, node,
+             f"{version!r} is no version of {formal!r}")
+
+
+def _check_region(region: Region, node: Node) -> None:
+    """Check that each node of a region comes after what it uses, and versions of memory one after the other."""
+    outside = {value.id for value in (*region.captures, *region.sources)}
+    for value in (*region.captures, *region.sources):
+        _require(value.scope < region.id and value.scope <= node.scope, value,
+                 f"is used by region {region.id}, and belongs to region {value.scope}")
     defined = {phi.id for phi in (*region.formals, *region.masks)} | outside
     replaced: set[int] = set()
     for inner in region.nodes:
@@ -170,7 +216,8 @@ def _check_region(node: Node, loop: Loop) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
-        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than the loop has")
+        _require(inner.kind != SCATTER or max(d.size for d in (inner.d1, inner.d2, inner.d3) if d is not None) <= node.size,
+                 inner, "writes more elements than its construct has")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
@@ -179,30 +226,22 @@ def _check_region(node: Node, loop: Loop) -> None:
             _require(version.id not in replaced, inner, f"replaces {version!r} a second time")
             replaced.add(version.id)
         defined.add(inner.id)
-    for value in (loop.condition, *loop.finals):
+    for value in (value for results in region.results for value in results):
         _require(value.id in defined, node, f"{value!r} is neither computed in the region nor captured")
-    for inner in region.parts[0]:
-        _require(inner.kind != SCATTER and not (inner.kind == LOOP and inner.payload.region.writes), inner,
-                 "is an effect in a condition")
-
-
-def _width_of(scatter: Node) -> int:
-    """Number of elements that are written."""
-    return max(operand.size for operand in (scatter.d1, scatter.d2, scatter.d3) if operand is not None)
+    for part in region.parts[:-1]:
+        for inner in part:
+            _require(not any(_versions_written(inner)), inner, "is an effect in a condition")
 
 
 def _versions_read(node: Node) -> Iterable[Node]:
     if node.kind == GATHER:
         assert node.d0 is not None
         return (node.d0,)
-    if node.kind == LOOP:
-        sources: tuple[Node, ...] = node.payload.region.sources
-        return sources
-    return ()
+    return tuple(node.payload.sources()) if node.kind in CONTROL else ()
 
 
 def _versions_written(node: Node) -> Iterable[Node]:
     if node.kind == SCATTER:
         assert node.d0 is not None
         return (node.d0,)
-    return tuple(node.payload.memory()) if node.kind == LOOP else ()
+    return tuple(node.payload.memory()) if node.kind in CONTROL else ()

@@ -15,14 +15,19 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..codegen.expand import Expanded
 from ..codegen.program import UNALIGNED, Program
 from ..ir.node import BAKED, Node
+from ..ir.region import CONTROL
 from ..ops.table import (
     BITCAST,
     BRANCH,
     BRANCH_RESULT,
+    CALL,
     CAST,
+    COND,
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -30,16 +35,16 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    LOOP_RESULT,
     OPAQUE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
 from ..types import TYPES, UINT32, UINT64
-from . import control, jit, memory, rare, reduction, texts
+from . import calls, control, functions, jit, memory, rare, reduction, texts
 from .texts import TEXTS, TypeText, constant
 
-__all__ = ["COMBINE", "Emitter", "KERNEL", "emit"]
+__all__ = ["COMBINE", "Emitter", "KERNEL", "emit", "exports"]
 
 #: Names of the functions in a kernel's module.
 KERNEL, COMBINE = "kernel", "combine"
@@ -75,6 +80,7 @@ class Emitter:
         self.prologue: list[str] = []  # loads of parameters: before everything else
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
+        self.functions: dict[tuple[Any, ...], str] = {}  # names of those that are expansions
         self.rare = False  # whether there are branches that are hardly ever taken
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
@@ -137,7 +143,7 @@ class Emitter:
         """Load a literal where it is used (instructions can broadcast an operand from memory)."""
         self.labels += 1
         name, info, out = f"%l{self.labels}", TYPES[node.type], self.lines(uniform)
-        memory_type = "i8" if info.kind == "b" else info.llvm
+        memory_type = "i8" if info.kind == "b" else self.scalars[node.type]
         out.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {self.program.slots[node.id]}")
         out.append(f"{name} = load {memory_type}, ptr {name}_at, align 8")
         if info.kind == "b":
@@ -228,8 +234,12 @@ class Emitter:
         if place in self.names:
             return
         kind = node.kind
-        if kind >= FIRST_EXPANDED:  # in a region, whose order has no expansions
-            for part in self.expanded.parts[node.id]:
+        if kind >= FIRST_EXPANDED:
+            call = self.expanded.calls.get(node.id)
+            if call is not None:
+                functions.call(self, call)
+                return
+            for part in self.expanded.parts[node.id]:  # in a region, whose order has no expansions
                 self.node(part)
         elif kind >= FIRST_ELEMENTWISE:
             self.elementwise(node, place)
@@ -253,13 +263,12 @@ class Emitter:
         elif kind == BRANCH_RESULT:
             assert node.d0 is not None
             self.define(node, rare.result(self, node.d0, node.attr), self.is_uniform(node.d0))
-        elif kind == LOOP_RESULT:
-            assert node.d0 is not None
-            phi = node.d0.payload.region.formals[node.attr]
-            if node.payload:
-                self.define(node, "", self.is_uniform(node.d0))
-            else:
-                self.define(node, self.names[self.place(phi)], self.is_uniform(phi))
+        elif kind == COND:
+            control.cond(self, node)
+        elif kind == CALL:
+            calls.call(self, node)
+        elif kind == RESULT:
+            control.result(self, node)
         elif kind == SCATTER:  # in a region
             memory.scatter(self, node)
             self.define(node, "", False)
@@ -297,7 +306,7 @@ class Emitter:
         """Load a literal that is a parameter."""
         info = TYPES[node.type]
         if info.kind != "b":
-            return self.parameter(self.program.slots[node.id], info.llvm)
+            return self.parameter(self.program.slots[node.id], self.scalars[node.type])
         byte = self.parameter(self.program.slots[node.id], "i8")
         self.prologue.append(f"{byte}_b = icmp ne i8 {byte}, 0")
         return f"{byte}_b"
@@ -322,7 +331,7 @@ class Emitter:
         program = self.program
         program_outputs = bool(program.scatters or program.reductions)
         if self.vectorized and (program_outputs or any(
-                n.kind in (GATHER, LOOP) or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+                n.kind == GATHER or n.kind in CONTROL or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)
@@ -354,6 +363,8 @@ class Emitter:
         lines.append("}")
         if accumulators:
             lines += reduction.combine(self, accumulators)
+        for number, function in enumerate(program.functions.values()):
+            lines.append(calls.function(self, function, number))
         lines += self.helpers.values()
         if program.streaming:
             lines.append("!0 = !{i32 1}")
@@ -365,6 +376,12 @@ class Emitter:
         return "\n".join(lines) + "\n"
 
 
+def exports(program: Program) -> list[str]:
+    """Names of the functions of a kernel's module that are called from outside, or by address."""
+    return [KERNEL, *([COMBINE] if program.reductions else []),
+            *(calls.name_of_function(number) for number in range(len(program.functions)))]
+
+
 def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """How many registers a packet of the text spans: 4, 2 or 1.
 
@@ -373,7 +390,7 @@ def packets_per_iteration(program: Program, expanded: Expanded) -> int:
     """
     order, position = expanded.order, expanded.position
     operations = len(order)
-    if operations > _FEW_PACKETS or program.strategies or any(node.kind == LOOP for node in order):
+    if operations > _FEW_PACKETS or program.strategies or expanded.calls or any(node.kind in CONTROL for node in order):
         return 1
     last_use: dict[int, int] = {}
     for place, node in enumerate(order):

@@ -14,7 +14,7 @@ from ..codegen.program import Host, Program
 from ..control.rare import Rare
 from ..ir.expansion import expanding
 from ..ir.node import Node
-from ..types import BOOL
+from ..types import BOOL, TYPES
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -82,7 +82,8 @@ def _function(emitter: Emitter, rare: Rare) -> str:
     key = rare.name, emitter.lanes, inputs, outputs
     found = _functions.get(key)
     if found is None:
-        found = _functions[key] = _make(rare, emitter.lanes, f"rare_{rare.name}{len(_functions)}")
+        types = "_".join(TYPES[type_].name for type_ in (*inputs, *outputs))
+        found = _functions[key] = _make(rare, emitter.lanes, f"rare_{rare.name}_{types}")
     name, text = found
     emitter.helpers[name] = text
     return name

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from ..errors import UnsupportedType
 from ..flags import FAST_MATH, state
 from ..ir.build import literal
-from ..ir.expansion import EXPANSIONS
+from ..ir.expansion import EXPANSIONS, TRACED
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
 from ..ops.table import KIND, LITERAL, OPS
@@ -87,11 +87,12 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
             return trace_precise(a)
         return trace(a)
 
-    EXPANSIONS[row.kind] = expand
+    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
     if by_flag:
         precise_row = OPS[KIND[f"{name}_precise"]]
         trace_precise = make_unary(precise_row)
-        EXPANSIONS[precise_row.kind] = _without_fast_math(expand)
+        EXPANSIONS[precise_row.kind] = precisely = _without_fast_math(expand)
+        TRACED[precise_row.kind] = lambda a: precisely(a) if a.kind <= LITERAL else trace_precise(a)
     return call
 
 
@@ -126,7 +127,7 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
             return expand(a, b)
         return trace(a, b)  # the empty array, if neither has elements
 
-    EXPANSIONS[row.kind] = expand
+    EXPANSIONS[row.kind], TRACED[row.kind] = expand, call
     return call
 
 

@@ -19,17 +19,16 @@ from typing import Any
 
 from ..ir.build import append
 from ..ir.node import Node
-from ..ir.region import is_version, operands
+from ..ir.region import CONTROL, is_version, operands
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
     GATHER,
-    LOOP,
-    LOOP_RESULT,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -59,7 +58,7 @@ class Kernel:
 
 def width_of(node: Node) -> int:
     """Number of elements over which a kernel iterates to produce a node."""
-    if node.kind == LOOP_RESULT:
+    if node.kind == RESULT:
         assert node.d0 is not None
         return node.d0.size
     if node.kind == REDUCE:
@@ -81,7 +80,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
-    writing = [node for node in order if node.kind == LOOP and node.payload.region.writes]
+    writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
         _add_results(writing, roots)
         order = _post_order(roots)
@@ -99,7 +98,7 @@ def _add_results(loops: list[Node], roots: list[Node]) -> None:
     for loop in loops:
         for reference in loop.payload.outputs:
             result = reference()
-            if result is not None and result.kind == LOOP_RESULT and result.id not in known:
+            if result is not None and result.kind == RESULT and result.id not in known:
                 roots.append(result)
     roots.sort(key=_id)
 
@@ -127,7 +126,7 @@ def _post_order(roots: Iterable[Node]) -> list[Node]:
                 continue
             stack.append(node)
             stack.append(None)
-            if node.kind == LOOP:
+            if node.kind in CONTROL:
                 stack.extend(operands(node))
                 continue
             for operand in (node.d3, node.d2, node.d1, node.d0):
@@ -137,7 +136,7 @@ def _post_order(roots: Iterable[Node]) -> list[Node]:
 
 
 #: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((SCATTER, OPAQUE, LOOP, LOOP_RESULT))
+_STRUCTURED = frozenset((SCATTER, OPAQUE, RESULT, *CONTROL))
 
 
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
@@ -195,9 +194,9 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
             if held.elsewhere(node.d0):
                 node.d0 = _copy(node.d0)
                 changed = True
-        elif node.kind == LOOP and node.payload.region.writes:
+        elif node.kind in CONTROL and node.payload.writes:
             loop = node.payload
-            for position, formal in enumerate(loop.region.formals):
+            for position, formal in enumerate(loop.regions[0].formals):
                 if formal.payload and held.elsewhere(loop.initial[position]):
                     copy = _copy(loop.initial[position])
                     loop.initial = (*loop.initial[:position], copy, *loop.initial[position + 1:])
@@ -209,7 +208,7 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
 
 def _copy(target: Any) -> Node:
     """The same values in memory of their own; what is written to is stored anyway."""
-    return append(OPAQUE, target.type, target.size, target, number=False)
+    return append(OPAQUE, target.type, target.size, target)
 
 
 class _Holders:
@@ -264,7 +263,7 @@ def _in_memory(node: Node) -> bool:
 def _memory_of(loop: Node) -> Iterator[Node]:
     """What a loop accesses by index."""
     yield from loop.payload.memory()
-    yield from loop.payload.region.sources
+    yield from loop.payload.sources()
 
 
 def _merges(scatter: Node, previous: Node) -> bool:
@@ -298,8 +297,8 @@ def _stages(order: list[Node]) -> dict[int, int]:
             if node.d0.id in stages:
                 stage = stages[node.d0.id] + 1
             used = (node.d1, node.d2)
-        elif kind == LOOP:
-            used = node.payload.values()
+        elif kind in CONTROL:
+            used = (node.d0, node.d1, *node.payload.values())
             stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
@@ -308,7 +307,7 @@ def _stages(order: list[Node]) -> dict[int, int]:
         for operand in used:
             if operand is not None and operand.id in stages:
                 needed = stages[operand.id]
-                if _in_memory(operand) or (operand.kind == LOOP_RESULT and operand.size == 1 and width_of(node) > 1):
+                if _in_memory(operand) or (operand.kind == RESULT and operand.size == 1 and width_of(node) > 1):
                     needed += 1
                 if needed > stage:
                     stage = needed
@@ -372,10 +371,10 @@ class _Planner:
                 if node.kind == GATHER or node.kind == SCATTER:
                     self.require(kernel, node.d0)
                     register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
-                elif node.kind == LOOP:
+                elif node.kind in CONTROL:
                     for memory in _memory_of(node):
                         self.require(kernel, memory)
-                    register = node.payload.values()
+                    register = (node.d0, node.d1, *node.payload.values())
                 else:
                     register = (node.d0, node.d1, node.d2, node.d3)
                 for operand in register:
@@ -412,7 +411,7 @@ class _Planner:
                 continue
             seen.add(current.id)
             kind = current.kind
-            if kind == LOOP or kind == LOOP_RESULT or kind == OPAQUE:
+            if kind == RESULT or kind == OPAQUE or kind in CONTROL:
                 return True
             if current.size > 1 or kind == GATHER:
                 cost += OPS[kind].cost

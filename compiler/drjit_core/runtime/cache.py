@@ -13,7 +13,7 @@ from typing import Any
 
 from ..codegen.program import Program
 from ..llvm import emit, jit
-from ..ops.table import FIRST_EXPANDED, LOOP, OPS
+from ..ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import disk
 from .pool import Functions
 
@@ -28,12 +28,13 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_text", "_worked", "build_time", "code_time", "from_disk", "functions", "hash", "native",
-                 "operations", "quick", "work")
+    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash",
+                 "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
+        self.bounded = program.bounded
         self._worked = 0
         start = time.perf_counter_ns()
         self._key = marshal.dumps(program.key, 2)  # version 2: equal keys are equal bytes
@@ -57,13 +58,14 @@ class CompiledKernel:
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
-        self._link(code, [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL])
+        self._link(code, emit.exports(program))
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.bounded,
+                                   self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
@@ -148,8 +150,8 @@ def operations_of(program: Program) -> int:
 
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
-    return sum(_LOOP_WORK if node.kind == LOOP else OPS[node.kind].cost for node in program.order) + 1
+    return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
 
 
-#: A guess at the cost of a loop, whose number of iterations is unknown.
+#: A guess at the cost of a loop or call, whose number of iterations is unknown.
 _LOOP_WORK = 1000

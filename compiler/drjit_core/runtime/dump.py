@@ -105,7 +105,7 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
     functions, width = compiled.functions, program.width
     blocks, size = (1, width) if program.single else (pool.blocks_of(functions, width), functions.size(width))
-    exports = [emit.KERNEL, emit.COMBINE] if program.reductions else [emit.KERNEL]
+    exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(parameters(program)):
         row = _memory(program, slot, parameter, recorded, blocks) or (parameter.role, program.parameters[slot])

@@ -27,11 +27,12 @@ from ..ir.verify import verify
 from ..llvm import reduction
 from ..math import COMBINE
 from ..ops.reductions import REDUCTIONS
-from ..ops.table import EVALUATED, INVALID, LITERAL, LOOP_RESULT, SCATTER, UNDEFINED
+from ..ops.table import EVALUATED, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
 from ..types import BOOL, TYPES, UINT8, VarState
 from . import bounds, cache, dump, explain, history, malloc, pool
 from . import buffer as buffers
+from . import tables as call_tables
 
 __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import_shared", "opaque", "read_element",
            "schedule", "state_of", "sync", "unshared", "write_element"]
@@ -39,7 +40,6 @@ __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _lock = pool.lock
-_evaluating = False
 _log = logging.getLogger("drjit")
 
 
@@ -67,19 +67,16 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
-    global _evaluating
     schedule(nodes)
     if not _scheduled.nodes:
         return False
     with _lock:
-        if _evaluating:
-            raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by "
-                               "a signal handler or a finaliser; these must not need the values of arrays")
+        pool.check_no_evaluation()
         try:
-            _evaluating = True
+            pool.begin_evaluation()
             found = _evaluate()
         finally:
-            _evaluating = False
+            pool.end_evaluation()
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
     return found
@@ -126,6 +123,7 @@ def _launch(kernel: Kernel) -> None:
     report = bounds.Report(program) if program.checks else None
     if report is not None:
         keep.append(report)
+    call_tables.fill(program, compiled.native.addresses, keep)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
     launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
                          bool(flags & KERNEL_HISTORY), program.single)
@@ -179,14 +177,14 @@ def _commit_scatters(program: Program) -> None:
         if node.kind == SCATTER and node.id not in program.tables and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
             node.become_evaluated(node.d0.payload)  # type: ignore[union-attr]
     for node in program.versions:
-        if node.kind == LOOP_RESULT:
-            node.become_evaluated(node.d0.payload.initial[node.attr].payload)  # type: ignore[union-attr]
+        if node.kind == RESULT:
+            node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
     """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
     info = TYPES[node.type]
-    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    stride = (node.size + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP
     neutral = build.literal(node.type, REDUCTIONS[node.attr].identity(node.type), stride * program.host.threads)
     whole = trace.opaque(neutral)
     fill = Kernel(0, whole.size)

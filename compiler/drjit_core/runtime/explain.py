@@ -16,7 +16,7 @@ from ..codegen.program import ALIGNED, SCALAR, Program
 from ..ir.build import source_line
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, LOOP_RESULT, SCATTER
+from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, RESULT, SCATTER
 from ..types import TYPES
 
 __all__ = ["forget", "remember"]
@@ -89,7 +89,7 @@ def _structure(program: Program) -> Iterator[int]:
             yield memory.setdefault(slot, len(memory))
             yield from (position[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)
         else:
-            if kind == LOOP_RESULT:
+            if kind == RESULT:
                 yield node.attr
             for operand in (node.d0, node.d1, node.d2):
                 if operand is not None:

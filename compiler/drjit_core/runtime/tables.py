@@ -1,0 +1,34 @@
+"""Tables of calls: for each target the address of its function, and of a record with its literals and addresses."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from typing import Any
+
+from ..codegen.program import Program
+from ..llvm.calls import name_of_function
+
+__all__ = ["fill"]
+
+
+def fill(program: Program, addresses: Mapping[str, int], keep: list[Any]) -> None:
+    """Make the tables of a program's calls, whose addresses become parameters; ``keep`` gets what must live as long."""
+    if not program.calls:
+        return
+    _fill(program, {key: addresses[name_of_function(number)] for number, key in enumerate(program.functions)}, keep)
+
+
+def _fill(program: Program, functions: dict[Any, int], keep: list[Any]) -> None:
+    for site in program.calls.values():
+        words: list[int] = []
+        for target in site.targets:
+            for slot, outer in target.links:
+                target.parameters[slot] = program.parameters[outer]
+            _fill(target, functions, keep)
+            record = (ctypes.c_uint64 * len(target.parameters))(*target.parameters)
+            keep.append(record)
+            words += (functions[target.key], ctypes.addressof(record))
+        table = (ctypes.c_uint64 * len(words))(*words)
+        keep.append(table)
+        program.parameters[site.slot] = ctypes.addressof(table)
