@@ -36,13 +36,16 @@ from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel
 from .runtime.backend import backend_report, has_backend, llvm_version
 from .runtime.cache import statistics as kernel_statistics
 from .runtime.disk import report as cache_report
-from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
-                           malloc_statistics, opaque, read_element, schedule, state_of, sync, unshared, write_element)
+from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
+from .runtime.host import (host_view, import_copy, import_shared, opaque, read_element, state_of, sync, unshared,
+                           write_element)
 from .runtime.interpret import interpret
+from .runtime.malloc import flush as flush_malloc_cache
+from .runtime.malloc import statistics as malloc_statistics
 from .runtime.pool import get_expand_threshold as expand_threshold
 from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 

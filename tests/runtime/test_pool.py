@@ -19,8 +19,7 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element
-from drjit_core.runtime import buffer, history, malloc, pool
-from drjit_core.runtime import eval as evaluation
+from drjit_core.runtime import buffer, evaluation, history, malloc, pool
 
 SIZE = 400_000
 pytestmark = pytest.mark.skipif(not pool.is_supported(), reason="there is no pool on this machine")

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from ..ir.node import Node
-from .eval import sync
+from .host import sync
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -1,0 +1,100 @@
+"""Evaluation: what is wanted becomes kernels, which are launched.
+
+One thread at a time evaluates; what has been scheduled is a property of the thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import weakref
+from collections.abc import Iterable
+
+from ..flags import LAUNCH_BLOCKING, state
+from ..ir import numbering
+from ..ir.node import Node
+from ..ir.symbolic import symbolic_error
+from ..ir.verify import verify
+from ..ops.table import EVALUATED, UNDEFINED
+from ..passes.schedule import plan
+from . import bounds, cache, explain, pool
+from .launch import launch
+
+__all__ = ["evaluate", "flush_kernel_cache", "schedule"]
+
+#: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
+_VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
+_lock = pool.lock
+_log = logging.getLogger("drjit")
+
+
+class _Scheduled(threading.local):
+    """Nodes that the next evaluation of this thread includes, if they are still alive by then."""
+
+    def __init__(self) -> None:
+        self.nodes: list[weakref.ref[Node]] = []
+
+
+_scheduled = _Scheduled()
+
+
+def schedule(nodes: Iterable[Node]) -> bool:
+    """Include nodes in the next evaluation; returns whether any of them needs one."""
+    any_ = False
+    for node in nodes:
+        if node.kind > UNDEFINED and node.kind != EVALUATED:
+            if node.scope:
+                raise symbolic_error(node, "schedule")
+            _scheduled.nodes.append(weakref.ref(node))
+            any_ = True
+    return any_
+
+
+def evaluate(nodes: Iterable[Node] = ()) -> bool:
+    """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
+    schedule(nodes)
+    if not _scheduled.nodes:
+        return False
+    with _lock:
+        pool.check_no_evaluation()
+        try:
+            pool.begin_evaluation()
+            found = _evaluate()
+        finally:
+            pool.end_evaluation()
+    if found and state.flags & LAUNCH_BLOCKING:
+        bounds.warn()
+    return found
+
+
+def _evaluate() -> bool:
+    """Evaluate what this thread has scheduled."""
+    references, _scheduled.nodes = _scheduled.nodes, []
+    roots: list[Node] = []
+    seen: set[int] = set()
+    for reference in references:
+        node = reference()
+        if node is not None and node.kind != EVALUATED and node.id not in seen:
+            seen.add(node.id)
+            roots.append(node)
+    node = None
+    if not roots:
+        return False
+    numbering.sweep_if_large()
+    if _VERIFY:
+        verify(roots)
+    kernels = plan(roots)
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
+    for kernel in kernels:
+        launch(kernel)
+    return True
+
+
+def flush_kernel_cache() -> None:
+    """Forget all kernels in memory."""
+    with _lock:
+        pool.wait()
+        cache.flush()
+        explain.forget()
