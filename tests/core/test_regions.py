@@ -18,7 +18,8 @@ from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime import cache, disk
+from drjit_core.runtime.backends import LLVM
+from drjit_core.runtime.cpu import cache, disk
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -87,7 +88,7 @@ class Kernels:
         self.text_of: dict[Any, str] = {}
         #: Keys by text, of kernels without signed integers, which are often treated as unsigned ones are.
         self.key_of: dict[str, Any] = {}
-        self.lookup = cache.lookup
+        self.lookup = LLVM.compile
 
     def add(self, program: Kernel) -> None:
         text, key = emit.emit(program, jit.lanes()), program.key
@@ -107,7 +108,7 @@ class Kernels:
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
     """What is looked up; kernels are compiled in the quick tier, and those of other runs are left alone."""
     kernels = Kernels()
-    monkeypatch.setattr(cache, "lookup", kernels)
+    monkeypatch.setattr(LLVM, "compile", kernels)
     monkeypatch.setattr(cache, "_level", lambda: 0)
     monkeypatch.setattr(disk, "load", lambda key: None)
     monkeypatch.setattr(disk, "store", lambda key, data: None)

@@ -1,11 +1,10 @@
-"""Evaluation: what is wanted becomes kernels, which are launched.
+"""Evaluation: what has been scheduled is evaluated by the backend that this thread uses.
 
 One thread at a time evaluates; what has been scheduled is a property of the thread.
 """
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
@@ -17,16 +16,12 @@ from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
 from ..ops.table import EVALUATED, UNDEFINED
-from ..passes.schedule import plan
-from . import bounds, cache, explain, pool
-from .launch import launch
+from . import backends, bounds, exclusion, explain
 
 __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
-_lock = pool.lock
-_log = logging.getLogger("drjit")
 
 
 class _Scheduled(threading.local):
@@ -56,13 +51,13 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     schedule(nodes)
     if not _scheduled.nodes:
         return False
-    with _lock:
-        pool.check_no_evaluation()
+    with exclusion.lock:
+        exclusion.check()
         try:
-            pool.begin_evaluation()
+            exclusion.begin()
             found = _evaluate()
         finally:
-            pool.end_evaluation()
+            exclusion.end()
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
     return found
@@ -84,17 +79,12 @@ def _evaluate() -> bool:
     numbering.sweep_if_large()
     if _VERIFY:
         verify(roots)
-    kernels = plan(roots)
-    if _log.isEnabledFor(logging.INFO):
-        _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
-    for kernel in kernels:
-        launch(kernel)
+    backends.current().evaluate(roots)
     return True
 
 
 def flush_kernel_cache() -> None:
     """Forget all kernels in memory."""
-    with _lock:
-        pool.wait()
-        cache.flush()
+    with exclusion.lock:
+        backends.current().flush()
         explain.forget()

@@ -16,21 +16,35 @@ from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import BOOL, TYPES, VarState
-from . import bounds, pool
-from . import buffer as buffers
+from . import bounds, exclusion
+from .backends import current
+from .buffer import Buffer, share
 from .evaluation import evaluate
 
-__all__ = ["host_view", "import_copy", "import_shared", "in_memory", "opaque", "read_element", "state_of", "sync",
-           "unshared", "write_element"]
+__all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "read_element",
+           "state_of", "sync", "unshared", "write_element"]
 
 
-def sync(ticket: int | None = None) -> None:
-    """Wait until a launch, or everything that was launched, has finished."""
+def sync() -> None:
+    """Wait until everything that was launched has finished."""
+    _check_synchronization()
+    current().wait()
+    bounds.warn()
+
+
+def _check_synchronization() -> None:
     if state.flags & FORBID_SYNCHRONIZATION:
         raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
                            "waits here for the device; evaluate later, or clear the flag")
-    pool.wait(ticket)
+
+
+def address_of(buffer: Buffer) -> int:
+    """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
+    if state.flags & FORBID_SYNCHRONIZATION:
+        _check_synchronization()
+    address = buffer.backend.host_address(buffer)
     bounds.warn()
+    return address
 
 
 def in_memory(node: Node) -> Node:
@@ -40,9 +54,9 @@ def in_memory(node: Node) -> Node:
     if node.scope:
         raise symbolic_error(node, "eval")
     if node.kind == UNDEFINED:
-        with pool.lock:
+        with exclusion.lock:
             if node.kind == UNDEFINED:
-                node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
+                node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
         return node
     if node.kind == LITERAL:
         node = trace.opaque(node)
@@ -65,9 +79,9 @@ def read_element(node: Node, index: int) -> Any:
     if node.kind == LITERAL:
         return node.payload
     node = in_memory(node)
-    sync(node.payload.ticket)
+    address = address_of(node.payload)
     info = TYPES[node.type]
-    value = _C_TYPES[info.code].from_address(node.payload.address + index * info.size).value
+    value = _C_TYPES[info.code].from_address(address + index * info.size).value
     if info.code == "?":
         return value != 0
     if info.code == "e":
@@ -104,13 +118,14 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     else:
         evaluated = node
     data = evaluated.payload
-    sync(data.ticket)
+    address = address_of(data)
     info = TYPES[node.type]
     if not held_once or data.read_only:
-        data = buffers.copy(data)
+        data = data.backend.copy(data)
+        address = data.backend.host_address(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
     evaluated = build.evaluated(node.type, node.size, data)
-    location = _C_TYPES[info.code].from_address(data.address + index * info.size)
+    location = _C_TYPES[info.code].from_address(address + index * info.size)
     if info.code == "e":
         value = int.from_bytes(struct.pack("<e", value), "little")
     location.value = int(value) if info.type == BOOL else value
@@ -127,9 +142,9 @@ def import_copy(type_: int, data: Any) -> Node:
         raise ValueError(f"import_copy(): {nbytes} bytes are no multiple of the {itemsize} of a {TYPES[type_].name}")
     if nbytes == 0:
         return build.invalid(type_)
-    buffer = buffers.allocate(nbytes)
-    pool.wait(buffer.ticket)
-    memoryview((ctypes.c_char * nbytes).from_address(buffer.address)).cast("B")[:] = view.cast("B")
+    backend = current()
+    buffer = backend.allocate(nbytes)
+    backend.write(buffer, view.cast("B"))
     return build.evaluated(type_, nbytes // itemsize, buffer)
 
 
@@ -141,25 +156,24 @@ def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
                          f"{TYPES[type_].name}")
     if size == 0:
         return build.invalid(type_)
-    return build.evaluated(type_, size, buffers.share(address, size * itemsize, owner))
+    return build.evaluated(type_, size, share(current(), address, size * itemsize, owner))
 
 
-def host_view(node: Node) -> tuple[Node, int, buffers.Buffer]:
+def host_view(node: Node) -> tuple[Node, int, Buffer]:
     """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive.
 
     Later writes to the array in place are visible through the address.
     """
     node = in_memory(node)
-    sync(node.payload.ticket)
-    return node, node.payload.address, node.payload
+    return node, address_of(node.payload), node.payload
 
 
 def unshared(node: Node) -> Node:
     """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
-    sync(node.payload.ticket)
-    return build.evaluated(node.type, node.size, buffers.copy(node.payload))
+    address_of(node.payload)
+    return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload))
 
 
 def state_of(node: Node) -> VarState:

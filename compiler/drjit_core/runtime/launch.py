@@ -1,55 +1,67 @@
-"""From a planned kernel to its launch, after which its outputs have values.
+"""Evaluation by kernels: what is wanted is planned, and each kernel assembled, compiled and launched.
 
-This is the one module that touches the assembled program, the kernel cache, the allocator and the queue together.  A
-launch may need others before and after it, which are launched here as well (:mod:`.thread_tables`).
+Here alone planning, programs, kernels, memory and launches meet, whatever backend they are of.  A launch may need
+others before and after it (:mod:`.thread_tables`).
 """
 
 from __future__ import annotations
 
-import ctypes
 import logging
 import sys
 import time
 from typing import Any
 
-from ..codegen.program import Program, assemble
+from ..codegen.program import Policy, Program, assemble
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build, numbering
 from ..ir.node import Node
-from ..llvm import reduction
 from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
-from ..passes.schedule import Kernel
+from ..passes.schedule import Kernel, plan
 from ..types import TYPES, UINT8
-from . import bounds, cache, call_tables, dump, explain, history, pool
-from . import buffer as buffers
+from . import bounds, explain, history
+from .backend import KernelBackend, LoadedKernel, refuse_foreign
+from .buffer import Buffer
 from .thread_tables import ThreadTables
 
-__all__ = ["launch"]
+__all__ = ["evaluate_by_kernels"]
 
 _log = logging.getLogger("drjit")
 
 
-def launch(kernel: Kernel) -> None:
+def evaluate_by_kernels(backend: KernelBackend, roots: list[Node]) -> None:
+    """Plan the kernels that nodes need, and launch them in order."""
+    policy = backend.policy()
+    kernels = plan(roots)
+    if _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
+    for kernel in kernels:
+        _launch(backend, policy, kernel)
+
+
+def _launch(backend: KernelBackend, policy: Policy, kernel: Kernel) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     start = time.perf_counter_ns()
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
-            node.become_evaluated(buffers.allocate(node.size * TYPES[node.type].size))
-    program = assemble(kernel, pool.host(), flags & DEBUG != 0)
-    compiled, hit = cache.lookup(program)
-    if compiled.prepare(program.width) and _log.isEnabledFor(logging.INFO):
-        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", compiled.hash[:16], compiled.build_time)
-    outputs = _allocate_outputs(program, compiled.functions)
-    tables = [_filled_tables(program, node) for node in program.scatters if node.id in program.tables]
-    keep: list[Any] = _foreign(program)
-    report = bounds.Report(program) if program.checks else None
+            node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+    program = assemble(kernel, policy, flags & DEBUG != 0)
+    keep: list[Any] = []
+    for node in program.inputs:
+        buffer = node.payload
+        if buffer.backend is not backend:
+            refuse_foreign(backend, node)
+        if buffer.read_only:  # it does not come from the allocator, and so must not die before the launch has run
+            keep.append(buffer)
+    compiled, hit = backend.compile(program)
+    outputs = _allocate_outputs(backend, program, compiled)
+    tables = [_filled_tables(backend, program, node) for node in program.scatters if node.id in program.tables]
+    report = bounds.Report(backend, program) if program.checks else None
     if report is not None:
         keep.append(report)
-    call_tables.fill(program, compiled.native.addresses, keep)
-    parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
-    submission = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
-                         bool(flags & KERNEL_HISTORY), program.single)
+    if program.calls:
+        compiled.fill_calls(program, keep)
+    launch = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
@@ -57,23 +69,23 @@ def launch(kernel: Kernel) -> None:
         _log_launch(program, compiled, hit, elapsed)
     if not hit:
         explain.remember(program, compiled.hash)
-        dump.write(program, compiled)
+        compiled.dump(program)
     try:
-        ticket = pool.submit(submission)
-        _commit(program, outputs, tables, ticket)
+        ticket = backend.submit(launch)
+        _commit(backend, program, outputs, tables, ticket)
     except BaseException:
-        if submission.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
-            _commit(program, outputs, tables, pool.submitted())
+        if launch.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
+            _commit(backend, program, outputs, tables, backend.submitted())
         raise
     if report is not None:
         bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
-        pool.wait()
+        backend.wait()
     if flags & KERNEL_HISTORY:
-        history.record(program, compiled, hit, submission, elapsed)
+        history.record(backend, program, compiled, hit, launch, elapsed)
 
 
-def _commit(program: Program, outputs: list[tuple[Node, buffers.Buffer]], tables: list[ThreadTables],
+def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]], tables: list[ThreadTables],
             ticket: int) -> None:
     """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
 
@@ -90,7 +102,7 @@ def _commit(program: Program, outputs: list[tuple[Node, buffers.Buffer]], tables
     for each in tables:
         if each.node.kind == SCATTER:
             result, merge = each.merge()
-            launch(merge)
+            _launch(backend, program.policy, merge)
             each.node.become_evaluated(result.payload)
     if tables:
         _commit_scatters(program)
@@ -106,33 +118,27 @@ def _commit_scatters(program: Program) -> None:
             node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
-def _filled_tables(program: Program, node: Node) -> ThreadTables:
+def _filled_tables(backend: KernelBackend, program: Program, node: Node) -> ThreadTables:
     """The tables of a scatter-reduction, which are filled and bound to the program."""
-    tables = ThreadTables(node, program.host.threads)
-    launch(tables.fill())
+    tables = ThreadTables(node, program.policy.threads, backend.limits.packet)
+    _launch(backend, program.policy, tables.fill())
     tables.bind(program)
     return tables
 
 
-def _foreign(program: Program) -> list[Any]:
-    """Inputs that do not come from the allocator, and so must not die before the launch has run."""
-    return [node.payload for node in program.inputs if node.payload.read_only]
-
-
-def _allocate_outputs(program: Program, functions: pool.Functions) -> list[tuple[Node, buffers.Buffer]]:
+def _allocate_outputs(backend: KernelBackend, program: Program, compiled: LoadedKernel) -> list[tuple[Node, Buffer]]:
     """Allocate what a kernel stores, and enter the addresses among its parameters."""
     outputs = []
     parameters, slots = program.parameters, program.slots
     for node in program.stores:
-        buffer = buffers.allocate(node.size * TYPES[node.type].size)
+        buffer = backend.allocate(node.size * TYPES[node.type].size)
         parameters[slots[node.id]] = buffer.address
         outputs.append((node, buffer))
     if program.reductions:
-        stride = reduction.partial_stride(len(program.reductions))
-        partials = buffers.allocate(stride * pool.blocks_of(functions, program.width))
+        partials = backend.allocate(compiled.partial_bytes(program))
         parameters[1] = partials.address
         for node in program.reductions:
-            buffer = buffers.allocate(TYPES[node.type].size)
+            buffer = backend.allocate(TYPES[node.type].size)
             parameters[slots[node.id]] = buffer.address
             outputs.append((node, buffer))
         scratch = build.undefined(UINT8, partials.nbytes)  # memory that only the kernel needs
@@ -140,7 +146,7 @@ def _allocate_outputs(program: Program, functions: pool.Functions) -> list[tuple
     return outputs
 
 
-def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, elapsed: float) -> None:
+def _log_launch(program: Program, compiled: LoadedKernel, hit: bool, elapsed: float) -> None:
     _log.info("  -> launching %s (n=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16], program.width,
               len(program.inputs), len(program.stores) + len(program.reductions) + len(program.scatters),
               compiled.operations, elapsed * 1e3)
@@ -148,4 +154,4 @@ def _log_launch(program: Program, compiled: cache.CompiledKernel, hit: bool, ela
         _log.info("     cache hit.")
     else:
         _log.info("     cache %s, build: %.4g ms, %i bytes.", "hit on disk" if compiled.from_disk else "miss",
-                  compiled.build_time, compiled.native.size)
+                  compiled.build_time, compiled.size)

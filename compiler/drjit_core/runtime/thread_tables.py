@@ -14,23 +14,20 @@ from ..math import COMBINE
 from ..ops.reductions import REDUCTIONS
 from ..passes.schedule import Kernel
 from ..types import TYPES
-from . import buffer as buffers
+from .buffer import view
 
 __all__ = ["ThreadTables"]
 
-#: Elements by which tables are aligned: a packet of the widest kind.
-_STEP = 64
-
 
 class ThreadTables:
-    """The tables of one scatter-reduction, which are parts of one array."""
+    """The tables of one scatter-reduction, which are parts of one array and begin at multiples of a packet."""
 
     __slots__ = ("count", "node", "stride", "tables", "whole")
 
-    def __init__(self, node: Node, count: int) -> None:
+    def __init__(self, node: Node, count: int, packet: int) -> None:
         self.node = node
         self.count = count
-        self.stride = (node.size + _STEP - 1) // _STEP * _STEP  # elements
+        self.stride = (node.size + packet - 1) // packet * packet  # elements
         neutral = build.literal(node.type, REDUCTIONS[node.attr].identity(node.type), self.stride * count)
         self.whole = trace.opaque(neutral)
         self.tables: list[Node] = []
@@ -48,7 +45,7 @@ class ThreadTables:
         slot = program.tables[node.id]
         program.parameters[slot:slot + 2] = buffer.address, nbytes
         program.inputs.append(self.whole)
-        self.tables = [build.evaluated(node.type, node.size, buffers.view(buffer, thread * nbytes, size))
+        self.tables = [build.evaluated(node.type, node.size, view(buffer, thread * nbytes, size))
                        for thread in range(self.count)]
 
     def merge(self) -> tuple[Node, Kernel]:

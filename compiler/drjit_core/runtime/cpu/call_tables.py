@@ -6,16 +6,14 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from ..codegen.program import Program
-from ..llvm.calls import name_of_function
+from ...codegen.program import Program
+from ...llvm.calls import name_of_function
 
 __all__ = ["fill"]
 
 
 def fill(program: Program, addresses: Mapping[str, int], keep: list[Any]) -> None:
     """Make the tables of a program's calls, whose addresses become parameters; ``keep`` gets what must live as long."""
-    if not program.calls:
-        return
     _fill(program, {key: addresses[name_of_function(number)] for number, key in enumerate(program.functions)}, keep)
 
 
