@@ -11,8 +11,17 @@ from ..ir.build import append, broadcast_size
 from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
-from ..ir.symbolic import (Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of,
-                           user_line)
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
 from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
