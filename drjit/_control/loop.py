@@ -20,8 +20,8 @@ from .._access.lanes import masked_access, written_from
 from .._access.store import Journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
-from .._base.typing import Ts
 from .._base.nodes import broadcast
+from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 
 __all__ = ["while_loop"]
