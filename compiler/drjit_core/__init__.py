@@ -24,7 +24,7 @@ from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
-from .ir.region import operands
+from .ir.region import is_version, operands, origin_of
 from .ir.symbolic import call_site, innermost, is_internal, symbolic_error, written_outside
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, scatter
 from .messages import log_level, set_log_level

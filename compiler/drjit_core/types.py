@@ -25,7 +25,6 @@ class TypeInfo(NamedTuple):
     kind: str  # 'b' mask, 'i' signed integer, 'u' unsigned integer, 'f' floating point: the op table's type classes
     bits: int  # width of the value (1 for a mask)
     size: int  # bytes an element takes in memory
-    llvm: str  # LLVM type of the value in a register
     code: str  # letter of the struct and array modules, and of the buffer protocol
     minimum: float  # smallest and largest value; -inf and inf for floating point
     maximum: float
@@ -34,24 +33,24 @@ class TypeInfo(NamedTuple):
 def _integer(type_: int, bits: int, code: str, signed: bool) -> TypeInfo:
     low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
     kind = "i" if signed else "u"
-    return TypeInfo(type_, ("int" if signed else "uint") + str(bits), kind + str(bits), kind, bits, bits // 8,
-                    f"i{bits}", code, low, high)
+    return TypeInfo(type_, ("int" if signed else "uint") + str(bits), kind + str(bits), kind, bits, bits // 8, code,
+                    low, high)
 
 
-def _float(type_: int, bits: int, llvm: str, code: str) -> TypeInfo:
-    return TypeInfo(type_, f"float{bits}", f"f{bits}", "f", bits, bits // 8, llvm, code, float("-inf"), float("inf"))
+def _float(type_: int, bits: int, code: str) -> TypeInfo:
+    return TypeInfo(type_, f"float{bits}", f"f{bits}", "f", bits, bits // 8, code, float("-inf"), float("inf"))
 
 
 #: Properties by scalar type; ``None`` at the numbers that are not a type of array elements.
 TYPES: list[TypeInfo] = [None] * 16  # type: ignore[list-item]
 for _info in (
-    TypeInfo(BOOL, "bool", "msk", "b", 1, 1, "i1", "?", 0, 1),
+    TypeInfo(BOOL, "bool", "msk", "b", 1, 1, "?", 0, 1),
     _integer(INT8, 8, "b", True), _integer(UINT8, 8, "B", False),
     _integer(INT16, 16, "h", True), _integer(UINT16, 16, "H", False),
     _integer(INT32, 32, "i", True), _integer(UINT32, 32, "I", False),
     _integer(INT64, 64, "q", True), _integer(UINT64, 64, "Q", False),
-    TypeInfo(POINTER, "pointer", "ptr", "u", 64, 8, "i64", "Q", 0, (1 << 64) - 1),
-    _float(FLOAT16, 16, "half", "e"), _float(FLOAT32, 32, "float", "f"), _float(FLOAT64, 64, "double", "d"),
+    TypeInfo(POINTER, "pointer", "ptr", "u", 64, 8, "Q", 0, (1 << 64) - 1),
+    _float(FLOAT16, 16, "e"), _float(FLOAT32, 32, "f"), _float(FLOAT64, 64, "d"),
 ):
     TYPES[_info.type] = _info
 

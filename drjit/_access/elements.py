@@ -31,7 +31,7 @@ from .keys import (
 )
 from .lanes import TRUE, lane_mask, widest_mask, with_lanes
 from .scalars import scatter_scalars
-from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, write_mask
+from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, require_lanes, write_mask
 from .store import store, store_element, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
@@ -80,6 +80,7 @@ def _write_selection(function: str, array: Any, shape: Shape, key: Any, value: A
         if is_identity(access, size):
             store(array, [broadcast(expanded, size) if mask is TRUE else ops.select(mask, expanded, array._n)])
         else:
+            require_lanes(function, access, new, kept)
             store_written(array, [scatter(array._n, expanded, positions(access, size), mask, _IDENTITY, _AUTO)])
     except CORE_ERRORS as error:
         raise translate(error, function) from None

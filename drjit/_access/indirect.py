@@ -24,7 +24,7 @@ from .._trees.pytree import is_pytree, leaves, transform, walk
 from .keys import check_literal, refuse_floats
 from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
-from .store import store, store_written
+from .store import note_narrow, store, store_written
 
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
@@ -368,6 +368,8 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
         sources = coerce(reshape(type(target), (len(nodes),)), value, function)
     width = target._width(function)
     index = index_node(index, width)
+    if any(node.size < width and node.scope for node in nodes):
+        note_narrow()
     return [_scatter_node(op, note_version(broadcast(node, width), node), source, index, mask, mode, function)
             for node, source in zip(nodes, sources, strict=True)]
 

@@ -16,6 +16,8 @@ than one, is the width of the construct (the size of its mask):
   ``v += value`` does. A scatter of a single element writes once, but a scatter-reduction of a single value takes place
   once for every lane that takes part; and where a mask is the key of an array of one element, that element is one for
   each lane.
+* Symbolic loops are the same: there, the loop's mask is part of every access that could do harm. What happens once,
+  and writes several elements, is none of theirs: it is refused, unless all lanes do the same.
 * Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
 
 A body must not be run when no lane takes part; masks of one element are hence of no consequence.
@@ -27,11 +29,11 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from drjit_core import KIND, Node, literal, ops
+from drjit_core import KIND, Node, innermost, literal, ops
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "note_version", "note_writes", "widest_mask",
+__all__ = ["TRUE", "lane_mask", "masked_access", "symbolic_width", "note_version", "note_writes", "widest_mask",
            "with_lanes", "written_from"]
 
 TRUE = literal(BOOL, True)
@@ -103,6 +105,12 @@ def lane_mask(width: int) -> Node | None:
         if mask.size == width:
             result = mask if result is None else _and(result, mask)
     return result
+
+
+def symbolic_width() -> int:
+    """The number of lanes of the symbolic loop that is being traced; 1 if there is none, or all of them do the same."""
+    region = innermost()
+    return 1 if region is None or region.live is None or region.uniform else region.live.size
 
 
 def with_lanes(mask: Node, width: int) -> Node:

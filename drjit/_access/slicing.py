@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import SHAPE, JitBackend, Node, cast, counter, literal, ops
+from drjit_core import KIND, SHAPE, JitBackend, Node, SymbolicValue, cast, counter, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -26,14 +26,15 @@ from .._base.types import SCALAR, UINT32, Record, relative
 from .._base.values import parse_shape
 from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
-from .lanes import TRUE, lane_mask
+from .lanes import TRUE, lane_mask, symbolic_width
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "slice_index",
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes", "slice_index",
            "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
+_LITERAL = KIND["literal"]
 
 
 # --- shapes ----------------------------------------------------------------------------------------------------------
@@ -94,6 +95,8 @@ class Access(NamedTuple):
     strides: tuple[int | None, ...]  # None: of the block of integer arrays
     block: Node | None = None  # positions relative to the base, for each element of the block
     lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
+    checked: bool = True  # whether the positions of the block are known to exist
+    per_lane: bool = False  # whether a symbolic loop has as many lanes as one of the integer arrays has elements
 
     @property
     def shape_size(self) -> int:
@@ -138,7 +141,7 @@ def positions(access: Access, source_size: int) -> Node:
                 coordinate = ops.sub(coordinate, ops.mul(rest, extent))
             if stride is None:
                 assert access.block is not None
-                term = cast(core.gather(access.block, coordinate, TRUE), scalar)
+                term = cast(core.gather(access.block, coordinate, TRUE, harmless=True), scalar)
             elif stride == 0:
                 continue
             elif stride == 1:
@@ -172,7 +175,7 @@ def read(source: Node, access: Access) -> Node:
         return core.invalid(source.type)
     if is_identity(access, source.size):
         return source
-    return core.gather(source, positions(access, source.size), _block_mask(access))
+    return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:
@@ -186,7 +189,7 @@ def read_slice(source: Node, start: int, count: int, step: int) -> Node:
     if start:
         index = ops.add(index, _wrapped(scalar, start, _OFFSET)) if count > 1 else \
             literal(scalar, start, 1, SHAPE, tag=_OFFSET)
-    return core.gather(source, index, TRUE)
+    return core.gather(source, index, TRUE, harmless=True)
 
 
 def _block_mask(access: Access) -> Node:
@@ -203,6 +206,17 @@ def write_mask(access: Access, shape: tuple[int, ...], value: Node, value_shape:
     mask = _block_mask(access)
     lanes = lane_mask(value.size) if access.block is None or len(value_shape) < 2 else None
     return mask if lanes is None else ops.and_(mask, expand(lanes, value_shape, shape))
+
+
+def require_lanes(function: str, access: Access, value: Node, value_shape: tuple[int, ...]) -> None:
+    """Refuse to write several elements once, in a symbolic loop, whose lanes would have to do it together."""
+    width = symbolic_width()
+    if width > 1 < access.shape_size and not access.per_lane and \
+            (value.size != width or access.block is not None and len(value_shape) > 1):
+        raise SymbolicValue(
+            f"{function}(): this assignment to {access.shape_size} elements is part of a symbolic loop with {width} "
+            "elements, each of which writes if it takes part: one value, or a value or index for each element of the "
+            "loop. Assign before the loop, write one value after the other, or run the loop with mode='evaluated'.")
 
 
 def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:
@@ -243,6 +257,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     sizes: list[int] = []
     strides: list[int | None] = []
     arrays: list[tuple[Node, tuple[int, ...], int]] = []
+    checked = True
     where, previous = -1, -2  # position of the block in the result; position at which the last array was seen
     for entry in entries:
         if entry is None:
@@ -262,6 +277,7 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             strides.append(chosen.step * stride)
         elif is_array_key(entry):
             node, array_shape = positions_node(function, entry, size, axis)
+            checked = checked and (node.kind == _LITERAL or not (isinstance(entry, ArrayBase) and entry._dynamic))
             if not size and 0 not in array_shape:
                 raise IndexError(f"{function}(): axis {axis} is empty.")
             if where < 0:
@@ -281,7 +297,9 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
     sizes[where:where] = [math.prod(block_shape)]
     strides[where:where] = [None]
     result = (*sizes[:where], *block_shape, *sizes[where + 1:])
-    return Access(base, tuple(sizes), tuple(strides), block, lanes), tuple(result)
+    width = symbolic_width()
+    per_lane = width > 1 and any(node.size == width for node, _, _ in arrays)
+    return Access(base, tuple(sizes), tuple(strides), block, lanes, checked, per_lane), tuple(result)
 
 
 def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ...], source_size: int,

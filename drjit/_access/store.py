@@ -17,13 +17,24 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from drjit_core import Node, innermost, literal, scatter, schedule, write_element
+from drjit_core import (
+    Node,
+    counter,
+    innermost,
+    is_version,
+    literal,
+    ops,
+    origin_of,
+    scatter,
+    schedule,
+    write_element,
+)
 
 from .._base.errors import SizeError
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal", "recording", "store", "store_element", "store_same", "store_written"]
+__all__ = ["Journal", "note_narrow", "recording", "store", "store_element", "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -95,11 +106,21 @@ def _show(array: Any) -> None:
 def store_element(array: Any, position: int, value: Any) -> None:
     """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it.
 
-    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part.
+    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part; but an element of a state
+    variable that has one for each lane is written by its own.
     """
-    if innermost() is not None:
+    region = innermost()
+    if region is not None and region.live is not None:
         node = array._n
-        store_written(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
+        scalar = index_type(node.size)
+        new, index = literal(node.type, value), literal(scalar, position)
+        if node.scope and not is_version(node):
+            store(array, [ops.select(ops.eq(counter(node.size, scalar), index), new, node)])
+            return
+        mask, origin = TRUE, origin_of(node, region.id)
+        if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
+            mask = ops.eq(counter(node.size, scalar), index)
+        store_written(array, [scatter(node, new, index, mask, 0, 0)])
         return
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])
@@ -118,11 +139,13 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had."""
 
-    __slots__ = ("entries", "outer")
+    __slots__ = ("entries", "narrow", "outer")
 
     def __init__(self) -> None:
         self.entries: dict[int, tuple[Any, list[Node]]] = {}
         self.outer: Journal | None = None
+        #: Whether a component of one element, beside larger ones, was to be written to by index.
+        self.narrow = False
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
@@ -136,6 +159,12 @@ class Journal:
         for array, nodes in self.entries.values():
             store_same(array, nodes)
         self.entries.clear()
+
+
+def note_narrow() -> None:
+    """Note that a component of one element is written to by index, which must be as wide as those beside it."""
+    if _journals.innermost is not None:
+        _journals.innermost.narrow = True
 
 
 class _Journals(threading.local):

@@ -122,7 +122,7 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
             return node
         index = positions(access, node.size)
         _positions[shape, target] = index
-    return gather(node, index, TRUE)
+    return gather(node, index, TRUE, harmless=True)
 
 
 def _align(nodes: list[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
@@ -231,7 +231,7 @@ def concatenate(nodes: Sequence[Node]) -> Node:
     result, start = core.undefined(type_, total), 0
     for node in nodes:
         access = slicing.Access(start, (node.size,), (1,))
-        result = core.scatter(result, node, positions(access, total), TRUE, _IDENTITY, _AUTO)
+        result = core.scatter(result, node, positions(access, total), TRUE, _IDENTITY, _AUTO, harmless=True)
         start += node.size
     core.schedule([result])
     return result

@@ -31,7 +31,7 @@ from typing import Any
 
 from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, invalid, literal, symbolic_error, unshared
 
-from .._access.store import store
+from .._access.store import store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.links import links
@@ -125,7 +125,7 @@ def restore_array(array: ArrayBase, state: Any) -> None:
     target._o = None
     if array._depth < 0:
         target._s = tuple(state["shape"])
-    store(array, nodes)
+    store_same(array, nodes)
     if "attributes" in state:
         target.__dict__.update(state["attributes"])
 

@@ -30,7 +30,7 @@ def broadcast(node: Node, size: int) -> Node:
         return node
     if node.kind == _LITERAL:
         return literal(node.type, node.payload, size, node.attr)
-    return gather(node, literal(UINT32, 0, size), literal(BOOL, True))
+    return gather(node, literal(UINT32, 0, size), literal(BOOL, True), harmless=True)
 
 
 def number_of(node: Node) -> Any:

@@ -21,6 +21,7 @@ from .._access.store import Journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.typing import Ts
+from .._base.nodes import broadcast
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 
 __all__ = ["while_loop"]
@@ -218,10 +219,17 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
               body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
     captured: list[_Captured] = []
     while True:
+        journal = Journal()
         try:
-            results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured)
+            results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured, journal)
         except _Again as request:
             captured = request.captured
+            continue
+        except SymbolicValue:
+            wide = _widened(nodes, leaves) if journal.narrow else nodes
+            if wide == nodes:
+                raise
+            nodes = wide
             continue
         break
     state = spec.rebuild_nodes(results[:len(nodes)], final)
@@ -232,12 +240,11 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
 
 
 def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any], body: Callable[..., Any],
-            names: Sequence[str], label: str | None, strict: bool, captured: list[_Captured]
-            ) -> tuple[list[Node], list[Any]]:
+            names: Sequence[str], label: str | None, strict: bool, captured: list[_Captured],
+            journal: Journal) -> tuple[list[Node], list[Any]]:
     """Nodes and leaves of the state after a loop, and the nodes of the arrays that it writes to."""
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
     count, final = len(nodes), leaves
-    journal = Journal()
 
     def run_condition(variables: list[Node]) -> Node:
         journal.roll_back()  # the loop may be traced again
@@ -271,12 +278,25 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     with recording(journal):
         try:
             results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
-                                      name_of)
+                                      name_of, count)
         except IncompatibleSizes as error:
             if user_part(error) is None:
                 _require_common_size(nodes, nodes, spec, names)
             raise
     return results, final
+
+
+def _widened(nodes: list[Node], leaves: list[Any]) -> list[Node]:
+    """The nodes of a state, in which the components of an array are as large as each other."""
+    found, start = nodes.copy(), 0
+    for leaf in leaves:
+        if isinstance(leaf, ArrayBase) and leaf._dynamic:
+            count = len(leaf._nodes())
+            width = max([node.size for node in nodes[start:start + count]], default=0)
+            found[start:start + count] = [node if node.scope else broadcast(node, width)
+                                          for node in nodes[start:start + count]]
+            start += count
+    return found
 
 
 def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: Sequence[Node],
@@ -286,20 +306,22 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
     Arrays of the body's own may change as they like; but to write by index to them needs memory that each lane has for
     itself.
     """
+    region = core.innermost()
+    assert region is not None
     known = {(id(entry.array), entry.position) for entry in captured}
     found: list[_Captured] = []
     for array, before in journal.entries.values():
         for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old or old.scope or (id(array), position) in known:
+            if new is old or old.scope == region.id or (id(array), position) in known:
                 continue
             origin = core.written_outside(new)
             if origin is None and not _lives(array):
                 continue
             if origin is None:
                 raise SymbolicValue(
-                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, which "
-                    "was made outside, as a whole. Elements of it may be written by index; to give it new values, make "
-                    "it a state variable: pass it in 'state' and return it from the body, or run the loop with "
+                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
+                    "which was made outside, as a whole. Elements of it may be written by index; to give it new values, "
+                    "make it a state variable: pass it in 'state' and return it from the body, or run the loop with "
                     "mode='evaluated'.")
             if not _lives(array):
                 raise _own_memory(array)
@@ -337,16 +359,16 @@ def _name_in_program(array: ArrayBase, functions: Sequence[Callable[..., Any]]) 
         code = getattr(function, "__code__", None)
         if code is None:
             continue
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)  # type: ignore[attr-defined]
+        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
-        variables |= {name: function.__globals__[name] for name in code.co_names  # type: ignore[attr-defined]
-                      if name in function.__globals__}  # type: ignore[attr-defined]
+        variables |= {name: function.__globals__[name] for name in code.co_names
+                      if name in function.__globals__}
         for name, value in variables.items():
             if value is array:
-                return f"'{name}'"
+                return f"the array '{name}'"
             for attribute in code.co_names:
                 if getattr(value, "__dict__", {}).get(attribute) is array:
-                    return f"'{name}.{attribute}'"
+                    return f"the array '{name}.{attribute}'"
     return f"an array of type {array._name}"
 
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import drjit_core as core
 from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
 
-from .._access.indirect import gather
+from .._access.lanes import TRUE
 from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
@@ -439,6 +439,7 @@ def meshgrid(*args: ArrayT, indexing: Literal["xy", "ij"] = "xy") -> tuple[Array
     for position in reversed(order):
         size = len(axes[position])
         outer = index // size
-        result[position] = gather(cls, axes[position], index - outer * size)
+        own = index - outer * size
+        result[position] = wrap(cls, [core.gather(axes[position]._nodes()[0], own._nodes()[0], TRUE, harmless=True)])
         index = outer
     return tuple(result)

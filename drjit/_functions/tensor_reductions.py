@@ -100,7 +100,7 @@ def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int,
     return core.while_loop(
         [entry, position, start], lambda state: ops.lt(state[0], limit),
         lambda state: [ops.add(state[0], step), ops.add(state[1], stride),
-                       combine(state[2], core.gather(node, state[1], TRUE))])[2]
+                       combine(state[2], core.gather(node, state[1], TRUE, harmless=True))], harmless=True)[2]
 
 
 def _scattered(op: ReduceOp, node: Node, shape: tuple[int, ...], kept: Sequence[int], count: int) -> Node:
@@ -111,6 +111,6 @@ def _scattered(op: ReduceOp, node: Node, shape: tuple[int, ...], kept: Sequence[
         node = ops.select(node, literal(UINT32, 1), literal(UINT32, 0))
     identity = core.REDUCTIONS[op.value].identity(node.type) if not boolean else int(op is ReduceOp.And)
     target = core.opaque(literal(node.type, identity, count))
-    result = core.scatter(target, node, index, TRUE, op.value, _AUTO)
+    result = core.scatter(target, node, index, TRUE, op.value, _AUTO, harmless=True)
     core.schedule([result])
     return ops.neq(result, literal(UINT32, 0)) if boolean else result

@@ -37,7 +37,8 @@ def sync_thread() -> None:
 def thread_count() -> int:
     """Number of threads that run kernels on the CPU, the main thread included.
 
-    It is that of the processors, unless ``DRJIT_THREADS`` or :func:`set_thread_count` says otherwise.
+    It is that of the processors that the process may use when the threads start, unless ``DRJIT_THREADS`` or
+    :func:`set_thread_count` says otherwise.
 
     >>> dr.thread_count() >= 1
     True
@@ -71,7 +72,8 @@ def set_expand_threshold(arg: int, /) -> None:
 def set_thread_count(arg: int, /) -> None:
     """Set the number of threads that run kernels on the CPU; 0 and 1 both leave all work to the calling thread.
 
-    Waits for what has been launched. Raises a ``TypeError`` for anything but an ``int`` that is not negative.
+    All but loops, that is: one other thread runs these, so that Ctrl-C is heard meanwhile. Waits for what has been
+    launched. Raises a ``TypeError`` for anything but an ``int`` that is not negative.
 
     >>> before = dr.thread_count()
     >>> dr.set_thread_count(1)

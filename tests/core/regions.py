@@ -1,7 +1,7 @@
 """Random programs on nodes with loops, branches, calls, reads and writes nested in each other.
 
-A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what is
-there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
+A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what
+is there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
 can be made small (:func:`smaller`).
 
 Programs do what is specified only.  Outside of loops, plain writes go to distinct elements.  A loop treats memory that
@@ -551,7 +551,8 @@ def _own(scope: _Scope, memory: _Memory, draw: float, mask_draw: float) -> tuple
     width, size, lane = scope.width, memory.size, scope.lane(scope.width)
     mask = scope.mask(mask_draw, width)
     if width > size:
-        return _as_index(ops.mod(lane, literal(UINT32, size)), draw), ops.and_(mask, ops.lt(lane, literal(UINT32, size)))
+        count = literal(UINT32, size)
+        return _as_index(ops.mod(lane, count), draw), ops.and_(mask, ops.lt(lane, count))
     several = size // width
     index: Node = ops.mul(lane, literal(UINT32, several))
     if several > 1:

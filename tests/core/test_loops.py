@@ -484,8 +484,8 @@ def advanced(s: State) -> State:
     (TypeError, "condition must be a mask, found uint32", advanced, lambda s: s[0]),
     (IncompatibleSizes, "while_loop", lambda s: [ops.add(s[0], uint(1)), array(np.zeros(7), FLOAT32)], None),
     (RuntimeError, "symbolic", lambda s: (reduce(s[0], 1), advanced(s))[1], None),
-    (RuntimeError, "not among its state variables", lambda s: (scatter(array(np.zeros(9), FLOAT32), s[1], s[0], TRUE, 0, 0),
-                                                      advanced(s))[1], None),
+    (RuntimeError, "not among its state variables",
+     lambda s: (scatter(array(np.zeros(9), FLOAT32), s[1], s[0], TRUE, 0, 0), advanced(s))[1], None),
     (RuntimeError, "free of side effects", advanced, lambda s: (scatter(s[1], s[1], s[0], TRUE, 0, 0),
                                                                ops.lt(s[0], uint(10)))[1]),
     (RuntimeError, "symbolic", lambda s: (evaluate([ops.add(s[0], s[0])]), advanced(s))[1], None),
@@ -496,8 +496,8 @@ def advanced(s: State) -> State:
     (NotImplementedError, "variable '1' is accessed by index and given other values",
      lambda s: [ops.add(s[0], uint(1)), gather(s[1], s[0], TRUE)], None),
     (ZeroDivisionError, "division", lambda s: [1 // 0], None),
-], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "scatter in the condition", "evaluate", "schedule", "read",
-        "opaque", "gather", "gather from a variable", "user"])
+], ids=["type", "too few", "too many", "condition", "size", "reduce", "scatter", "scatter in the condition",
+        "evaluate", "schedule", "read", "opaque", "gather", "gather from a variable", "user"])
 def test_what_is_wrong_raises_and_leaves_no_trace(error: type[Exception], message: str, body: Any,
                                                   condition: Any) -> None:
     before = state.region, dict(state.open), state.mode, state.flags

@@ -15,6 +15,7 @@ import pytest
 from drjit_core import (
     TYPES,
     Node,
+    ReduceMode,
     ReduceOp,
     VarState,
     cast,
@@ -45,9 +46,12 @@ from drjit_core.runtime import malloc
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
+    FLOAT16,
     FLOAT32,
     FLOAT64,
+    INT8,
     INT32,
+    INT64,
     TRUE,
     UINT32,
     array,
@@ -207,6 +211,33 @@ def test_kernels_write_no_further_than_a_packet_behind_the_end() -> None:
             raw = np.frombuffer((ctypes.c_uint8 * block.capacity).from_address(block.address), np.uint8)
             touched = np.flatnonzero(raw[size * TYPES[type_].size:] != 0xA5)
             assert touched.size == 0 or touched[-1] < malloc.PADDING
+
+
+@pytest.mark.parametrize("op", [ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Identity], ids=lambda op: op.name)
+@pytest.mark.parametrize("mode", [ReduceMode.Direct, ReduceMode.Expand, ReduceMode.NoConflicts], ids=lambda m: m.name)
+@pytest.mark.parametrize("density", [0, 0.03, 0.5, 1])
+def test_masked_lanes_of_a_scatter_touch_no_memory(op: ReduceOp, mode: ReduceMode, density: float) -> None:
+    """The element behind the last one is nobody's, too: threads would contend for it."""
+    rng = np.random.default_rng(1)
+    for type_ in (INT8, FLOAT16, FLOAT32, INT64, FLOAT64):
+        for width, size in ((1, 7), (33, 50), (40_000, 64_000)):
+            mask = rng.random(width) < density
+            index = np.where(mask, rng.permutation(size)[:width], 0xFFFF_FF00).astype(np.uint32)
+            value = rng.integers(1, 4, width).astype(dtype_of(type_))
+            target = array(np.full(size, 2), type_)
+            block = target.payload._block
+            raw = np.frombuffer((ctypes.c_uint8 * block.capacity).from_address(block.address), np.uint8)
+            nbytes = size * TYPES[type_].size
+            ctypes.memset(block.address + nbytes, 0xA5, block.capacity - nbytes)
+            expected = np.full(size, 2, dtype_of(type_))
+            hit, old = index[mask], expected[index[mask]]
+            expected[hit] = {ReduceOp.Add: old + value[mask], ReduceOp.Mul: old * value[mask],
+                             ReduceOp.Min: np.minimum(old, value[mask]), ReduceOp.Identity: value[mask]}[op]
+            kind = 0 if op is ReduceOp.Identity else mode.value
+            evaluate([target := scatter(target, array(value), array(index), array(mask), op.value, kind)])
+            assert_same_bits(values(target), expected)
+            assert target.payload._block is block or (mode is ReduceMode.Expand and width > 1000)
+            assert np.all(raw[nbytes:] == 0xA5)
 
 
 # --- import and export -----------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ import gc
 import itertools
 import math
 import sys
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -135,6 +136,74 @@ def test_literals_differ_by_type_value_class_and_size() -> None:
         assert (other.type, other.size, other.attr, str(other.payload)) == (type_, size, node.attr, str(payload))
     distinct = {(node.type, node.size, node.attr, str(node.payload)) for node in nodes.values()}
     assert len({id(node) for node in nodes.values()}) >= len(distinct) > 300
+
+
+def test_equal_literals_are_one_node_as_long_as_somebody_holds_it() -> None:
+    """However many others are made meanwhile, and whatever their key is made of."""
+    arguments: list[tuple[Any, ...]] = [(FLOAT32, 0.7), (FLOAT64, math.pi, 3), (INT32, 12345, 1, SHAPE), (FLOAT32, 0.0),
+                                        (FLOAT32, math.nan), (UINT32, 99, 1, None, 4), (FLOAT32, 2.5, 7, BAKED)]
+    kept = [literal(*argument) for argument in arguments]
+    for value in range(20_000):
+        literal(FLOAT32, value + 0.25)
+        if value % 3000 == 0:
+            assert all(literal(*argument) is node for argument, node in zip(arguments, kept, strict=True))
+    assert all(literal(*argument) is node for argument, node in zip(arguments, kept, strict=True))
+    assert len({id(node) for node in kept}) == len(kept)
+
+
+def test_a_program_with_a_literal_stays_the_same_program() -> None:
+    a, b = operands()
+    half = literal(UINT32, 77)
+    first = ops.add(ops.mul(a, half), b)
+    for value in range(5000):
+        literal(UINT32, 1000 + value)
+    assert ops.add(ops.mul(a, literal(UINT32, 77)), b) is first
+
+
+def test_literals_that_nobody_holds_do_not_accumulate() -> None:
+    kept = [literal(FLOAT64, k + 0.125) for k in range(3000)]
+    most = 0
+    for value in range(60_000):
+        literal(FLOAT64, value + 0.375)
+        if value % 1000 == 0:
+            most = max(most, len(build._literals) + len(build._held))
+    assert most < 4 * build._MOST_LITERALS + len(kept)
+    del kept
+    gc.collect()
+    for value in range(60_000):
+        literal(FLOAT64, -value - 0.625)
+    alive = sum(reference() is not None for reference in build._held.values())
+    assert alive < 3000 and len(build._held) < 3 * build._MOST_LITERALS
+
+
+def test_threads_that_make_literals_at_once_find_the_same_ones() -> None:
+    """Many more than the table holds, with some that a thread keeps for itself."""
+    shared, failures = [literal(FLOAT64, k * 1.0625) for k in range(500)], []
+    barrier = threading.Barrier(4)
+
+    def work(number: int) -> None:
+        barrier.wait()
+        own = [literal(FLOAT64, -number - k / 1024) for k in range(1, 200)]
+        for value in range(12_000):
+            literal(FLOAT64, value + number / 8 + 0.03125)
+            k = value % 500
+            if literal(FLOAT64, k * 1.0625) is not shared[k]:
+                failures.append(("shared", number, value))
+            k = value % 199
+            if literal(FLOAT64, -number - (k + 1) / 1024) is not own[k]:
+                failures.append(("own", number, value))
+
+    interval = sys.getswitchinterval()
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    try:
+        sys.setswitchinterval(1e-5)
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert failures == []
 
 
 @pytest.mark.parametrize(("first", "second"), [

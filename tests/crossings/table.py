@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from .known import KNOWN, Known
 from .model import kind_of
@@ -24,6 +26,7 @@ class Cell(NamedTuple):
     kind: str
     letter: str  # of the scalar type: b, i, u or f
     count: int  # elements, or lanes
+    shape: tuple[int, ...]  # of the model
 
     @property
     def name(self) -> str:
@@ -86,12 +89,56 @@ _BESIDE_A_NUMBER = _named(
     "all-of-comparison copy deepcopy dr-copy construct-change")
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
 _OF_ONE = _named("float int range bool f-string-of-one")
-_WRITING = ("inplace", "scatter", "item", "write")
 _SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)",
     "a number is an array of one element beside an empty one")
 _TARGET = Refusal((RuntimeError, TypeError, IndexError), "empty|out of bounds", "there is no element to write to")
 _SYMBOLIC = Refusal((RuntimeError,), "symbolic", "the value of a symbolic array exists only while the loop runs")
-_UNWRITABLE = Refusal((RuntimeError,), "symbolic", "a symbolic loop cannot write to an array that was made outside")
+_AS_A_WHOLE = Refusal((RuntimeError,), "symbolic.*changes.*as a whole|computes with all of its elements",
+                      "an array from outside may be written by index, but not get other values as a whole")
+_OWN = Refusal((RuntimeError,), "symbolic", "what is written in a symbolic loop has no values before it runs")
+_TOGETHER = Refusal((RuntimeError,), "symbolic loop with .* elements, each of which writes",
+                    "what writes several elements at once is done by no single lane")
+_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*no values before the loop runs",
+                       "there is no copy of what an array held before a write of the loop")
+
+#: What is written along the first axis, by touch: few elements, or rows.
+_SELECTIONS: dict[str, Any] = {
+    "set-item": 0, "set-item-last": 0, "increase-item": 0, "set-row-wide": 0, "set-element": (0, 0),
+    "set-slice": slice(1, 3), "set-slice-list": slice(0, 1), "set-slice-shifted": slice(1, None),
+    "set-slice-wide": slice(0, 2), "set-slice-numpy": slice(0, 2), "set-key-numpy": slice(0, 2),
+    "increase-key-numpy": slice(0, 2),
+}
+
+
+def _written(cell: Cell) -> int:
+    """How many elements a touch whose room is ``write`` writes."""
+    if cell.touch.name == "scatter-storage":
+        return 1
+    key = _SELECTIONS[cell.touch.name]
+    if cell.kind == "T" and key == slice(0, 2):
+        key = 0  # one row
+    return int(np.empty(cell.shape)[key].size)
+
+
+def _replaces_all(cell: Cell) -> bool:
+    """Whether a touch gives other values to an array as a whole."""
+    if cell.room == "inplace":
+        return not _changes_nothing(cell)
+    return (cell.room == "write" and _written(cell) == cell.count == 1 and not cell.touch.name.endswith("key-numpy") and
+            cell.touch.name != "scatter-storage" or cell.touch.name == "set-slice-reversed" and cell.count == 1) and \
+        not _changes_nothing(cell)
+
+
+def _changes_nothing(cell: Cell) -> bool:
+    """Whether an array is given values that it is known to have."""
+    return (cell.touch.name, cell.state) in _THE_SAME
+
+
+_THE_SAME = {
+    ("in-place-times", "tensor-scalar"), ("in-place-times", "tensor-one"), ("set-item", "nested-broadcast"),
+    ("set-item", "complex-broadcast"), ("set-item-last", "complex-broadcast"),
+    *((f"set-slice-{name}", "one-mask") for name in ("all", "list", "numpy", "reversed", "wide")),
+}
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
     (lambda c: c.count == 0 and c.place.endswith("carried"),
@@ -120,9 +167,13 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      and c.count == 0, _TARGET),
     (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
-    (lambda c: c.place == "symbolic-carried" and c.room in ("read", "write"), _SYMBOLIC),
-    (lambda c: c.place == "symbolic-captured" and c.room in ("inplace", "write"), _UNWRITABLE),
-    (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _UNWRITABLE),
+    (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _OWN),
+    (lambda c: c.place.startswith("symbolic") and c.touch.name in ("write-after-copy", "scatter-after-copy"),
+     _ONE_VERSION),
+    (lambda c: c.place.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
+    (lambda c: c.place == "symbolic-carried" and c.room == "read", _SYMBOLIC),
+    (lambda c: c.place.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
+    (lambda c: c.place == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
 ]
 
 
@@ -130,11 +181,11 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
 
 
 @functools.cache
-def _facts(state: State) -> tuple[str, str, int]:
+def _facts(state: State) -> tuple[str, str, int, tuple[int, ...]]:
     sample = state.make()
     kind = kind_of(sample.array)
     value = sample.value
-    return kind, value.dtype.kind, value.size if kind in "VTS" else value.shape[-1]
+    return kind, value.dtype.kind, value.size if kind in "VTS" else value.shape[-1], value.shape
 
 
 def cells(state: State, place: str) -> list[Cell]:

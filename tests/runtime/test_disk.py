@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import compileall
 import logging
 import os
+import py_compile
+import shutil
+import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -148,3 +154,105 @@ def test_no_directory_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     clear()
     disk.store(key(1), CODE)
     assert disk.load(key(1)) is None and disk.report() == (None, 0) and not folder.exists()
+
+
+# --- the hash of the emitter ------------------------------------------------------------------------------------------
+
+PACKAGE = Path(disk.__file__).resolve().parent.parent
+#: Prints the emitter's hash.
+DIGEST = """
+from drjit_core.runtime import disk
+emitter = disk._emitter()
+print(emitter.hex() if emitter else None)
+"""
+
+
+def imported_by(name: str, seen: set[str]) -> set[str]:
+    """Modules of the compiler that a module's text imports, wherever it does, and what they import in turn."""
+    if name in seen:
+        return seen
+    path = PACKAGE.joinpath(*name.split("."))
+    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    if not path.is_file():  # a name that is imported from a module, not a module
+        return seen
+    if name:
+        seen.add(name)
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(ast.parse(path.read_text())):
+        found: list[str] = []
+        if isinstance(node, ast.Import):
+            found = [alias.name.removeprefix("drjit_core.") for alias in node.names if "drjit_core." in alias.name]
+        elif isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").startswith("drjit_core")):
+            parts = package.split(".") if package else []
+            base = parts[:len(parts) - node.level + 1] if node.level else []
+            base += [part for part in (node.module or "").split(".") if part not in ("", "drjit_core")]
+            found = [".".join(base), *(".".join([*base, alias.name]) for alias in node.names)]
+        for other in found:
+            if other:
+                imported_by(other, seen)
+    return seen
+
+
+def test_the_hash_covers_all_that_text_follows_from() -> None:
+    needed: set[str] = set()
+    for root in ("llvm.emit", "llvm.jit", "codegen.program", "math"):  # math registers what emission expands
+        imported_by(root, needed)
+    assert {"llvm.emit", "control.rare", "types", "ops.table", "math.trigonometric", "ir.node"} <= needed
+    assert not any(name.startswith("runtime") for name in needed)
+    covered = {Path(name).with_suffix("").as_posix().strip("/").replace("/", ".").removesuffix(".__init__")
+               for name, _ in disk._files()}
+    assert needed <= covered, f"not covered: {sorted(needed - covered)}"
+    folders = {path.relative_to(PACKAGE).parts[0] for path in PACKAGE.rglob("*.py")}
+    assert folders - {name.partition(".")[0] for name in covered} - {f"{name}.py" for name in covered} == {"runtime"}
+
+
+def digest_of(folder: Path) -> str:
+    process = subprocess.run([sys.executable, "-c", DIGEST], capture_output=True, text=True, check=False,
+                             env={**os.environ, "PYTHONPATH": str(folder), "PYTHONDONTWRITEBYTECODE": "1"}, cwd="/")
+    assert process.returncode == 0, process.stderr
+    return process.stdout.strip()
+
+
+def as_source(tree: Path) -> Path:
+    return tree
+
+
+def as_bytecode(tree: Path) -> Path:
+    """Without any ``.py`` file."""
+    assert compileall.compile_dir(tree, quiet=1, legacy=True, stripdir=str(tree),
+                                  invalidation_mode=py_compile.PycInvalidationMode.CHECKED_HASH)
+    for path in tree.rglob("*.py"):
+        path.unlink()
+    return tree
+
+
+def as_archive(tree: Path) -> Path:
+    return Path(shutil.make_archive(str(tree), "zip", tree))
+
+
+@pytest.mark.parametrize("form", (as_source, as_bytecode, as_archive))
+def test_a_change_of_any_module_changes_the_hash(tmp_path: Path, form: Callable[[Path], Path]) -> None:
+    found = []
+    for number, changed in enumerate((None, None, "control/rare.py", "types.py", "runtime/history.py")):
+        tree = tmp_path / str(number)
+        shutil.copytree(PACKAGE, tree / "drjit_core", ignore=shutil.ignore_patterns("__pycache__"))
+        if changed:
+            with open(tree / "drjit_core" / changed, "a") as file:
+                file.write("\nCHANGED = 1\n")
+        found.append(digest_of(form(tree)))
+    assert found[0] == found[1] == found[4] and "None" not in found
+    assert len({found[0], found[2], found[3]}) == 3
+
+
+def test_without_files_to_hash_there_is_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch,
+                                                 caplog: pytest.LogCaptureFixture) -> None:
+    """An importer that hands out no files: the emitter may be any, so that no code of its may be kept."""
+    disk._emitter.cache_clear()
+    monkeypatch.setattr(disk, "_files", lambda: iter(()))
+    try:
+        disk.store(key(1), CODE)
+        assert disk.load(key(1)) is None and not folder.exists()
+        assert "does not list its modules" in caplog.text
+    finally:
+        monkeypatch.undo()
+        disk._emitter.cache_clear()

@@ -8,7 +8,9 @@ import os
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element
 from drjit_core.runtime import buffer, history, malloc, pool
+from drjit_core.runtime import eval as evaluation
 
 SIZE = 400_000
 pytestmark = pytest.mark.skipif(not pool.is_supported(), reason="there is no pool on this machine")
@@ -227,7 +230,7 @@ def test_without_a_pool_kernels_run_on_the_calling_thread_and_the_report_says_so
         assert "calling thread (the pool needs Linux" in pool.thread_report()
         assert np.array_equal(slow(20).numpy(), expected)
         assert pool._pool is None
-    assert report(DRJIT_THREADS="1")[0] == "1: kernels run on the calling thread (DRJIT_THREADS=1)"
+    assert report(DRJIT_THREADS="1")[0] == "1: kernels run on the calling thread, but for loops (DRJIT_THREADS=1)"
     assert report(DRJIT_THREADS="3")[0] == "3 (DRJIT_THREADS=3)"
     assert "DRJIT_THREADS must be a number" in report(DRJIT_THREADS="many")[1]
 
@@ -275,3 +278,231 @@ def test_the_ticket_of_a_view_is_one_of_its_memory() -> None:
     del part
     assert whole.ticket == expected
     whole.ticket = 0
+
+
+# --- how many threads there are ---------------------------------------------------------------------------------------
+
+
+def run_program(text: str, *arguments: object, timeout: float = 120,
+                **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-W", "ignore", "-c", text, *map(str, arguments)], capture_output=True,
+                          text=True, timeout=timeout, check=False,
+                          env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment})
+
+
+AFFINITY = """
+import os, sys
+import drjit as dr
+from drjit.llvm import UInt32
+processors = sorted(os.sched_getaffinity(0))
+for step in sys.argv[1:]:
+    if step == "evaluate":
+        counts = dr.zeros(UInt32, 4)
+        dr.scatter_add(counts, UInt32(1), dr.arange(UInt32, 1 << 23) & 3)
+        assert counts.numpy().tolist() == [1 << 21] * 4, counts
+    elif step == "threads":
+        dr.set_thread_count(dr.thread_count() + 1)
+    else:
+        os.sched_setaffinity(0, processors[:int(step)])
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity") or len(os.sched_getaffinity(0)) < 2,
+                    reason="one processor, or no choice of processors")
+@pytest.mark.parametrize("steps", ("2 evaluate 1 evaluate 2 evaluate", "1 evaluate 2 evaluate 1 evaluate",
+                                   "1 2 evaluate 1 evaluate evaluate", "2 1 evaluate 2 evaluate evaluate",
+                                   "1 evaluate threads evaluate 2 evaluate threads 1 evaluate"))
+def test_the_number_of_threads_is_the_pools_whatever_becomes_of_the_affinity(steps: str) -> None:
+    process = run_program(AFFINITY, *steps.split(), DRJIT_THREADS="")
+    assert process.returncode == 0, process.stderr[-2000:]
+
+
+def test_the_number_of_threads_stays_during_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A signal handler that changes it would leave too few tables for the threads."""
+    plan = evaluation.plan
+    errors: list[str] = []
+
+    def interrupted(*arguments: Any) -> Any:
+        try:
+            dr.set_thread_count(5)
+        except RuntimeError as error:
+            errors.append(str(error))
+        return plan(*arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(evaluation, "plan", interrupted)
+        counts = dr.zeros(UInt32, 4)
+        dr.scatter_add(counts, UInt32(1), dr.arange(UInt32, 1 << 20) & 3)
+        assert counts.numpy().tolist() == [1 << 18] * 4
+    assert errors and "in the midst of an evaluation" in errors[0] and dr.thread_count() == 2
+    dr.set_thread_count(5)
+    assert dr.thread_count() == 5
+
+
+@pytest.mark.parametrize("interrupted_at", ("wait", "stop_native", "_join"))
+def test_an_interrupt_while_threads_end_leaves_nothing_behind(interrupted_at: str,
+                                                              monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    dr.set_thread_count(3)
+    before = len(os.listdir("/proc/self/task"))
+    expected = slow(20).numpy().copy()
+    running = pool._pool
+    assert running is not None and len(os.listdir("/proc/self/task")) >= before + 2
+    with monkeypatch.context() as patch:
+        if interrupted_at == "_join":
+            patch.setattr(pool, "_join", interrupt)
+        else:
+            patch.setattr(running, interrupted_at, interrupt)
+        with pytest.raises(KeyboardInterrupt):
+            dr.set_thread_count(2)
+    assert np.array_equal(slow(20).numpy(), expected)
+    dr.set_thread_count(2)
+    del running
+    assert len(os.listdir("/proc/self/task")) == before and not pool._ending
+
+
+# --- kernels that nobody knows the length of --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+def test_other_threads_run_while_a_loop_over_few_elements_does(threads: int) -> None:
+    dr.set_thread_count(threads)
+    stop = threading.Event()
+    slept = []
+
+    def tick() -> None:
+        while not stop.wait(0.01):
+            slept.append(time.monotonic())
+
+    ticking = threading.Thread(target=tick)
+    ticking.start()
+    try:
+        for size in (4, 1):
+            start = time.monotonic()
+            y = slow(60_000_000, size)
+            y[0]
+            end = time.monotonic()
+            assert end - start > 0.05
+            during = [at for at in slept if start < at < end]
+            assert len(during) > (end - start) / 0.01 / 10, f"{len(during)} ticks in {end - start:.2f} s"
+    finally:
+        stop.set()
+        ticking.join()
+
+
+@pytest.mark.parametrize("size", (4, 300_000))
+def test_loops_have_the_same_results_with_any_number_of_threads(size: int) -> None:
+    def results() -> list[Any]:
+        x = dr.arange(Float, size) * 0.1
+        _, y = dr.while_loop((UInt32(0), x), lambda i, y: i < 17, lambda i, y: (i + 1, y * 0.75 + 1))
+        total = dr.sum(y)
+        counts = dr.zeros(UInt32, 8)
+        dr.scatter_add(counts, UInt32(y), UInt32(y) & 7)
+        dr.eval(y, total, counts)
+        z = y + total  # waits in the queue behind the loop
+        dr.eval(z)
+        return [array.numpy().tobytes() for array in (y, total, counts, z)]
+
+    found = []
+    for threads in (1, 2, 1, 3):
+        dr.set_thread_count(threads)
+        found += [results() for _ in range(5)]
+    assert all(result == found[0] for result in found)
+
+
+def test_host_threads_do_not_run_kernels_of_unknown_length_even_if_several_wait() -> None:
+    """Their blocks are taken by the pool's threads; all who wait are served."""
+    expected = slow(100).numpy().copy()
+    results: list[bool] = []
+
+    def wait() -> None:
+        for _ in range(10):
+            results.append(np.array_equal(slow(100).numpy(), expected))
+
+    for count in (1, 2, 3):
+        dr.set_thread_count(count)
+        threads = [threading.Thread(target=wait) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert results == [True] * 90
+
+
+ENDLESS = """
+import atexit, os, signal, sys, threading, time
+import drjit as dr
+from drjit.llvm import UInt32
+
+atexit.register(lambda: print("goodbye", flush=True))
+size, way = int(sys.argv[1]), sys.argv[2]
+x = dr.arange(UInt32, size) + 1
+if way == "behind":
+    x = dr.sum(x) + dr.zeros(UInt32, size)
+    dr.eval(x)
+_, y = dr.while_loop((UInt32(0), x), lambda i, y: y > 0, lambda i, y: (i + 1, y | 1))
+start = time.monotonic()
+dr.eval(y)
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+try:
+    if way == "behind":
+        y = y * 2
+    print(y[0])
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+if time.monotonic() - start > 20:
+    raise SystemExit("too late")
+if way == "fork":
+    child = os.fork()
+    if not child:
+        threading.Timer(0.01, lambda: None).start()
+        try:
+            dr.eval(x + 5)
+            os._exit(1)
+        except RuntimeError as error:
+            os._exit(0 if "forked while a kernel ran" in str(error) else 2)
+    assert os.waitpid(child, 0)[1] == 0
+if way == "daemon":
+    threading.Thread(target=dr.sync_thread, daemon=True).start()
+    time.sleep(0.1)
+sys.exit(3)
+"""
+
+
+@pytest.mark.parametrize("threads", (1, 2))
+@pytest.mark.parametrize(("size", "way"), ((4, "alone"), (1_000_000, "alone"), (4, "behind"), (4, "daemon"),
+                                           (4, "fork")))
+def test_a_program_leaves_a_loop_that_does_not_end(size: int, way: str, threads: int) -> None:
+    text = ENDLESS
+    if way == "fork":  # which waits for the queue: another Ctrl-C ends that
+        text = text.replace("child = os.fork()", "threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT))"
+                                                 ".start(); child = os.fork()")
+    process = run_program(text, size, way, DRJIT_THREADS=str(threads))
+    assert process.returncode == 3, f"{process.returncode}: {process.stdout} {process.stderr[-2000:]}"
+    assert process.stdout.split() == ["interrupted", "goodbye"]
+    assert "a kernel with a loop had not ended" in process.stderr
+
+
+FRESH = """
+import sys
+import drjit as dr
+from drjit.llvm import Float
+from drjit_core.runtime import pool
+dr.set_thread_count(2)
+started = []
+for _ in range(12):
+    x = dr.arange(Float, 1 << 20) + 1
+    dr.eval(x)
+    started.append(pool._pool is not None)
+assert x[5] == 6
+print(started.index(True), all(started[started.index(True):]))
+"""
+
+
+def test_the_pool_is_compiled_when_that_has_become_worth_it_and_loaded_at_once(tmp_path: Path) -> None:
+    first, second = (run_program(FRESH, DRJIT_CACHE_DIR=str(tmp_path)) for _ in range(2))
+    index, since = first.stdout.split()
+    assert 1 < int(index) < 10 and since == "True", first.stderr
+    assert second.stdout.split() == ["0", "True"], second.stderr

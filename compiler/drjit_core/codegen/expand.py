@@ -22,7 +22,8 @@ from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
 
-#: A row stands in a program of a kernel at most this often before it becomes a function: see `docs/architecture.md`.
+#: A row that a kernel has more of becomes a function.  Of sixteen sines, a kernel of calls takes 1.0 to 1.3 times as
+#: long to run, and from a quarter to a tenth of the time to compile.
 MOST_INLINED = 16
 
 

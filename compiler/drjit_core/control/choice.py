@@ -11,8 +11,17 @@ from ..ir.build import append, broadcast_size
 from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
-from ..ir.symbolic import (Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of,
-                           user_line)
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
 from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
@@ -104,10 +113,10 @@ class _Choice:
         for target in self.targets:
             region = Tracing(self.label, self.line, self.name_of)
             formals = [value if i in self.constant else
-                       append(PHI, value.type, value.size, attr=i, payload=i in self.memory, number=False,
+                       append(PHI, value.type, value.size, attr=i, payload=i in self.memory,
                               scope=region.id)
                        for i, value in enumerate(self.arguments)]
-            live = append(PHI, BOOL, width, attr=-1, payload=False, number=False, scope=region.id)
+            live = append(PHI, BOOL, width, attr=-1, payload=False, scope=region.id)
             self.regions.append(region)
             self.formals.append(formals)
             self.masks.append(live)
@@ -137,8 +146,8 @@ class _Choice:
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
         for i, (one, other) in enumerate(zip(first, results, strict=True)):
             if one.type != other.type:
-                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one function, "
-                                f"{TYPES[other.type].name} for another")
+                raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
+                                f"function, {TYPES[other.type].name} for another")
 
     def finish(self, written: Sequence[int]) -> tuple[list[Node], dict[int, Node]]:
         """Make the node, and those of its results."""
@@ -169,18 +178,18 @@ class _Choice:
             argument = self.arguments[i]
             if argument.scope and any(source is argument for region in regions for source in region.sources):
                 raise SymbolicValue(
-                    f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what was "
-                    "there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read it "
+                    f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what "
+                    "was there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read it "
                     "through the function's argument.")
             if argument.scope and sum(argument is other for other in initial) > 1:
                 raise SymbolicValue(
-                    f"{call_site(self.function)}(): two arguments are the same array, and '{self.name(i)}' is written to "
-                    "by index; inside of a symbolic loop, branch or call there are no copies of arrays.")
+                    f"{call_site(self.function)}(): two arguments are the same array, and '{self.name(i)}' is written "
+                    "to by index; inside of a symbolic loop, branch or call there are no copies of arrays.")
             require_memory(self.function, argument)
         if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
             found = inline(regions[0], initial, live_mask(), functions=PLAIN)
-            outputs, finals = found[:len(values)], dict(zip(written, found[len(values):], strict=True))
-            return self.ordered(values, aliases, outputs, finals), finals
+            versions = dict(zip(written, found[len(values):], strict=True))
+            return self.ordered(values, aliases, found[:len(values)], versions), versions
         positions = {i: position for position, i in enumerate(varying)}
         class_ = Cond if self.kind == COND else Call
         choice: Choice = class_(regions, initial, self.label, len(values), [positions[i] for i in written])
@@ -190,15 +199,15 @@ class _Choice:
                               *(width for region in regions for width in written_widths(region)))
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
-        selectors = [self.mask] if self.index is None else [self.index, self.mask]
-        node = append(self.kind, BOOL, size, *selectors, *([enclosing] if enclosing is not None else []),
-                      payload=choice, number=False,
-                      scope=scope_of(*selectors, enclosing, *choice.values(), *choice.memory(), *choice.sources()))
+        scope = scope_of(self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources())
+        if self.index is None:
+            node = append(COND, BOOL, size, self.mask, enclosing, payload=choice, scope=scope)
+        else:
+            node = append(CALL, BOOL, size, self.index, self.mask, enclosing, payload=choice, scope=scope)
         outputs = []
         for position, first in enumerate(regions[0].results[0]):
             memory = position >= len(values)
-            result = append(RESULT, first.type, first.size if memory else size, node, attr=position, payload=memory,
-                            number=False)
+            result = append(RESULT, first.type, first.size if memory else size, node, attr=position, payload=memory)
             choice.outputs.append(weakref.ref(result))
             outputs.append(result)
         versions = dict(zip(written, outputs[len(values):], strict=True))
@@ -221,13 +230,15 @@ class _Choice:
                     formal = origin_of(result, region.id)
                     if result is not latest.get(formal.id, formal) or found.setdefault(i, formal.attr) != \
                             formal.attr or formals[formal.attr] is not formal:
-                        raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that was written to "
-                                            "by index, but not its last version, or not the same array in each function.")
+                        raise SymbolicValue(
+                            f"{call_site(self.function)}(): result {i} is an array that was written to by index, but "
+                            "not its last version, or not the same array in each function.")
         for i in found:
             for region, results in zip(self.regions, self.results, strict=True):
                 if not (results[i].scope == region.id and is_version(results[i])):
-                    raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that one function writes "
-                                        "to by index, and a value that another one computes.")
+                    raise SymbolicValue(
+                        f"{call_site(self.function)}(): result {i} is an array that one function writes to by index, "
+                        "and a value that another one computes.")
         return found
 
     def name(self, position: int) -> str:

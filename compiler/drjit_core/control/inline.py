@@ -1,4 +1,4 @@
-"""Tracing a region again, with other operands: a branch that is known, a loop that is unrolled, other trace functions."""
+"""Tracing a region again, with other operands: a branch that is known, an unrolled loop, other trace functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TraceFunctions(Protocol):
 
 
 def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: TraceFunctions) -> list[Any]:
-    """What a region computes, all of its parts, for other values of its formals and masks: the results of the last part.
+    """What a region computes, all parts of it, for other values of its formals and masks: results of the last part.
 
     It becomes part of the region that is being traced, if there is one.  Captures stand for themselves.
     """
@@ -82,7 +82,8 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
     if kind == GATHER:
         return functions.gather(*operands[:3])
     if kind == SCATTER:
-        return functions.scatter(*operands, node.attr, node.payload)
+        target, value, index, mask = operands
+        return functions.scatter(target, value, index, mask, node.attr, node.payload)
     if kind == CAST:
         return functions.cast(operands[0], node.type)
     if kind == BITCAST:
@@ -126,7 +127,8 @@ def _choice_again(node: Node, operands: Sequence[Any], values: _Values, function
     targets = [target(region) for region in choice.regions]
     arguments = [values[value] for value in choice.initial]
     if node.kind == COND:
-        results, versions = functions.cond(operands[0], arguments, *targets, choice.label)
+        true, false = targets
+        results, versions = functions.cond(operands[0], arguments, true, false, choice.label)
     else:
         results, versions = functions.call(operands[0], operands[1], targets, arguments, choice.label)
     return [*results, *(versions.get(position, arguments[position]) for position in choice.memory_of)]

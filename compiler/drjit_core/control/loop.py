@@ -5,6 +5,7 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections.abc import Callable, Sequence
 
@@ -13,7 +14,17 @@ from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import Tracing, call_site, close, innermost, open_, replace_version, require_memory, scope_of, user_line
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
 from .widths import written_widths
@@ -27,19 +38,24 @@ _NONE: frozenset[int] = frozenset()
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
-               name_of: Callable[[int], str] | None = None) -> list[Node]:
+               name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
+               harmless: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
     turns out that the loop is wider than its initial values; that some variables do not change and are better used
     directly (``JitFlag.OptimizeLoops``); or that some are *memory*: they are read or written by index, and have a size
     of their own.  Of what is in memory, the body must return a version that its writes have made.  The condition must
-    not write.  ``name_of`` gives the names of variables by their positions, if a message needs one.
+    not write.  ``name_of`` gives the names of variables by their positions, if a message needs one; from the position
+    ``variables`` on they are arrays of the caller's that the body writes to, and it says which (``the array 'x'``).
 
     A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
     whom, passes such memory as variables.
+
+    In a region, a loop runs for the elements that take part, and its results depend on which; unless it is
+    ``harmless``: the caller vouches for it that it ends, and writes nothing, whatever the region computes.
     """
-    return _Loop(initial, condition, body, label, name_of).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, harmless).trace()
 
 
 class _Loop:
@@ -47,19 +63,24 @@ class _Loop:
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None) -> None:
+                 name_of: Callable[[int], str] | None, variables: int, harmless: bool) -> None:
         self.initial = initial
         self.condition = condition
         self.body = body
         self.label = label
         self.name_of = name_of
+        #: Positions from here on are arrays that the body writes to.
+        self.first_array = variables
+        self.harmless = harmless
         self.line = user_line()
         #: Positions of variables that the body leaves alone: their initial values are used directly.
         self.constant = _NONE
         #: Of those that are accessed by index.
-        self.memory = _NONE
+        self.memory = frozenset(range(variables, len(initial)))
         #: Of those that the body has changed once: whether it does may depend on their width.
         self.changed = _NONE
+        #: Whether it is wide only for the sake of what it writes.
+        self.uniform = False
         # Of a trace:
         self.region: Tracing
         self.variables: list[Node]
@@ -102,8 +123,8 @@ class _Loop:
             except MemoryAsValue as error:
                 raise self.used_as_value(error.node) from None
             try:
-                needed = broadcast_size("while_loop", *self.but(apart, self.initial), self.test,
-                                        *self.but(apart, self.results), *written_widths(region))
+                values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
+                needed = broadcast_size("while_loop", *values, *written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
                     raise
@@ -113,9 +134,11 @@ class _Loop:
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
             if needed != size:
+                self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
+                    (outer is None or outer.live is None or outer.live.size == 1)
                 size = needed
-            elif unchanged - self.constant and (state.flags & OPTIMIZE_LOOPS or self.memory & unchanged - self.constant):
-                self.constant |= unchanged if state.flags & OPTIMIZE_LOOPS else self.memory & unchanged
+            elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
+                self.constant |= alone
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
@@ -141,14 +164,15 @@ class _Loop:
 
     def attempt(self, size: int) -> Exception | None:
         """Trace condition and body once; returns the exception that they have raised."""
-        region = self.region = Tracing(self.label, self.line, self.name_of)
+        region = self.region = Tracing(self.label, self.line, self.name_of, self.first_array)
         id_ = region.id
+        region.uniform = self.uniform
         self.variables = [
             value if i in self.constant else
             append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                   payload=i in self.memory, number=False, scope=id_)
+                   payload=i in self.memory, scope=id_)
             for i, value in enumerate(self.initial)]
-        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, number=False, scope=id_)
+        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, scope=id_)
                           for attr in (_ENTERING, _LIVE))
         self.masks = entering, live
         open_(region)
@@ -185,7 +209,7 @@ class _Loop:
             formal, result = self.variables[i], self.results[i]
             if not is_version(result) or origin_of(result, self.region.id) is not formal:
                 raise NotImplementedError(
-                    f"{call_site('while_loop')}(): the state variable '{self.name(i)}' is accessed by index and given "
+                    f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
                     "other values in one symbolic loop; only writes by index can change such a variable. Run the "
                     "loop with mode='evaluated'.")
         for i, result in ((-1, self.test), *enumerate(self.results)):
@@ -196,12 +220,14 @@ class _Loop:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
         formal = origin_of(version, self.region.id)
         return SymbolicValue(
-            f"{call_site('while_loop')}(): the body of a symbolic loop writes to '{self.name(formal.attr)}' by index, and "
-            "computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
-            "or run the loop with mode='evaluated'.")
+            f"{call_site('while_loop')}(): the body of a symbolic loop writes to {self.name(formal.attr)} by index, "
+            "and computes with all of its elements; there, only accesses by index know what they find. Use "
+            "drjit.gather(), or run the loop with mode='evaluated'.")
 
     def name(self, position: int) -> str:
-        return str(position) if self.name_of is None else self.name_of(position)
+        """A variable as the user knows it."""
+        name = str(position) if self.name_of is None else self.name_of(position)
+        return name if position >= self.first_array else f"the state variable '{name}'"
 
     def interface(self) -> tuple[list[Node], tuple[Node, Node], tuple[tuple[Node], list[Node]]]:
         """Formals, masks and results of the region."""
@@ -218,13 +244,13 @@ class _Loop:
                 if value.scope and any(source is value for source in region.sources):
                     raise SymbolicValue(
                         f"{call_site('while_loop')}(): a symbolic loop within another one writes to "
-                        f"'{self.name(formal.attr)}' by index, and reads what was there before it began; symbolic "
+                        f"{self.name(formal.attr)} by index, and reads what was there before it began; symbolic "
                         "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
                         "mode='evaluated'.")
                 if value.scope and sum(value is other for other in initial) > 1:
                     raise SymbolicValue(
-                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are the "
-                        f"same array, and '{self.name(formal.attr)}' is written to by index; symbolic loops make no "
+                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are "
+                        f"the same array, and {self.name(formal.attr)} is written to by index; symbolic loops make no "
                         "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
         loop = Loop((region,), initial, self.label)
@@ -232,18 +258,20 @@ class _Loop:
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
         if mask is not None:
-            if size in (1, mask.size) or mask.size == 1:
+            if self.harmless and not scope:
+                mask = None
+            elif size in (1, mask.size) or mask.size == 1:
                 scope = scope_of(mask)
             elif scope:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        node = append(LOOP, BOOL, size, mask, payload=loop, number=False, scope=scope)
+        node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
         outputs = list(self.initial)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
             result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
-                            payload=memory, number=False)
+                            payload=memory)
             loop.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(initial[position], result)

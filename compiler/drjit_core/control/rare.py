@@ -60,7 +60,7 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
     if len(found) == len(values):
         return found
     size = broadcast_size(name, mask, *values, *arguments)
-    rare = append(BRANCH, BOOL, size, payload=Rare(name, mask, values, arguments, branch), number=False)
+    rare = append(BRANCH, BOOL, size, payload=Rare(name, mask, values, arguments, branch))
     results = [append(BRANCH_RESULT, value.type, size, rare, attr=i) for i, value in enumerate(values)]
     for key, node in zip(keys, results, strict=True):
         numbered[key] = ref(node)

@@ -120,7 +120,7 @@ def cast(values: Array, type_: int) -> Array:
     source, target = TYPES[_type_of(values)], TYPES[type_]
     dtype = _DTYPES[type_]
     if target.kind == "b":
-        return values != 0
+        return np.asarray(values != 0)
     if target.type == FLOAT16 and source.kind in "iu":  # NumPy rounds to single precision first
         return np.array([semantics.cast(value, source, target) for value in values.tolist()], dtype)
     if source.kind != "f" or target.kind == "f":

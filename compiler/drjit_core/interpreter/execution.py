@@ -33,11 +33,11 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
-    RESULT,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     UNDEFINED,
 )
@@ -72,7 +72,7 @@ class Interpreter:
         try:
             order = _post_order(roots)
             uses: dict[int, int] = {}
-            for node in (*roots, *(operand for node in order for operand in _used(node))):
+            for node in (*roots, *(operand for user in order for operand in _used(user))):
                 uses[node.id] = uses.get(node.id, 0) + 1
             for node in order:
                 self.execute(node)

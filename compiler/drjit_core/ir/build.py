@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 from typing import Any
 from weakref import ref
 
@@ -14,14 +15,14 @@ from .. import flags
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
-from ..ops.table import COUNTER, EVALUATED, INVALID, LITERAL, OPS, UNDEFINED
+from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal", "literal",
-           "resize", "undefined"]
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
+           "literal", "resize", "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -29,13 +30,13 @@ _log = logging.getLogger("drjit")
 
 
 def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | None = None, d2: Node | None = None,
-           d3: Node | None = None, attr: int = 0, payload: Any = None, number: bool = True,
+           d3: Node | None = None, attr: int = 0, payload: Any = None,
            scope: int | None = None) -> Node:
-    """Append a node, or find the same one if it may be numbered (operations with side effects may not).
+    """Append a node, or find the same one if its row says that equal operations are one node.
 
     ``scope`` is the region that it depends on, if that does not follow from the operands.
     """
-    mode = state.mode
+    mode, number = state.mode, IS_NUMBERED[kind]
     if number:
         key = (kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
                d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode)
@@ -91,7 +92,12 @@ def source_line() -> str | None:
 
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
+#: Literals by what was asked for: those that were made, or asked for again, since the table was last emptied.
 _literals: dict[Any, Node] = {}
+_MOST_LITERALS = 4096
+#: Those that have left that table while somebody held them: equal literals are one node as long as there is one.
+_held: dict[Any, ref[Node]] = {}
+_most_held = 2 * _MOST_LITERALS
 #: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
 #: Only literals of one element without a class or tag of their own have such a short key.
 known_literal = _literals.get
@@ -102,8 +108,9 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
 
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
-    Equal ones are one node, and a program in which two operands coincide is another program than one in which they do
-    not: parameters with different meanings get different tags, which keeps them apart whatever their values.
+    Equal ones are one node, as long as anybody holds it, and a program in which two operands coincide is another
+    program than one in which they do not: parameters with different meanings get different tags, which keeps them apart
+    whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
         if value != value:
@@ -125,16 +132,54 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     node.attr = (BAKED if value in _BAKED_VALUES else PARAMETER) if attr is None else attr
     node.payload = value
     node.scope = 0
+    if state.flags & VALUE_NUMBERING:
+        if len(_literals) >= _MOST_LITERALS:
+            _let_go()
+        if _held:
+            reference = _held.get(key)
+            if reference is not None:
+                node = reference() or node
+        node = _literals.setdefault(key, node)  # another thread may have been faster
     if state.mode < 0:
         announce(node)
-    if state.flags & VALUE_NUMBERING:
-        if len(_literals) >= 4096:
-            _literals.clear()
-        _literals[key] = node
     return node
 
 
 _BAKED_VALUES = (0, 1, -1)
+
+
+def _let_go() -> None:
+    """Drop all literals but for those that somebody holds, which can be found as before.
+
+    An entry is made in the other table before it leaves this one, so that threads that trace meanwhile find it in one
+    of them. Like the sweep of value numbering it takes no lock, since it may run in a finaliser.
+    """
+    global _most_held
+    for key in list(_literals):
+        node = _literals.get(key)
+        if node is not None and (not _COUNTS_ARE_EXACT or sys.getrefcount(node) > _UNHELD + 1):  # and this table
+            _held[key] = ref(node)
+        node = None
+        node = _literals.pop(key, None)
+        if node is not None and sys.getrefcount(node) > _UNHELD:  # perhaps by a thread that has found it meanwhile
+            _held[key] = ref(node)
+    if len(_held) > _most_held:
+        node = None
+        for key, reference in list(_held.items()):
+            if reference() is None and _held.get(key) is reference:
+                _held.pop(key, None)
+        _most_held = 2 * max(_MOST_LITERALS, len(_held))
+
+
+def _measure_unheld() -> int:
+    """What ``sys.getrefcount`` says in :func:`_let_go` of an object that is nowhere else."""
+    node = object()
+    return sys.getrefcount(node)
+
+
+_UNHELD = _measure_unheld()
+#: Free-threaded builds do not count exactly: there all are kept in sight.
+_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
 def invalid(type_: int) -> Node:
@@ -150,7 +195,7 @@ def invalid(type_: int) -> Node:
 
 def undefined(type_: int, size: int) -> Node:
     """An array whose contents do not matter until it is written to."""
-    return append(UNDEFINED, type_, size, number=False) if size else invalid(type_)
+    return append(UNDEFINED, type_, size) if size else invalid(type_)
 
 
 def counter(size: int, type_: int = UINT32) -> Node:

@@ -17,8 +17,8 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "written_outside"]
+           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error",
+           "user_line", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -35,22 +35,27 @@ class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
     __slots__ = ("by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open", "outer", "outside",
-                 "roots")
+                 "roots", "uniform", "variables")
 
-    def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None) -> None:
+    def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
+                 variables: int = sys.maxsize) -> None:
         #: Inner regions have larger numbers than those around them.
         self.id = next(_regions)
         #: The loop's label.
         self.label = label
         #: File and line of the user's call.
         self.line = line
-        #: Names of the state variables by their positions; only as long as the region is open.
+        #: Names of the state variables by their positions, and from ``variables`` on, what arrays of the caller's it
+        #: writes to (``the array 'x'``); only as long as the region is open.
         self.name_of = name_of
+        self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
         #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
         self.live: Node | None = None
         self.entering: Node | None = None
+        #: Whether all elements do the same: there are several only because so many are written at once.
+        self.uniform = False
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
@@ -229,20 +234,27 @@ def _loop_words(place: Tracing | None) -> str:
 
 def describe_value(node: Node) -> str:
     """What a symbolic value is: ``the state variable 'x' of the symbolic loop 'newton' (program.py:12)``."""
-    formals = _formals(node)
     region = node.scope
+    origin = origin_of(node, region)
+    formals = [origin] if origin is not node and origin.kind == PHI else _formals(node)
     place = _known.get(region)
     # an inner loop's values may depend on variables of the loops around it only
-    places = [_known.get(formal.scope) for formal in formals]
-    names = [where.name_of(formal.attr) for formal, where in zip(formals, places, strict=True)
-             if where is not None and where.name_of is not None]
+    names, arrays = [], []
+    for formal in formals:
+        where = _known.get(formal.scope)
+        if where is not None and where.name_of is not None:
+            (names if formal.attr < where.variables else arrays).append(where.name_of(formal.attr))
     loop = _loop_words(place)
     label = label_of(node)
     labelled = f", labelled '{label}'," if label is not None else ""
     if not names:
-        return f"a value{labelled} of {loop}"
+        if not arrays:
+            return f"a value{labelled} of {loop}"
+        found = arrays[0] if len(arrays) == 1 else f"{len(arrays)} arrays"
+        return f"{found}, which {loop} writes to" if is_version(node) else \
+            f"a value{labelled} computed from {found}, which {loop} writes to"
     variables = f"the state variable{'s' if len(names) > 1 else ''} {_quoted(names)}"
-    if node.kind == PHI:
+    if node.kind == PHI or is_version(node):
         return f"{variables} of {loop}"
     if all(formal.scope == region for formal in formals):
         return f"a value{labelled} computed from {variables} of {loop}"

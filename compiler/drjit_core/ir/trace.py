@@ -20,12 +20,12 @@ from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
-from ..types import BOOL, TYPES, ReduceOp
+from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
-from .build import announce, append, broadcast_size, find, invalid, literal
+from .build import announce, append, broadcast_size, counter, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
+from .symbolic import Tracing, call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "scatter"]
@@ -269,8 +269,12 @@ def bitcast(a: Node, type_: int) -> Node:
     return append(BITCAST, type_, a.size, a)
 
 
-def gather(source: Node, index: Node, mask: Node) -> Node:
-    """``source[index]`` where the mask is set, else zero."""
+def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Node:
+    """``source[index]`` where the mask is set, else zero.
+
+    In a region, the elements read that take part, and the result depends on which; unless the access is ``harmless``:
+    the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
+    """
     require_memory("gather", source)
     if index.kind == INVALID:
         return invalid(source.type)
@@ -285,19 +289,21 @@ def gather(source: Node, index: Node, mask: Node) -> Node:
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
     region = state.region
-    if region is None or index.kind == LITERAL and 0 <= index.payload < source.size:  # reading this does no harm
+    if region is None or harmless or index.kind == LITERAL and 0 <= index.payload < source.size:
         return append(GATHER, source.type, size, source, index, mask)
-    if region.entering is not None and region.entering is not region.live:  # what the condition has read, a body may use
+    if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
         found = find(GATHER, source.type, size, source, index, mask, region.entering)
         if found is not None:
             return found
     return append(GATHER, source.type, size, source, index, mask, region.live)
 
 
-def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
+def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False) -> Node:
     """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set.
 
-    In a region, the elements write that take part; the target must be a formal, or a later version of one.
+    In a region, the elements write that take part; the target must be a formal, or a later version of one.  What does
+    not depend on the region is ``harmless`` if the target is new, and the caller vouches for the indices: it is written
+    outside.
     """
     require_memory("scatter", target)
     if op != ReduceOp.Identity.value and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
@@ -308,22 +314,53 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
     region = state.region
+    if harmless and region is not None and not scope_of(value, index, mask):
+        region = None
     if region is not None:
         if region.live is region.entering:
             raise SymbolicValue(f"{call_site('scatter')}(): this is a write to an array in the condition of a loop, "
                                 "which must be free of side effects: write in its body.")
-        mask = ops.and_(mask, region.live)
-        broadcast_size("scatter", value, index, mask)
+        live = region.live
+        if size not in (1, live.size) and live.size != 1:
+            raise _wrong_width(size, live.size)
+        if size == 1 < live.size:
+            mask = _once_if_uniform(region, mask, live.size)
+        mask = ops.and_(mask, live)
     if target.kind == LITERAL:
         target = opaque(target)
-    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode, number=False)
-    replace_version(target, version)
+    version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
+    if region is not None:
+        replace_version(target, version)
     return version
+
+
+def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
+    """The mask of a write of one value: it happens once where all elements do the same."""
+    if region.uniform:
+        scalar = UINT32 if width <= 1 << 32 else UINT64
+        return ops.and_(mask, ops.eq(counter(width, scalar), literal(scalar, 0)))  # type: ignore[no-any-return]
+    outer = region.outer
+    while outer is not None:
+        if outer.uniform:
+            raise SymbolicValue(
+                f"{call_site('scatter')}(): this write of one value is part of a symbolic loop within another one, all "
+                f"of whose elements do the same, and which has {width} of them because so many are written at once. Write "
+                "there in a loop of its own, or run the outer loop with mode='evaluated'.")
+        outer = outer.outer
+    return mask
+
+
+def _wrong_width(found: int, width: int) -> SymbolicValue:
+    """What is wrong with a write in a region that is not done by its elements."""
+    return SymbolicValue(
+        f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes if "
+        f"it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop of "
+        f"that size, write one value after the other, or run the loop with mode='evaluated'.")
 
 
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
-    return append(OPAQUE, a.type, a.size, a, number=False) if a.size else a
+    return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
 def reduce(a: Node, op: int) -> Node:

@@ -19,13 +19,12 @@ from ..ops.table import (
     INDEX,
     INVALID,
     LITERAL,
-    LOOP,
-    RESULT,
     MASK,
     MEMORY,
     OPS,
     PHI,
     REDUCE,
+    RESULT,
     SCATTER,
     VALUE,
     Op,
@@ -143,7 +142,7 @@ def _check_control(node: Node, control: Control) -> None:
     """Check the interface of a node with regions, and each region."""
     _require(len(control.regions) > 0, node, "has no region")
     if isinstance(control, Loop):
-        _require(len(control.regions) == 1 and len(control.regions[0].parts) == 2, node, "a loop has a region of two parts")
+        _require([len(region.parts) for region in control.regions] == [2], node, "a loop has a region of two parts")
         _require(control.condition.type == BOOL, node, "its condition is no mask")
     else:
         assert isinstance(control, Choice)
@@ -186,7 +185,7 @@ def _check_state(node: Node, loop: Loop) -> None:
 def _check_results(node: Node, choice: Choice, region: Region) -> None:
     """Check the results of one of the regions of a branch or call."""
     results, first = region.results[0], choice.regions[0].results[0]
-    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent numbers of results")
+    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent results")
     for position, (value, one) in enumerate(zip(results, first, strict=True)):
         _require(value.type == one.type, node, f"{value!r} has another type than {one!r}")
         if position >= choice.count:

@@ -102,10 +102,10 @@ def call(emitter: Emitter, node: Node) -> None:
     emitter.open_block(done, False)
     for i, (type_, _size) in enumerate(site.results):
         stored = stored_type(emitter, type_, uniform)
-        value = f"{name}_{i}" + ("_byte" if type_ == BOOL else "")
-        out.append(f"{value} = load {stored}, ptr {at(len(site.arguments) + i)}, align 64")
+        loaded = f"{name}_{i}" + ("_byte" if type_ == BOOL else "")
+        out.append(f"{loaded} = load {stored}, ptr {at(len(site.arguments) + i)}, align 64")
         if type_ == BOOL:
-            out.append(f"{name}_{i} = icmp ne {stored} {value}, {zero(stored)}")
+            out.append(f"{name}_{i} = icmp ne {stored} {loaded}, {zero(stored)}")
     emitter.define(node, name, uniform)
 
 
@@ -140,8 +140,8 @@ def function(caller: Emitter, program: Program, number: int) -> str:
     assert program.live is not None
     emitter.define(program.live, live, uniform)
     for node in program.extras:
-        place = emitter.parameter(program.slots[node.id], "i64")
-        emitter.define(node, load(place, node.type, f"%v{emitter.place(node)}"), uniform)
+        offset = emitter.parameter(program.slots[node.id], "i64")
+        emitter.define(node, load(offset, node.type, f"%v{emitter.place(node)}"), uniform)
     for node in emitter.expanded.order:
         emitter.node(node)
     for i, node in enumerate(program.stores):

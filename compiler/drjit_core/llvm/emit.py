@@ -143,7 +143,7 @@ class Emitter:
         """Load a literal where it is used (instructions can broadcast an operand from memory)."""
         self.labels += 1
         name, info, out = f"%l{self.labels}", TYPES[node.type], self.lines(uniform)
-        memory_type = "i8" if info.kind == "b" else info.llvm
+        memory_type = "i8" if info.kind == "b" else self.scalars[node.type]
         out.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {self.program.slots[node.id]}")
         out.append(f"{name} = load {memory_type}, ptr {name}_at, align 8")
         if info.kind == "b":
@@ -306,7 +306,7 @@ class Emitter:
         """Load a literal that is a parameter."""
         info = TYPES[node.type]
         if info.kind != "b":
-            return self.parameter(self.program.slots[node.id], info.llvm)
+            return self.parameter(self.program.slots[node.id], self.scalars[node.type])
         byte = self.parameter(self.program.slots[node.id], "i8")
         self.prologue.append(f"{byte}_b = icmp ne i8 {byte}, 0")
         return f"{byte}_b"
@@ -324,14 +324,16 @@ class Emitter:
             name = f"%v{place}"
         self.define(node, name, False)
 
+    def needs_mask(self, node: Node) -> bool:
+        """Whether a node must not be computed for elements beyond the last."""
+        return node.kind == GATHER or node.kind in CONTROL or self.program.accesses.get(node.id) == UNALIGNED
+
     # --- the whole ---------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
         """The text of the module."""
         program = self.program
-        program_outputs = bool(program.scatters or program.reductions)
-        if self.vectorized and (program_outputs or any(
-                n.kind == GATHER or n.kind in CONTROL or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+        if self.vectorized and (program.scatters or program.reductions or any(map(self.needs_mask, program.order))):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)

@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import CompilationError
 
-__all__ = ["NativeCode", "assembly", "compile_text", "host_cpu", "lanes", "link", "lock", "triple", "version"]
+__all__ = ["NativeCode", "assembly", "compile_text", "engine", "host_cpu", "lanes", "link", "lock", "triple", "version"]
 
 _serial = itertools.count()
 #: LLVM is used by one thread at a time.
@@ -85,7 +85,8 @@ def _machine(level: int) -> Any:
 
 
 @cache
-def _jit() -> Any:
+def engine() -> Any:
+    """What holds the code of all modules."""
     return _binding().create_lljit_compiler(_machine(2), use_jit_link=False)
 
 
@@ -124,5 +125,5 @@ def link(code: bytes, exports: Iterable[str], imports: Mapping[str, int] | None 
             builder.export_symbol(name)
         for name, address in (imports or {}).items():
             builder.import_symbol(name, address)
-        tracker = builder.link(_jit(), f"kernel{next(_serial)}")
+        tracker = builder.link(engine(), f"kernel{next(_serial)}")
         return NativeCode(tracker, {name: tracker[name] for name in names}, len(code))

@@ -43,7 +43,7 @@ def load(emitter: Emitter, node: Node) -> None:
         out.append(f"{value} = load {type_}, ptr {base}, align {align}")
     else:
         out = emitter.body
-        out.append(f"{name}_at = getelementptr inbounds {type_.info.llvm}, ptr {base}, i64 %index")
+        out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
         if access == UNALIGNED:
             out.append(f"{value} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
                        f"{type_.mask} %active, {type_} zeroinitializer)")
@@ -88,7 +88,7 @@ def store(emitter: Emitter, node: Node) -> None:
     address = base
     if not uniform:
         address = f"%o{place}_at"
-        out.append(f"{address} = getelementptr inbounds {type_.info.llvm}, ptr {base}, i64 %index")
+        out.append(f"{address} = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
     hint = ", !nontemporal !0" if emitter.program.streaming and not uniform else ""
     out.append(f"store {type_} {value}, ptr {address}, align {align}{hint}")
 
@@ -136,14 +136,14 @@ def gather(emitter: Emitter, node: Node) -> None:
         zero = "0.0" if node.type >= FLOAT16 else "0"
         condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, True), True)
         # without a branch: a lane that is masked out reads the parameters instead of the array
-        out.append(f"{name}_e = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     else:
         condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
         pointers = type_.of("ptr")
-        out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
                    f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
     if node.type == BOOL:
@@ -174,7 +174,7 @@ def scatter(emitter: Emitter, node: Node) -> None:
         out.append(f"{name}_m = zext {type_.mask} {data} to {type_}")
         data = f"{name}_m"
     if node.attr == ReduceOp.Identity.value and not uniform:
-        out.append(f"{name}_at = getelementptr {type_.info.llvm}, ptr {base}, {index_type} {position}")
+        out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
                    f"{type_.of('ptr')} {name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
         return
@@ -211,7 +211,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
     of a whole packet are asked for before the first one.  A packet that is not full visits the lanes of its mask one
     after the other: those that are masked out touch no memory.
     """
-    wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.info.llvm
+    wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.element
     kind = "atomic" if strategy == ATOMIC else "plain"
     name = f"scatter_{ReduceOp(op).name.lower()}_{kind}_{type_.info.name}_{wide}_{lanes}{'_masked' * masked}"
     if name in emitter.helpers:
@@ -253,7 +253,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
 
 def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, update: list[str]) -> list[str]:
     """Text that does an update in every lane of a mask, after its cache line has been asked for."""
-    element, bits = type_.info.llvm, f"i{type_.lanes}"
+    element, bits = type_.element, f"i{type_.lanes}"
     text = ["partial:", f"%none = icmp eq {bits} %mask, 0", "br i1 %none, label %done, label %some", "some:",
             f"store {type_} %values, ptr %own_values, align 64",
             f"store {index_type} %indices, ptr %own_indices, align 64", f"%bits = zext {bits} %mask to i64"
@@ -282,7 +282,7 @@ def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, updat
 
 def _plain_update(op: int, type_: TypeText, lane: str, value: str, block: str) -> list[str]:
     """Update of the element at ``%at<lane>`` by a value, without regard to other threads."""
-    element, align = type_.info.llvm, type_.info.size
+    element, align = type_.element, type_.info.size
     if op == ReduceOp.Identity.value:
         return [f"store {element} {value}, ptr %at{lane}, align {align}"]
     old, new = f"%old{lane}", f"%new{lane}"
@@ -298,7 +298,7 @@ def _atomic_update(op: int, type_: TypeText, lane: str, value: str, block: str) 
     ``block`` is the label of the block that the text becomes part of.
     """
     info = type_.info
-    element, align, at = info.llvm, info.size, f"%at{lane}"
+    element, align, at = type_.element, info.size, f"%at{lane}"
     if op not in ATOMIC_INSTRUCTIONS:
         bits = f"i{info.bits}"
         entry = f"%{block}"

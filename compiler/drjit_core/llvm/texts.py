@@ -19,19 +19,23 @@ __all__ = ["ATOMIC_INSTRUCTIONS", "HORIZONTAL", "LlvmText", "TEXTS", "TypeText",
 LlvmText = Callable[..., str]
 
 
+_FLOATS = {16: "half", 32: "float", 64: "double"}
+
+
 class TypeText(str):
     """The text of a value's type, ``float`` or ``<16 x float>``, with what the templates derive from it."""
 
     info: TypeInfo
+    element: str  # type of a value in a register: "float", "i32", "i1" for a mask
     lanes: int  # 0: a scalar
     suffix: str  # "f32" or "v16f32", as in the names of intrinsics
     mask: str  # type of a comparison's result: "i1" or "<16 x i1>"
     bits: str  # integer type of the same shape and width: "i32" or "<16 x i32>"
 
     def __new__(cls, info: TypeInfo, lanes: int) -> TypeText:
-        element = info.llvm
+        element = _FLOATS[info.bits] if info.kind == "f" else f"i{info.bits}"
         text = super().__new__(cls, f"<{lanes} x {element}>" if lanes else element)
-        text.info, text.lanes = info, lanes
+        text.info, text.element, text.lanes = info, element, lanes
         name = element if element[0] == "i" else f"f{info.bits}"
         text.suffix = f"v{lanes}{name}" if lanes else name
         text.mask = text.of("i1")
@@ -44,7 +48,7 @@ class TypeText(str):
 
     def splat(self, constant: object, element: str | None = None) -> str:
         """The text of a constant of this type (or of another element type of the same shape)."""
-        return f"splat ({element or self.info.llvm} {constant})" if self.lanes else str(constant)
+        return f"splat ({element or self.element} {constant})" if self.lanes else str(constant)
 
 
 def make_type_texts(lanes: int) -> list[TypeText]:

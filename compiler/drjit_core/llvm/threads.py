@@ -5,18 +5,29 @@ One in-order queue.  Launch ``n`` (1, 2, 3 …) lies in slot ``n % SLOTS`` of a 
 late worker that still looks at a recycled slot fails on the generation.  Whoever finishes the last block combines the
 partial results and publishes ``completed``, a monotonic count that is at once the fence of buffers and the futex word.
 
+Workers have the numbers 1, 2, …; number 0 belongs to a host thread that helps while it waits, one at a time.  Kernels
+whose length nobody knows are *unattended*: no host thread helps with them, because it could not look for signals
+meanwhile.  Another native thread, the *stand-in*, does so in its place, under the same number and the same claim; a
+waiting host thread asks for it.  With one thread in all, the stand-in is the only worker, and everything that is queued
+is unattended.
+
 Memory of the pool, in 64-bit words: word 0 ``submitted``, 8 ``completed``, 16 sleepers on the former, 24 sleepers on
-the latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``, 48 whether a host thread helps; from
-word 64 on, slots of 16 words: ticket, kernel, combine, parameters, width, blocks, block size, blocks not finished,
-times.
+the latter, 32 stop, 40 and 41 the addresses of ``syscall`` and ``clock_gettime``, 48 whether number 0 is taken, 56
+``asked`` (the launch up to which the stand-in works) and 57 its sleepers; from word 64 on, slots of 16 words: ticket,
+kernel, combine, parameters, width, blocks, block size, blocks not finished, times, unattended.
 """
 
 from __future__ import annotations
 
-__all__ = ["EXPORTS", "SLOTS", "WORDS", "pool_text"]
+__all__ = ["ASIDE", "ASKED", "CLOCK", "COMPLETED", "EXPORTS", "IDLE", "SLOTS", "SUBMITTED", "SYSCALL", "WORDS",
+           "is_supported", "pool_text"]
 
 SLOTS = 1024
 WORDS = 64 + 16 * SLOTS
+#: Words of the pool's memory: counters, and how many sleep on them.
+SUBMITTED, COMPLETED, IDLE, _WAITING, _STOP, _HELPER, ASKED, ASIDE = 0, 8, 16, 24, 32, 48, 56, 57
+#: Words that hold addresses of the system's functions.
+SYSCALL, CLOCK = 40, 41
 EXPORTS = ("pool_worker", "pool_submit", "pool_wait", "pool_stop")
 
 #: How often a thread looks again before it sleeps: some 40 us.  Waking a thread takes 30 us and more, as long as Python
@@ -44,7 +55,7 @@ def pool_text(machine: str) -> str:
     # FUTEX_WAIT_PRIVATE = 128, FUTEX_WAKE_PRIVATE = 129
     return f"""
 define internal void @futex_wait(ptr %pool, ptr %word, i64 %value, ptr %timeout) #0 {{
-  {_field("%syscall_at", "%pool", 40)}
+  {_field("%syscall_at", "%pool", SYSCALL)}
   %syscall = load ptr, ptr %syscall_at
   %low = trunc i64 %value to i32
   %result = call i64 (i64, ...) %syscall(i64 {futex}, ptr %word, i32 128, i32 %low, ptr %timeout, ptr null, i32 0)
@@ -52,7 +63,7 @@ define internal void @futex_wait(ptr %pool, ptr %word, i64 %value, ptr %timeout)
 }}
 
 define internal void @futex_wake(ptr %pool, ptr %word) #0 {{
-  {_field("%syscall_at", "%pool", 40)}
+  {_field("%syscall_at", "%pool", SYSCALL)}
   %syscall = load ptr, ptr %syscall_at
   %result = call i64 (i64, ...) %syscall(i64 {futex}, ptr %word, i32 129, i32 2147483647, ptr null, ptr null, i32 0)
   ret void
@@ -61,7 +72,7 @@ define internal void @futex_wake(ptr %pool, ptr %word) #0 {{
 ; nanoseconds of the monotonic clock
 define internal i64 @now(ptr %pool) #0 {{
   %time = alloca [2 x i64]
-  {_field("%clock_at", "%pool", 41)}
+  {_field("%clock_at", "%pool", CLOCK)}
   %clock = load ptr, ptr %clock_at
   %result = call i32 %clock(i32 1, ptr %time)
   %seconds = load i64, ptr %time
@@ -144,9 +155,9 @@ stopping:
   store i64 %stopped, ptr %stopped_at
   br label %publish
 publish:
-  {_field("%completed_at", "%pool", 8)}
+  {_field("%completed_at", "%pool", COMPLETED)}
   store atomic i64 %n, ptr %completed_at seq_cst, align 8
-  {_field("%waiting_at", "%pool", 24)}
+  {_field("%waiting_at", "%pool", _WAITING)}
   %waiting = load atomic i64, ptr %waiting_at seq_cst, align 8
   %someone = icmp ne i64 %waiting, 0
   br i1 %someone, label %wake, label %done
@@ -194,28 +205,55 @@ done:
   ret void
 }}
 
+; run_block, for number 0 under the claim that it is taken once: kernels have tables by number
+define internal i32 @take(ptr %pool, i64 %n, i32 %worker) #0 {{
+entry:
+  {_field("%helper_at", "%pool", _HELPER)}
+  %is_worker = icmp ne i32 %worker, 0
+  br i1 %is_worker, label %run, label %claim
+run:
+  %ran = call i32 @run_block(ptr %pool, i64 %n, i32 %worker)
+  ret i32 %ran
+claim:
+  %claimed = cmpxchg ptr %helper_at, i64 0, i64 1 acquire monotonic, align 8
+  %alone = extractvalue {{ i64, i1 }} %claimed, 1
+  br i1 %alone, label %help, label %busy
+help:
+  %helped = call i32 @run_block(ptr %pool, i64 %n, i32 0)
+  store atomic i64 0, ptr %helper_at release, align 8
+  ret i32 %helped
+busy:
+  ret i32 0
+}}
+
+; a thread: runs blocks up to the launch that a word names, which is ``submitted`` for workers.  The argument: the pool,
+; the thread's number, that word, the word that counts its sleepers.
 define ptr @pool_worker(ptr %argument) #0 {{
 entry:
   %pool = load ptr, ptr %argument
-  %index_at = getelementptr i64, ptr %argument, i64 1
+  {_field("%index_at", "%argument", 1)}
+  {_field("%wanted_at_at", "%argument", 2)}
+  {_field("%idle_at_at", "%argument", 3)}
   %index = load i32, ptr %index_at
-  {_field("%completed_at", "%pool", 8)}
-  {_field("%idle_at", "%pool", 16)}
-  {_field("%waiting_at", "%pool", 24)}
-  {_field("%stop_at", "%pool", 32)}
+  %wanted_at = load ptr, ptr %wanted_at_at
+  %idle_at = load ptr, ptr %idle_at_at
+  {_field("%completed_at", "%pool", COMPLETED)}
+  {_field("%waiting_at", "%pool", _WAITING)}
+  {_field("%stop_at", "%pool", _STOP)}
+  %stands_in = icmp eq i32 %index, 0
   br label %look
 look:
-  %submitted = load atomic i64, ptr %pool acquire, align 8
+  %wanted = load atomic i64, ptr %wanted_at acquire, align 8
   %stop = load atomic i64, ptr %stop_at acquire, align 8
   %stopping = icmp ne i64 %stop, 0
   br i1 %stopping, label %leave, label %running
 running:
   %completed = load atomic i64, ptr %completed_at acquire, align 8
-  %work = icmp ult i64 %completed, %submitted
+  %work = icmp ult i64 %completed, %wanted
   br i1 %work, label %take, label %idle
 take:
   %n = add i64 %completed, 1
-  %ran = call i32 @run_block(ptr %pool, i64 %n, i32 %index)
+  %ran = call i32 @take(ptr %pool, i64 %n, i32 %index)
   %took = icmp ne i32 %ran, 0
   br i1 %took, label %look, label %others
 others:  ; all blocks are taken: wait until the others are done with theirs
@@ -225,19 +263,21 @@ others:  ; all blocks are taken: wait until the others are done with theirs
 doze:
   call void @sleep(ptr %pool, ptr %completed_at, i64 %completed, ptr %waiting_at, ptr null)
   br label %look
-idle:
-  %heard = call i32 @spin(ptr %pool, i64 %submitted)
+idle:  ; the stand-in does not look for work on a processor where others could do some
+  br i1 %stands_in, label %sleep, label %listen
+listen:
+  %heard = call i32 @spin(ptr %wanted_at, i64 %wanted)
   %arrived = icmp ne i32 %heard, 0
   br i1 %arrived, label %look, label %sleep
 sleep:
-  call void @sleep(ptr %pool, ptr %pool, i64 %submitted, ptr %idle_at, ptr null)
+  call void @sleep(ptr %pool, ptr %wanted_at, i64 %wanted, ptr %idle_at, ptr null)
   br label %look
 leave:
   ret ptr null
 }}
 
 define void @pool_submit(ptr %pool, i64 %n, ptr %kernel, ptr %combine, ptr %parameters, i64 %width, i64 %blocks,
-                         i64 %size, ptr %times) #0 {{
+                         i64 %size, ptr %times, i64 %unattended) #0 {{
 entry:
   %place = and i64 %n, {SLOTS - 1}
   %offset_0 = shl i64 %place, 4
@@ -251,6 +291,7 @@ entry:
   {_field("%size_at", "%slot", 6)}
   {_field("%unfinished", "%slot", 7)}
   {_field("%times_at", "%slot", 8)}
+  {_field("%unattended_at", "%slot", 9)}
   %closed_0 = shl i64 %n, 32
   %closed = or i64 %closed_0, 4294967295
   store atomic i64 %closed, ptr %slot monotonic, align 8
@@ -263,9 +304,10 @@ entry:
   store i64 %size, ptr %size_at
   store i64 %blocks, ptr %unfinished
   store ptr %times, ptr %times_at
+  store atomic i64 %unattended, ptr %unattended_at monotonic, align 8
   store atomic i64 %closed_0, ptr %slot release, align 8
   store atomic i64 %n, ptr %pool seq_cst, align 8
-  {_field("%idle_at", "%pool", 16)}
+  {_field("%idle_at", "%pool", IDLE)}
   %idle = load atomic i64, ptr %idle_at seq_cst, align 8
   %someone = icmp ne i64 %idle, 0
   br i1 %someone, label %wake, label %done
@@ -276,16 +318,16 @@ done:
   ret void
 }}
 
-; help until launch n is completed (1), or some nanoseconds have passed (0); one host thread at a time helps, because
-; worker numbers belong to one thread each (kernels have tables by worker)
-define i32 @pool_wait(ptr %pool, i64 %n, i64 %nanoseconds, i32 %worker) #0 {{
+; wait until launch n is completed (1), or some nanoseconds have passed (0): help, or have the stand-in help
+define i32 @pool_wait(ptr %pool, i64 %n, i64 %nanoseconds) #0 {{
 entry:
-  {_field("%completed_at", "%pool", 8)}
-  {_field("%waiting_at", "%pool", 24)}
-  {_field("%helper_at", "%pool", 48)}
+  {_field("%completed_at", "%pool", COMPLETED)}
+  {_field("%waiting_at", "%pool", _WAITING)}
+  {_field("%asked_at", "%pool", ASKED)}
+  {_field("%aside_at", "%pool", ASIDE)}
   %timeout = alloca [2 x i64]
   store i64 0, ptr %timeout
-  %fraction_at = getelementptr i64, ptr %timeout, i64 1
+  {_field("%fraction_at", "%timeout", 1)}
   store i64 %nanoseconds, ptr %fraction_at
   %start = call i64 @now(ptr %pool)
   %deadline = add i64 %start, %nanoseconds
@@ -293,21 +335,46 @@ entry:
 look:
   %completed = load atomic i64, ptr %completed_at acquire, align 8
   %is_done = icmp uge i64 %completed, %n
-  br i1 %is_done, label %done, label %help
-help:
-  %claim = cmpxchg ptr %helper_at, i64 0, i64 1 acquire monotonic, align 8
-  %alone = extractvalue {{ i64, i1 }} %claim, 1
-  br i1 %alone, label %work, label %spinning
-work:
+  br i1 %is_done, label %done, label %choose
+choose:
   %next = add i64 %completed, 1
-  %ran = call i32 @run_block(ptr %pool, i64 %next, i32 %worker)
-  store atomic i64 0, ptr %helper_at release, align 8
+  %place = and i64 %next, {SLOTS - 1}
+  %offset_0 = shl i64 %place, 4
+  %offset = add i64 %offset_0, 64
+  %slot = getelementptr inbounds i64, ptr %pool, i64 %offset
+  {_field("%blocks_at", "%slot", 5)}
+  {_field("%unattended_at", "%slot", 9)}
+  %unattended = load atomic i64, ptr %unattended_at acquire, align 8
+  %mine = icmp eq i64 %unattended, 0
+  br i1 %mine, label %work, label %others
+work:
+  %ran = call i32 @take(ptr %pool, i64 %next, i32 0)
   %helped = icmp ne i32 %ran, 0
   br i1 %helped, label %check, label %spinning
+others:  ; the last block goes to a worker, which most likely is awake
+  %ticket = load atomic i64, ptr %slot acquire, align 8
+  %block = and i64 %ticket, 4294967295
+  %blocks = load atomic i64, ptr %blocks_at monotonic, align 8
+  %left = sub i64 %blocks, %block
+  %several = icmp sgt i64 %left, 1
+  br i1 %several, label %ask, label %spinning
 spinning:
   %seen = call i32 @spin(ptr %completed_at, i64 %completed)
   %advanced = icmp ne i32 %seen, 0
-  br i1 %advanced, label %look, label %sleep
+  br i1 %advanced, label %look, label %again
+again:
+  br i1 %mine, label %sleep, label %ask
+ask:
+  %asked = atomicrmw umax ptr %asked_at, i64 %n seq_cst, align 8
+  %news = icmp ult i64 %asked, %n
+  br i1 %news, label %call, label %sleep
+call:
+  %aside = load atomic i64, ptr %aside_at seq_cst, align 8
+  %someone = icmp ne i64 %aside, 0
+  br i1 %someone, label %wake, label %sleep
+wake:
+  call void @futex_wake(ptr %pool, ptr %asked_at)
+  br label %sleep
 sleep:
   call void @sleep(ptr %pool, ptr %completed_at, i64 %completed, ptr %waiting_at, ptr %timeout)
   br label %check
@@ -325,15 +392,18 @@ done:
   ret i32 1
 }}
 
-; tell the workers to leave; the queue must be empty.  The futex word changes, lest one falls asleep just now.
+; tell the threads to leave; the queue must be empty.  The futex words change, lest one falls asleep just now.
 define void @pool_stop(ptr %pool) #0 {{
-  {_field("%stop_at", "%pool", 32)}
+  {_field("%stop_at", "%pool", _STOP)}
+  {_field("%completed_at", "%pool", COMPLETED)}
+  {_field("%asked_at", "%pool", ASKED)}
   store atomic i64 1, ptr %stop_at seq_cst, align 8
-  %old = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
+  %submitted = atomicrmw add ptr %pool, i64 1 seq_cst, align 8
   call void @futex_wake(ptr %pool, ptr %pool)
-  {_field("%completed_at", "%pool", 8)}
-  %older = atomicrmw add ptr %completed_at, i64 1 seq_cst, align 8
+  %completed = atomicrmw add ptr %completed_at, i64 1 seq_cst, align 8
   call void @futex_wake(ptr %pool, ptr %completed_at)
+  %asked = atomicrmw add ptr %asked_at, i64 1 seq_cst, align 8
+  call void @futex_wake(ptr %pool, ptr %asked_at)
   ret void
 }}
 

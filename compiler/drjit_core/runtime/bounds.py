@@ -128,7 +128,7 @@ def _user_level() -> int:
 
 
 def _at_exit() -> None:
-    pool.wait()
+    pool.finish()
     warn()
 
 

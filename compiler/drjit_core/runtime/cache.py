@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import marshal
 import os
 import struct
 import time
@@ -28,15 +27,16 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_text", "_worked", "build_time", "code_time", "from_disk", "functions", "hash", "native",
-                 "operations", "quick", "work")
+    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash",
+                 "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
+        self.bounded = program.bounded
         self._worked = 0
         start = time.perf_counter_ns()
-        self._key = marshal.dumps(program.key, 2)  # version 2: equal keys are equal bytes
+        self._key: bytes = program.key
         key = disk.key_of(self._key, "kernel")
         self.hash = key.hex()[:32]
         self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()
@@ -63,7 +63,8 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.bounded,
+                                   self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""

@@ -19,8 +19,15 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib.machinery import (
+    ExtensionFileLoader,
+    ModuleSpec,
+    SourceFileLoader,
+    SourcelessFileLoader,
+    all_suffixes,
+)
 from pathlib import Path
 
 from ..llvm import jit
@@ -64,7 +71,7 @@ def _default_location() -> Path:
 def directory() -> Path | None:
     """The cache's directory, created if need be; ``None`` if there is none that may be used."""
     location = os.environ.get("DRJIT_CACHE_DIR")
-    if location == "":
+    if location == "" or _emitter() is None:
         return None
     try:
         path = Path(location) if location else _default_location()
@@ -89,19 +96,88 @@ def _problem(status: os.stat_result, name: str) -> str | None:
     return None
 
 
-#: What turns a program into text: a change of any of these modules makes all kernels new ones.
-_EMITTING = ("codegen", "ir", "llvm", "math", "ops")
+_ROOT = __name__.partition(".")[0]
+#: What has no part in turning a program into text and code: a change of any other module of the compiler makes all
+#: kernels new ones.  The layout of cached files is versioned by itself.
+_NOT_EMITTING = ("runtime",)
+_LOADERS_OF_FOLDERS = (SourceFileLoader, SourcelessFileLoader, ExtensionFileLoader)
+
+
+def _files() -> Iterator[tuple[str, bytes]]:
+    """The compiler's modules as they are loaded: source, bytecode or machine code, in a folder or anywhere else."""
+    spec = _spec(_ROOT)
+    if isinstance(spec.loader, _LOADERS_OF_FOLDERS) and spec.origin is not None:
+        yield from _files_below(os.path.dirname(spec.origin))
+    else:  # an archive or the like: a third slower
+        for name in _modules():
+            spec = _spec(name)
+            get_data = getattr(spec.loader, "get_data", None)
+            if get_data is None or spec.origin is None:
+                raise ImportError(f"the importer of {name} does not hand out files")
+            yield name, get_data(spec.origin)
+
+
+def _files_below(root: str) -> Iterator[tuple[str, bytes]]:
+    """Files that may be modules, whichever form of them is loaded."""
+    suffixes = tuple(all_suffixes())
+    folders = [root]
+    while folders:
+        folder = folders.pop()
+        for entry in os.scandir(folder):
+            if entry.name.endswith(suffixes):
+                with open(entry.path, "rb", buffering=0) as file:
+                    yield entry.path[len(root):], file.read()
+            elif entry.is_dir() and entry.name != "__pycache__" and not (
+                    folder == root and entry.name in _NOT_EMITTING):
+                folders.append(entry.path)
+
+
+def _modules() -> Iterator[str]:
+    """Names of modules, as the import system lists them."""
+    import pkgutil  # takes a millisecond to load
+
+    packages = [_ROOT]
+    while packages:
+        package = packages.pop()
+        yield package
+        for _, name, is_package in pkgutil.iter_modules(_spec(package).submodule_search_locations, f"{package}."):
+            if not is_package:
+                yield name
+            elif name.removeprefix(f"{_ROOT}.") not in _NOT_EMITTING:
+                packages.append(name)
+
+
+def _spec(name: str) -> ModuleSpec:
+    import importlib.util
+
+    module = sys.modules.get(name)
+    spec = module.__spec__ if module is not None else importlib.util.find_spec(name)
+    if spec is None:
+        raise ImportError(f"there is no module {name}")
+    return spec
+
+
+@cache
+def _emitter() -> bytes | None:
+    """Hash of the emitter, or ``None`` if its files cannot be read (an unusual importer)."""
+    digest = hashlib.blake2b()
+    try:
+        found = sorted(_files())
+        if not any(f"llvm{separator}emit" in name for name, _ in found for separator in (os.sep, ".")):
+            raise ImportError(f"the importer of {_ROOT} does not list its modules")
+    except (ImportError, OSError) as error:
+        _warn(str(error))
+        return None
+    for name, data in found:
+        digest.update(f"{name} {len(data)}\n".encode() + data)
+    return digest.digest()
 
 
 @cache
 def _environment() -> bytes:
     """What code depends on besides its program: the target, the version of LLVM, and the emitter."""
-    digest = hashlib.blake2b("\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple())).encode())
-    root = Path(__file__).parent.parent
-    for folder in _EMITTING:
-        for path in sorted((root / folder).glob("*.py")):
-            digest.update(path.read_bytes())
-    return digest.digest()
+    target = "\n".join((*jit.host_cpu(), ".".join(map(str, jit.version())), jit.triple()))
+    return hashlib.blake2b(target.encode() + b"\0" + (_emitter() or b"")).digest()
 
 
 def key_of(program: bytes, options: str) -> bytes:
@@ -207,14 +283,24 @@ def _size_limit() -> int:
     return _DEFAULT_LIMIT
 
 
+def _key_of_native(name: str, text: str, level: int) -> bytes:
+    return key_of(text.encode(), f"{name} level={level}")
+
+
+def load_native(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode | None:
+    """Native code of a module of the runtime's own, if it is in the cache."""
+    code = load(_key_of_native(name, text, level))
+    return None if code is None else jit.link(code, exports)
+
+
 def load_or_compile(name: str, text: str, exports: Iterable[str], level: int = 2) -> jit.NativeCode:
     """Native code of a module of the runtime's own, from the cache if it is there."""
-    key = key_of(text.encode(), f"{name} level={level}")
-    code = load(key)
-    if code is None:
+    native = load_native(name, text, exports, level)
+    if native is None:
         code = jit.compile_text(text, level)
-        store(key, code)
-    return jit.link(code, exports)
+        store(_key_of_native(name, text, level), code)
+        native = jit.link(code, exports)
+    return native
 
 
 def report() -> tuple[str | None, int]:

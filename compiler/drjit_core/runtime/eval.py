@@ -15,7 +15,6 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
@@ -40,7 +39,6 @@ __all__ = ["evaluate", "flush_kernel_cache", "host_view", "import_copy", "import
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
 _lock = pool.lock
-_evaluating = False
 _log = logging.getLogger("drjit")
 
 
@@ -68,19 +66,16 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
-    global _evaluating
     schedule(nodes)
     if not _scheduled.nodes:
         return False
     with _lock:
-        if _evaluating:
-            raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by "
-                               "a signal handler or a finaliser; these must not need the values of arrays")
+        pool.check_no_evaluation()
         try:
-            _evaluating = True
+            pool.begin_evaluation()
             found = _evaluate()
         finally:
-            _evaluating = False
+            pool.end_evaluation()
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
     return found
@@ -188,7 +183,7 @@ def _commit_scatters(program: Program) -> None:
 def _allocate_tables(program: Program, node: Node) -> tuple[Node, list[Node]]:
     """Tables for a scatter-reduction, one per thread, filled with the neutral element: as views of one array."""
     info = TYPES[node.type]
-    stride = (node.size + 1 + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP  # one more: lanes that are masked out
+    stride = (node.size + _TABLE_STEP - 1) // _TABLE_STEP * _TABLE_STEP
     neutral = build.literal(node.type, REDUCTIONS[node.attr].identity(node.type), stride * program.host.threads)
     whole = trace.opaque(neutral)
     fill = Kernel(0, whole.size)

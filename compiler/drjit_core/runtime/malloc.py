@@ -56,6 +56,7 @@ _free_blocks: dict[int, list[Block]] = {}
 _released: deque[Block] = deque()
 _lock = threading.RLock()  # a finaliser may allocate while its thread is in here
 pool.hold_across_fork(_lock)
+pool.keep_when_leaving(_free_blocks, _released)
 _in_use = _peak = _cached = _allocations = 0
 
 

@@ -4,10 +4,17 @@ Launches run in order, asynchronously: ``submit`` returns a ticket at once, ``wa
 memory whose last use has a ticket may be touched by the host only then.  Kernels need no such care: memory that is
 freed may be used again by a later launch, because launches are in order.
 
-The threads are native (:mod:`drjit_core.llvm.threads`): waking one through the interpreter costs 33-55 us.  They start
-with the first launch of several blocks, keep off the caller's processor, and block all signals.  A launch that is short
-while the queue is empty runs on the caller's thread.  Where there is no futex, or ``DRJIT_THREADS=1`` asks for it,
-everything does.
+The threads are native (:mod:`drjit_core.llvm.threads`): waking one through the interpreter costs 33-55 us.  They keep
+off the caller's processor, and block all signals.  They start with the first launch of several blocks; on a fresh
+installation, where their code must be compiled first, once the caller's thread has worked as long as that takes.  A
+launch that is short while the queue is empty runs on the caller's thread.  Where there is no futex everything does, and
+with one thread (``DRJIT_THREADS=1``) all but what follows.
+
+A kernel that is not *bounded* (nobody knows how long its loops are) never runs on a thread of the interpreter, if it
+can be helped: the caller's thread waits for it in slices, in which other threads run and Ctrl-C is heard.
+
+The pool decides how many threads there are, once per life, before a program is assembled that depends on it; affinity
+masks that change later change nothing.
 
 :data:`lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no lock.
 Tickets grow over the whole life of the process, whatever becomes of the threads (``set_thread_count``, ``fork``), so
@@ -20,6 +27,7 @@ import atexit
 import ctypes
 import functools
 import logging
+import math
 import os
 import platform
 import signal
@@ -32,8 +40,9 @@ from ..codegen.program import Host
 from ..llvm import jit, threads
 from . import disk
 
-__all__ = ["Functions", "Launch", "blocks_of", "hold_across_fork", "lock", "set_thread_count", "submit", "submitted",
-           "thread_count", "thread_report", "wait"]
+__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "finish",
+           "hold_across_fork", "keep_when_leaving", "lock", "set_thread_count", "submit", "submitted", "thread_count",
+           "thread_report", "wait"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
@@ -44,6 +53,9 @@ _LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
 #: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
 #: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
 _INLINE_WORK, _SHORT_WORK = 1 << 21, 1 << 17
+#: Elements times operations that the caller's thread works off before the pool's code is compiled, unless it is on
+#: disk: some 8 ms, as long as that takes.
+_WORK_BEFORE_COMPILING = 1 << 24
 #: Seconds that a wait holds signals up.
 _SLICE = 0.05
 
@@ -54,19 +66,23 @@ _KERNEL_HOLDING_LOCK = ctypes.PYFUNCTYPE(None, *_ARGUMENTS)
 _KERNEL = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
 _COMBINE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _SUBMIT = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
-                            ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p)
-_WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int32)
+                            ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
+_WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _STOP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
-_SUBMITTED_WORD, _COMPLETED_WORD = 0, 8
+_SUBMITTED_WORD, _COMPLETED_WORD = threads.SUBMITTED, threads.COMPLETED
 
 
 class Functions:
-    """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
+    """A kernel's native functions: addresses for the pool, and callables for the caller's thread.
 
-    __slots__ = ("_work", "addresses", "combine", "holding_lock", "kernel", "owner")
+    ``bounded`` says that the time a kernel takes follows from its operations and its width.
+    """
 
-    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
+    __slots__ = ("_work", "addresses", "bounded", "combine", "holding_lock", "kernel", "owner")
+
+    def __init__(self, kernel: int, combine: int | None, operations: int, bounded: bool, owner: Any = None) -> None:
         self.owner = owner  # keeps the code loaded
+        self.bounded = bounded
         self.addresses = (kernel, combine or 0)
         self.kernel = _KERNEL(kernel)
         self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
@@ -120,22 +136,41 @@ def blocks_of(functions: Functions, width: int) -> int:
     return (width + size - 1) // size
 
 
+#: LLVM's level for the pool's text: what takes the time in it are atomic instructions, so that optimising costs 20 ms
+#: and gains nothing that can be measured.
+_LEVEL = 0
+
+
+@functools.cache
+def _code_on_disk() -> jit.NativeCode | None:
+    return disk.load_native(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
+
+
 @functools.cache
 def _code() -> jit.NativeCode:
-    return disk.load_or_compile("pool", threads.pool_text(platform.machine()), threads.EXPORTS)
+    return _code_on_disk() or disk.load_or_compile(_KEY, threads.pool_text(platform.machine()), threads.EXPORTS, _LEVEL)
+
+
+_KEY = "pool"
 
 
 class _Pool:
-    """The native queue with its workers; tickets go on from ``last``."""
+    """The native queue with its threads, one of which is the host's; tickets go on from ``last``.
 
-    def __init__(self, last: int) -> None:
+    With one thread in all, the stand-in is the only native one, and works off all that is queued.
+    """
+
+    def __init__(self, last: int, count: int) -> None:
         self.memory = (ctypes.c_int64 * (threads.WORDS + 16))()
         self.address = (ctypes.addressof(self.memory) + 127) & -128
         self.words = (ctypes.c_int64 * threads.WORDS).from_address(self.address)
-        self.words[_SUBMITTED_WORD] = self.words[_COMPLETED_WORD] = last
+        self.words[threads.SUBMITTED] = self.words[threads.COMPLETED] = self.words[threads.ASKED] = last
+        self.count = count
         #: Launches that may not have run yet, by ticket; those before ``oldest`` have been let go.
         self.kept: dict[int, Launch] = {}
         self.oldest = last + 1
+        self.last_unbounded = last  # ticket of the last launch that nobody knows the length of
+        self.given_up = last  # ticket of a launch that somebody stopped waiting for
         self.code = _code()
         addresses = self.code.addresses
         self.submit_native = _SUBMIT(addresses["pool_submit"])
@@ -143,29 +178,49 @@ class _Pool:
         self.stop_native = _STOP(addresses["pool_stop"])
         library = ctypes.CDLL(None)
         self.library = library
-        self.words[40] = ctypes.cast(library.syscall, ctypes.c_void_p).value or 0
-        self.words[41] = ctypes.cast(library.clock_gettime, ctypes.c_void_p).value or 0
+        self.words[threads.SYSCALL] = ctypes.cast(library.syscall, ctypes.c_void_p).value or 0
+        self.words[threads.CLOCK] = ctypes.cast(library.clock_gettime, ctypes.c_void_p).value or 0
         self.workers: list[int] = []
         self.arguments: list[Any] = []
+        self.stand_in = False  # there is one
+        self.stand_in_wanted = True
+        self.uncertain = False  # a thread may have been created that is not listed
 
     def start(self, workers: int) -> None:
-        """Create the threads, with all signals blocked, on processors other than the caller's."""
-        entry = ctypes.c_void_p(self.code.addresses["pool_worker"])
+        """Create the workers, with all signals blocked, on processors other than the caller's."""
         others = _other_processors()
-        self.arguments = [(ctypes.c_int64 * 2)(self.address, index + 1) for index in range(workers)]
+        for index in range(workers):
+            if not self._create(index + 1, threads.SUBMITTED, threads.IDLE, others):
+                break
+
+    def start_stand_in(self) -> None:
+        """Create the thread that works in the place of those who wait, if that has not been tried yet."""
+        if self.stand_in_wanted:
+            words = (threads.SUBMITTED, threads.IDLE) if self.count == 1 else (threads.ASKED, threads.ASIDE)
+            self.stand_in = self._create(0, *words, _other_processors() if self.count == 1 else None)
+            self.stand_in_wanted = False
+
+    def _create(self, number: int, wanted: int, sleepers: int, processors: Any) -> bool:
+        """Create a thread with a number that works up to the launch in a word; whether that was possible."""
+        argument = (ctypes.c_int64 * 4)(self.address, number, self.address + 8 * wanted, self.address + 8 * sleepers)
+        self.arguments.append(argument)
+        entry = ctypes.c_void_p(self.code.addresses["pool_worker"])
+        thread = ctypes.c_ulong()
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
-            for index, argument in enumerate(self.arguments):
-                thread = ctypes.c_ulong()
-                failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
-                if failed:
-                    _log.warning("cannot start thread %i of %i (error %i)", index + 1, workers, failed)
-                    break
+            self.uncertain = True
+            failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
+            if not failed:
                 self.workers.append(thread.value)
-                if others is not None:
-                    self.library.pthread_setaffinity_np(thread, ctypes.c_size_t(len(others)), others)
+            self.uncertain = False
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if failed:
+            _log.warning("cannot start thread %i of %i (error %i)", len(self.workers) + 1, self.count, failed)
+            return False
+        if processors is not None:
+            self.library.pthread_setaffinity_np(thread, ctypes.c_size_t(len(processors)), processors)
+        return True
 
     @property
     def submitted(self) -> int:
@@ -176,6 +231,11 @@ class _Pool:
     def completed(self) -> int:
         """Ticket of the last launch that has finished."""
         return self.words[_COMPLETED_WORD]
+
+    @property
+    def may_never_end(self) -> bool:
+        """Whether a launch is queued that nobody knows the length of."""
+        return self.words[_COMPLETED_WORD] < self.last_unbounded
 
     def let_go(self) -> None:
         """Forget the launches that have finished; several threads may do so at once."""
@@ -200,26 +260,36 @@ class _Pool:
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
         blocks, size = launch.blocks()
+        unattended = self.stand_in and (not functions.bounded or self.count == 1)
         arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
-                     times)
+                     times, unattended)
         self.kept[last + 1] = launch
+        if not functions.bounded:
+            self.last_unbounded = last + 1
         launch.begun = True
         native(*arguments)
         return last + 1
 
-    def wait(self, ticket: int) -> None:
-        """Help until a launch has finished; signals are handled between slices."""
-        while not self.wait_native(self.address, ticket, int(_SLICE * 1e9), 0):
-            pass
+    def wait(self, ticket: int, until: float = math.inf) -> bool:
+        """Help until a launch has finished, or a time has come; signals are handled between slices."""
+        native, address, nanoseconds = self.wait_native, self.address, int(_SLICE * 1e9)
+        try:
+            while not native(address, ticket, nanoseconds):
+                if time.monotonic() > until:
+                    return False
+        except BaseException:
+            self.given_up = max(self.given_up, ticket)
+            raise
         self.let_go()
+        return True
 
     def stop(self) -> None:
-        """Finish what is queued and end the threads."""
+        """Finish what is queued and end the threads; goes on where an earlier call was interrupted."""
         self.wait(self.submitted)
         self.stop_native(self.address)
-        for thread in self.workers:
-            self.library.pthread_join(ctypes.c_ulong(thread), None)
-        self.workers.clear()
+        while self.workers:
+            self.library.pthread_join(ctypes.c_ulong(self.workers[-1]), None)
+            self.workers.pop()
 
 
 def _other_processors() -> Any:
@@ -242,8 +312,14 @@ def _other_processors() -> Any:
 lock = threading.RLock()
 _pool: _Pool | None = None
 _last = 0  # ticket of the last launch while there is no pool
-_count: int | None = None  # threads, the caller's included; None: as the environment says
+_requested_count: int | None = None  # threads, the caller's included; None: as the environment says
+_count: int | None = None  # threads that programs are assembled for; None: not decided yet
+_evaluating = False
+_worked = 0  # elements times operations of launches that ran on the caller's thread for want of a compiled pool
 _leaving = False  # the interpreter exits: no thread is started anymore
+_forsaken = ""  # why nothing can be run anymore: a kernel had not ended when this process was forked, or was to end
+#: Pools whose threads have not all been joined, so that their memory must stay.
+_ending: list[_Pool] = []
 
 
 def is_supported() -> bool:
@@ -283,10 +359,34 @@ def thread_count() -> int:
         return 1
     if _count is not None:
         return _count
+    if _requested_count is not None:
+        return _requested_count
     requested = _requested()
     if requested is not None:
         return requested
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def check_no_evaluation() -> None:
+    """Raise if this thread evaluates already; the caller holds :data:`lock`."""
+    if _evaluating:
+        raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by a "
+                           "signal handler or a finaliser; these must not need the values of arrays")
+
+
+def begin_evaluation() -> None:
+    """Begin an evaluation, in which the number of threads stays as it is; the caller holds :data:`lock`."""
+    global _evaluating, _count
+    _evaluating = True
+    if _pool is None:
+        _count = None
+        _count = thread_count()
+
+
+def end_evaluation() -> None:
+    """End an evaluation."""
+    global _evaluating
+    _evaluating = False
 
 
 def thread_report() -> str:
@@ -295,9 +395,9 @@ def thread_report() -> str:
     if not is_supported():
         return (f"1: kernels run on the calling thread (the pool needs Linux on x86-64 or AArch64, found "
                 f"{sys.platform} on {platform.machine()})")
-    reason = "set_thread_count" if _count is not None else f"DRJIT_THREADS={count}" if _requested() else ""
+    reason = "set_thread_count" if _requested_count is not None else f"DRJIT_THREADS={count}" if _requested() else ""
     if count == 1:
-        return f"1: kernels run on the calling thread ({reason or 'there is one processor'})"
+        return f"1: kernels run on the calling thread, but for loops ({reason or 'there is one processor'})"
     return f"{count} ({reason})" if reason else str(count)
 
 
@@ -306,31 +406,50 @@ def set_thread_count(count: int, /) -> None:
 
     Waits for what is queued.
     """
-    global _count
+    global _count, _requested_count
     if not isinstance(count, int) or isinstance(count, bool):
         raise TypeError(f"drjit.set_thread_count(): the number of threads must be an int, found {type(count).__name__}")
     count = _checked("drjit.set_thread_count()", count)
     with lock:
+        if _evaluating:
+            raise RuntimeError("drjit.set_thread_count(): the number of threads cannot change in the midst of an "
+                               "evaluation of the same thread, by a signal handler or a finaliser")
         shut_down()
-        _count = count
+        _requested_count, _count = count, None
 
 
-def _started() -> _Pool | None:
-    """The pool, started if there is more than one thread to be used."""
+def _started() -> _Pool:
+    """The pool, started with the number of threads that programs are assembled for."""
     global _pool
-    if _pool is None and not _leaving and thread_count() > 1:
-        pool = _Pool(_last)
+    if _pool is None:
+        _join()
+        pool = _Pool(_last, thread_count())
+        _ending.append(pool)
         try:
-            pool.start(thread_count() - 1)
+            pool.start(pool.count - 1)
         except BaseException:  # threads must not outlive the memory that they look at
-            pool.stop()
+            _join()
             raise
         _pool = pool
+        _ending.remove(pool)  # only now: an interrupt may come at any time
     return _pool
 
 
+def _join() -> None:
+    """End the threads of pools that are no longer used; interrupted, it goes on when it is called again."""
+    while _ending:
+        pool = _ending[-1]
+        pool.stop()
+        if pool.uncertain:  # an interrupt came just when a thread was created: it may be alive
+            _kept_for_good.append(pool)
+        _ending.remove(pool)
+
+
+_kept_for_good: list[_Pool] = []
+
+
 def host() -> Host:
-    """What programs need to know of the machine they run on."""
+    """What programs need to know of the machine they run on; during an evaluation it stays the same."""
     return Host(thread_count(), _expand_threshold)
 
 
@@ -356,15 +475,38 @@ def submit(launch: Launch) -> int:
 
     The caller holds :data:`lock`.
     """
+    if _forsaken:
+        raise RuntimeError(_forsaken)
     pool = _pool
     functions, width = launch.functions, launch.width
-    short = width * launch.operations < _INLINE_WORK or width <= functions.size(width) or launch.single
-    if pool is None and not short:
+    if not functions.bounded:
+        if pool is None and not _leaving and is_supported():
+            pool = _started()
+        if pool is not None and not _leaving:
+            pool.start_stand_in()
+        if pool is not None and (pool.stand_in or pool.count > 1 or pool.completed != pool.submitted):
+            return pool.submit(launch)
+        _run(launch, False)
+        return submitted()
+    work = width * launch.operations
+    short = work < _INLINE_WORK or width <= functions.size(width) or launch.single
+    if pool is None and not short and _worth_starting(work):
         pool = _started()
-    if pool is not None and not (short and pool.completed == pool.submitted):
+    if pool is not None and not (pool.completed == pool.submitted and (short or pool.count == 1)):
         return pool.submit(launch)
-    _run(launch, width * launch.operations < _SHORT_WORK)
+    _run(launch, work < _SHORT_WORK)
     return submitted()
+
+
+def _worth_starting(work: int) -> bool:
+    """Whether to start the pool for a launch of several blocks."""
+    global _worked
+    if _leaving or thread_count() == 1:
+        return False
+    if _worked + work < _WORK_BEFORE_COMPILING and _code_on_disk() is None:
+        _worked += work
+        return False
+    return True
 
 
 def submitted() -> int:
@@ -421,9 +563,13 @@ def wait(ticket: int | None = None) -> None:
     if pool is not None:
         target = pool.submitted if ticket is None else ticket
         if pool.completed < target:
+            if _forsaken:
+                raise RuntimeError(_forsaken)
             pool.wait(target)
         else:
             pool.let_go()
+    elif _forsaken:
+        raise RuntimeError(_forsaken)
 
 
 def is_done(ticket: int) -> bool:
@@ -434,14 +580,34 @@ def is_done(ticket: int) -> bool:
 
 def shut_down() -> None:
     """Finish what is queued and end the threads; they start again when needed."""
-    global _pool, _last
+    global _pool, _last, _count
     with lock:
         pool = _pool
         if pool is not None:
+            if _forsaken:
+                raise RuntimeError(_forsaken)
             pool.wait(pool.submitted)
+            _ending.append(pool)
             _last = pool.submitted
-            _pool = None
-            pool.stop()
+            _pool = _count = None
+        _join()
+
+
+def finish() -> bool:
+    """At exit: wait for what is queued, but only so long for a kernel that may never end; whether all is done.
+
+    The wait is shorter if somebody has stopped waiting for that kernel before.
+    """
+    global _exit_begun
+    pool = _pool
+    if pool is None:
+        return True
+    if not _exit_begun:
+        _exit_begun = time.monotonic()
+    until = math.inf
+    if pool.may_never_end:
+        until = _exit_begun + (_IMPATIENT_EXIT_TIMEOUT if pool.completed < pool.given_up else _EXIT_TIMEOUT)
+    return pool.wait(pool.submitted, until)
 
 
 def _leave() -> None:
@@ -449,14 +615,44 @@ def _leave() -> None:
 
     The lock is kept: daemon threads that evaluate from now on wait for the end of the process.  What this thread
     evaluates from now on, it runs itself.
+
+    A kernel that does not end runs on until the process is gone: what it uses must not be taken away from it.
     """
     global _leaving
     _leaving = True
-    if lock.acquire(timeout=_EXIT_TIMEOUT):
-        shut_down()
+    try:
+        if finish() and lock.acquire(timeout=_EXIT_TIMEOUT) and finish():
+            shut_down()
+            return
+    except BaseException:
+        _forsake("the interpreter exits while a kernel runs")
+        raise
+    _forsake("the interpreter exits while a kernel runs")
+    if _pool is not None and _pool.may_never_end:
+        _log.warning("a kernel with a loop had not ended %.3g s after the end of the program, which leaves without it",
+                     time.monotonic() - _exit_begun)
 
 
-_EXIT_TIMEOUT = 60.0
+def _forsake(reason: str) -> None:
+    """Run nothing anymore, and see to it that what a running kernel uses stays until the process is gone."""
+    global _forsaken
+    _forsaken = reason
+    engine = jit.engine() if jit.engine.cache_info().currsize else None
+    for each in (_pool, _ending, _kept_for_good, engine, *_kept_when_leaving):
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(each))
+
+
+_kept_when_leaving: list[Any] = []
+
+
+def keep_when_leaving(*objects: Any) -> None:
+    """Add what must not be freed as long as a kernel runs."""
+    _kept_when_leaving.extend(objects)
+
+
+#: Seconds that the end of the process waits for kernels of unknown length; the second if somebody gave up before.
+_EXIT_TIMEOUT, _IMPATIENT_EXIT_TIMEOUT = 60.0, 1.0
+_exit_begun = 0.0
 atexit.register(_leave)
 
 
@@ -481,6 +677,10 @@ def _before_fork() -> None:
             wait()
         except KeyboardInterrupt as error:
             interrupt = error
+            if _pool is not None and _pool.may_never_end:
+                break
+        except RuntimeError:
+            break  # forsaken already
     if interrupt is not None:
         raise interrupt
 
@@ -491,10 +691,17 @@ def _after_fork() -> None:
 
 
 def _in_child() -> None:
-    global _pool, _last
-    if _pool is not None:
-        _last = _pool.submitted
+    global _pool, _last, _count, _forsaken
+    pool = _pool
+    if pool is not None:
+        if pool.completed < pool.submitted and not _forsaken:
+            _forsaken = ("this process was forked while a kernel ran, which did not end: its results, and those of "
+                         "later ones, do not exist here")
+        _last = pool.submitted
         _pool = None  # the threads are gone
+    if not _evaluating:
+        _count = None
+    _ending.clear()
     _after_fork()
 
 
