@@ -377,7 +377,8 @@ class Program:
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
         """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
         used = {node.d0.id for node in region.nodes if node.kind in (GATHER, SCATTER)}
-        used.update(version.id for node in region.nodes if node.kind in CONTROL for version in node.payload.memory())
+        used.update(version.id for node in region.nodes if node.kind in CONTROL
+                    for version in (*node.payload.memory(), *node.payload.sources()))
         for initial, formal in zip(choice.initial, region.formals, strict=True):
             if not formal.payload:
                 self.append_formal(formal)

@@ -93,7 +93,7 @@ class _Loop:
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed = not size
+        probed, narrowed = not size, False
         while True:
             failure = self.attempt(size)
             by_index = frozenset(self.region.by_index) - self.memory - self.constant
@@ -143,7 +143,12 @@ class _Loop:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
-                return self.finish(region, size)
+                # Variables that turned out to be left alone may have made it wider than what remains.
+                found = max(*(value.size for value in (*self.but(apart, self.initial), *region.captures)), 1,
+                            outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
+                if found == size or narrowed:
+                    return self.finish(region, size)
+                size, narrowed = found, True
 
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""

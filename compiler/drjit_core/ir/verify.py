@@ -216,6 +216,7 @@ def _check_region(region: Region, node: Node) -> None:
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
         _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than there are")
+        _require(is_version(inner) or inner.size <= node.size, inner, f"is wider than {node!r}")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
