@@ -21,8 +21,8 @@ from .._access.lanes import masked_access, written_from
 from .._access.store import Journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
-from .._base.typing import Ts
 from .._base.nodes import broadcast
+from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 
 __all__ = ["while_loop"]
@@ -321,8 +321,8 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
                 continue
             if origin is None:
                 raise SymbolicValue(
-                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, which "
-                    "was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it new "
+                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
+                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it new "
                     "values, make it a state variable: pass it in 'state' and return it from the body, or run the loop "
                     "with mode='evaluated'.")
             if not _lives(array):
@@ -331,9 +331,9 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
     for owner, _ in journal.attributes.values():
         if _lives(owner):
             raise SymbolicValue(
-                f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which was "
-                "made outside. Make it a state variable: pass it in 'state' and return it from the body, or run the loop "
-                "with mode='evaluated'.")
+                f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
+                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run the "
+                "loop with mode='evaluated'.")
     if found:
         for entry, formal in zip(captured, formals, strict=True):
             if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array

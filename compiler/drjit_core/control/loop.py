@@ -215,8 +215,8 @@ class _Loop:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
         formal = origin_of(version, self.region.id)
         return SymbolicValue(
-            f"{call_site('while_loop')}(): the body of a symbolic loop writes to {self.name(formal.attr)} by index, and "
-            "computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
+            f"{call_site('while_loop')}(): the body of a symbolic loop writes to {self.name(formal.attr)} by index, "
+            "and computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
             "or run the loop with mode='evaluated'.")
 
     def name(self, position: int) -> str:

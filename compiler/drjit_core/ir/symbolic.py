@@ -17,8 +17,8 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error", "user_line",
-           "written_outside"]
+           "is_internal", "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
+           "symbolic_error", "user_line", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -34,8 +34,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open", "outer", "outside",
-                 "roots", "uniform", "variables")
+    __slots__ = ("but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open",
+                 "outer", "outside", "roots", "uniform", "variables")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -253,7 +253,8 @@ def describe_value(node: Node) -> str:
     formals = _formals(node) if not is_version(node) else [origin] if origin.kind == PHI else []
     place = _known.get(region)
     # an inner loop's values may depend on variables of the loops around it only
-    names, arrays = [], []
+    names: list[str] = []
+    arrays: list[str] = []
     for formal in formals:
         where = _known.get(formal.scope)
         if where is not None and where.name_of is not None:
