@@ -1,4 +1,4 @@
-"""Random programs with loops, branches, calls, reads and writes nested in each other: kernels and the interpreter give the same bits.
+"""Random programs with regions and memory nested in each other: kernels and the interpreter give the same bits.
 
 Each program runs in four ways: interpreted as it was traced, evaluated whole, evaluated in two parts or more that are
 split at random, and with evaluations while it is traced.  Of all kernels that are met, equal keys have equal texts.

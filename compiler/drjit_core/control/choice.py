@@ -171,15 +171,15 @@ class _Choice:
         used.update(result.id for region in regions for result in region.results[0])
         # what no function uses is no argument: memory in particular, which would be a value
         varying = [i for i in varying if any(formals[i].id in used for formals in self.formals)]
-        for region, formals in zip(regions, self.formals, strict=True):
-            region.formals = tuple(formals[i] for i in varying)
+        for one, formals in zip(regions, self.formals, strict=True):
+            one.formals = tuple(formals[i] for i in varying)
         initial = [self.arguments[i] for i in varying]
         for i in written:
             argument = self.arguments[i]
             if argument.scope and any(source is argument for region in regions for source in region.sources):
                 raise SymbolicValue(
                     f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what "
-                    "was there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read it "
+                    "was there before; in a symbolic loop, branch or call there are no copies of arrays. Read it "
                     "through the function's argument.")
             if argument.scope and sum(argument is other for other in initial) > 1:
                 raise SymbolicValue(
