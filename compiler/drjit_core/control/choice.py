@@ -155,14 +155,14 @@ class _Choice:
         values = [i for i in range(len(self.results[0])) if i not in aliases]
         varying = [i for i in range(len(self.arguments)) if i not in self.constant]
         regions = []
-        for region, latest, formals, live, results in zip(self.regions, self.latest, self.formals, self.masks,
+        for tracing, latest, formals, live, results in zip(self.regions, self.latest, self.formals, self.masks,
                                                           self.results, strict=True):
             finals = [latest.get(formals[i].id, formals[i]) for i in written]
             try:
-                regions.append(Region(region.id, [formals[i] for i in varying], (live,),
+                regions.append(Region(tracing.id, [formals[i] for i in varying], (live,),
                                       ([*(results[i] for i in values), *finals],)))
             except MemoryAsValue as error:
-                formal = origin_of(error.node, region.id)
+                formal = origin_of(error.node, tracing.id)
                 raise SymbolicValue(
                     f"{call_site(self.function)}(): a function writes to '{self.name(formal.attr)}' by index, and "
                     "computes with all of its elements; there, only accesses by index know what they find. Use "
@@ -171,16 +171,16 @@ class _Choice:
         used.update(result.id for region in regions for result in region.results[0])
         # what no function uses is no argument: memory in particular, which would be a value
         varying = [i for i in varying if any(formals[i].id in used for formals in self.formals)]
-        for one, formals in zip(regions, self.formals, strict=True):
-            one.formals = tuple(formals[i] for i in varying)
+        for region, formals in zip(regions, self.formals, strict=True):
+            region.formals = tuple(formals[i] for i in varying)
         initial = [self.arguments[i] for i in varying]
         for i in written:
             argument = self.arguments[i]
             if argument.scope and any(source is argument for region in regions for source in region.sources):
                 raise SymbolicValue(
                     f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what "
-                    "was there before; in a symbolic loop, branch or call there are no copies of arrays. Read it "
-                    "through the function's argument.")
+                    "was there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read "
+                    "it through the function's argument.")
             if argument.scope and sum(argument is other for other in initial) > 1:
                 raise SymbolicValue(
                     f"{call_site(self.function)}(): two arguments are the same array, and '{self.name(i)}' is written "

@@ -344,8 +344,8 @@ def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
         if outer.uniform:
             raise SymbolicValue(
                 f"{call_site('scatter')}(): this write of one value is part of a symbolic loop within another one, all "
-                f"of whose elements do the same, and which has {width} of them because so many are written at once. Write "
-                "there in a loop of its own, or run the outer loop with mode='evaluated'.")
+                f"of whose elements do the same, and which has {width} of them because so many are written at once. "
+                "Write there in a loop of its own, or run the outer loop with mode='evaluated'.")
         outer = outer.outer
     return mask
 
@@ -353,8 +353,8 @@ def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
 def _wrong_width(found: int, width: int) -> SymbolicValue:
     """What is wrong with a write in a region that is not done by its elements."""
     return SymbolicValue(
-        f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes if "
-        f"it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop of "
+        f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes "
+        f"if it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop of "
         f"that size, write one value after the other, or run the loop with mode='evaluated'.")
 
 
