@@ -322,18 +322,19 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
             if origin is None:
                 raise SymbolicValue(
                     f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
-                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it new "
-                    "values, make it a state variable: pass it in 'state' and return it from the body, or run the loop "
-                    "with mode='evaluated'.")
+                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give "
+                    "it new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
+                    "loop with mode='evaluated'.")
             if not _lives(array):
                 raise _own_memory(array)
             found.append(_Captured(array, position, origin))
-    for owner, _ in journal.attributes.values():
-        if _lives(owner):
+    for owner, values in journal.attributes.values():
+        if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
+                   for value in values.values()) and _lives(owner):
             raise SymbolicValue(
                 f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
-                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run the "
-                "loop with mode='evaluated'.")
+                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run "
+                "the loop with mode='evaluated'.")
     if found:
         for entry, formal in zip(captured, formals, strict=True):
             if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array
