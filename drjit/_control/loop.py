@@ -47,7 +47,11 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ``max_iterations`` are hints that do not change the result.
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
-    once for each iteration. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
+    once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
+    to others, which happens for the elements that are still in the loop. In symbolic loops each of them writes one value
+    at a time, what is written can only be read by index, and other changes of arrays that are no state (``x += 1``)
+    raise a ``RuntimeError``; so does a write to an array that ``body`` has made itself. If something raises, all arrays
+    are as they were before. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
     ``cond`` and ``body`` raise is passed on.
 
     >>> from drjit.llvm import Int
@@ -322,8 +326,8 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
             if origin is None:
                 raise SymbolicValue(
                     f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
-                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give "
-                    "it new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
+                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it "
+                    "new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
                     "loop with mode='evaluated'.")
             if not _lives(array):
                 raise _own_memory(array)

@@ -311,7 +311,8 @@ class Mistake(Exception):
 
 
 def snapshot() -> tuple[Any, ...]:
-    return core.state.region, dict(core.state.open), core.state.flags, core.state.mode, list(lanes._stack.masks), dict(lanes._stack.origins)
+    return core.state.region, dict(core.state.open), core.state.flags, \
+        core.state.mode, list(lanes._stack.masks), dict(lanes._stack.origins)
 
 
 @pytest.mark.parametrize("where", ["condition", "body", "second iteration", "nested loop"])

@@ -1,7 +1,7 @@
-"""Random programs on nodes with loops, reads and writes nested in each other.
+"""Random programs on nodes with loops, branches, calls, reads and writes nested in each other.
 
-A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what is
-there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
+A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what
+is there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
 can be made small (:func:`smaller`).
 
 Programs do what is specified only.  Outside of loops, plain writes go to distinct elements.  A loop treats memory that
@@ -11,7 +11,7 @@ commutative operation on integers, and nothing is read before the loop has ended
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,7 +26,9 @@ from drjit_core import (
     ReduceMode,
     ReduceOp,
     bitcast,
+    call,
     cast,
+    cond,
     counter,
     evaluate,
     gather,
@@ -38,7 +40,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.ir.trace import opaque as opaque_node
-from drjit_core.ops.table import INVALID
+from drjit_core.ops.table import INVALID, LITERAL
 from tests.core.harness import ALL_TYPES, BOOL, FLOATS, INT32, INTEGERS, TRUE, UINT32, UINT64, array, name_of, shared
 from tests.ops.samples import samples
 
@@ -50,11 +52,13 @@ SIZES = (1, 2, 15, 16, 17, 100, 1000)
 _COMMUTATIVE = [op.value for op in (ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max, ReduceOp.And, ReduceOp.Or)]
 _MODES = [mode.value for mode in (ReduceMode.Auto, ReduceMode.Direct, ReduceMode.Local, ReduceMode.Expand)]
 _MODES_WITHOUT_CONFLICTS = [*_MODES, ReduceMode.NoConflicts.value]
+_CONTROL = ("loop", "cond", "call")
 _DEPTH = 3
 
 
 class Step(NamedTuple):
-    """One operation, or a loop with the steps of its condition and its body."""
+    """One operation; or a loop, with the steps of its condition and its body; or a branch or a call, with those of two
+    functions."""
 
     kind: str
     draws: tuple[float, ...]
@@ -63,7 +67,8 @@ class Step(NamedTuple):
 
     def lines(self, indent: str = "  ") -> Iterator[str]:
         yield f"{indent}{self.kind} {' '.join(f'{draw:.2f}' for draw in self.draws)}"
-        for part, steps in (("condition", self.condition), ("body", self.body)):
+        names = ("condition", "body") if self.kind == "loop" else ("one", "other")
+        for part, steps in zip(names, (self.condition, self.body), strict=True):
             if steps:
                 yield f"{indent}  {part}"
                 for step in steps:
@@ -88,8 +93,8 @@ class Program(NamedTuple):
 # --- generation ------------------------------------------------------------------------------------------------------
 
 _EVERYWHERE = {"op": 24, "cast": 5, "bitcast": 2, "select": 5, "gather": 16, "literal": 2, "lane": 2, "mask": 4}
-_OUTSIDE = {"reduce": 4, "scatter": 24, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 25, "evaluate": 4}
-_INSIDE = {"scatter": 20, "loop": 10, "state": 16}
+_OUTSIDE = {"reduce": 4, "scatter": 24, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 16, "cond": 6, "call": 6, "evaluate": 4}
+_INSIDE = {"scatter": 20, "loop": 6, "cond": 4, "call": 4, "state": 16}
 
 
 def generate(seed: int, length: int | None = None) -> Program:
@@ -107,7 +112,7 @@ def generate(seed: int, length: int | None = None) -> Program:
 def _steps(rng: np.random.Generator, length: int, depth: int, condition: bool = False) -> tuple[Step, ...]:
     weights = {**_EVERYWHERE, **({} if condition else _INSIDE if depth else _OUTSIDE)}
     if depth == _DEPTH:
-        weights.pop("loop", None)
+        weights = {kind: weight for kind, weight in weights.items() if kind not in _CONTROL}
     kinds, total = list(weights), sum(weights.values())
     return tuple(_step(rng, str(rng.choice(kinds, p=[weights[kind] / total for kind in kinds])), depth)
                  for _ in range(length))
@@ -115,8 +120,10 @@ def _steps(rng: np.random.Generator, length: int, depth: int, condition: bool = 
 
 def _step(rng: np.random.Generator, kind: str, depth: int) -> Step:
     draws = tuple(rng.random(_DRAWS).tolist())
-    if kind != "loop":
+    if kind not in _CONTROL:
         return Step(kind, draws)
+    if kind != "loop":
+        return Step(kind, draws, *(_steps(rng, int(rng.integers(1, 5)), depth + 1) for _ in range(2)))
     return Step(kind, draws, _steps(rng, int(rng.integers(0, 3)), depth + 1, condition=True),
                 _steps(rng, int(rng.integers(2, 8)), depth + 1))
 
@@ -244,7 +251,8 @@ class _Scope:
         return _as_index(index, draw)
 
     def mask(self, draw: float, width: int) -> Node:
-        return TRUE if draw < 0.5 else self.pick((draw - 0.5) * 2, BOOL, width)
+        mask = TRUE if draw < 0.5 else self.pick((draw - 0.5) * 2, BOOL, width)
+        return TRUE if mask.kind == LITERAL else mask  # whether a loop writes must not depend on what it has for variables
 
     def lane(self, width: int) -> Node:
         return counter(width) if width > 1 else literal(UINT32, 0)
@@ -282,7 +290,7 @@ class Tracer:
         return roots
 
     def perform(self, step: Step, scope: _Scope) -> None:
-        getattr(self, f"_{step.kind}")(scope, *step.draws, *([step] if step.kind == "loop" else []))
+        getattr(self, f"_{step.kind}")(scope, *step.draws, *([step] if step.kind in _CONTROL else []))
 
     def width(self, scope: _Scope, draw: float) -> int:
         """The width of an operation."""
@@ -367,7 +375,6 @@ class Tracer:
                 return
         else:
             tables = scope.tables if scope.inside else [*scope.tables, *scope.values]
-            tables = tables or [value for value in scope.values if not value.scope]
             if not tables:
                 return
             source = _recent(tables, a)
@@ -413,17 +420,59 @@ class Tracer:
             place = int(a * len(scope.state))
             scope.state[place] = scope.pick(b * 0.5, scope.state[place].type, scope.width)
 
-    def _loop(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float, step: Step) -> None:
-        width = self.width(scope, a)
-        chosen = [memory for i, memory in enumerate(scope.memories) if int(b * 64) >> i & 1 or i == 0]
+    def chosen(self, scope: _Scope, a: float, b: float) -> list[_Memory]:
+        """Memory that a loop, branch or call may write to, and how it does that."""
+        chosen = [memory for i, memory in enumerate(scope.memories) if int(a * 64) >> i & 1 or i == 0]
         for memory in chosen:
             if not scope.inside:
                 operations = _reductions(memory.type, own=False)
-                draw = (c * 7 + 0.3 * memory.size) % 1
+                draw = (b * 7 + 0.3 * memory.size) % 1
                 memory.shared = operations[int(draw * 1e3) % len(operations)] if operations and draw < 0.5 else None
-        tables = [*scope.tables, *([value for value in scope.values if not value.scope][-3:])]
-        if not scope.inside and a < 0.3:  # what was there before the loop
-            tables += [memory.node for memory in chosen]
+        return chosen
+
+    def tables(self, scope: _Scope, chosen: list[_Memory], a: float) -> list[Node]:
+        """Memory that is only read, perhaps what was there before the writes."""
+        if scope.inside:
+            return scope.tables
+        return [*scope.tables, *scope.values[-3:], *([memory.node for memory in chosen] if a < 0.3 else [])]
+
+    def _cond(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float, step: Step) -> None:
+        self.choose(scope, a, b, c, e, f, (step.condition, step.body),
+                    lambda width, arguments, functions: cond(scope.pick(d, BOOL, width), arguments, *functions))
+
+    def _call(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float, step: Step) -> None:
+        def trace(width: int, arguments: list[Node], functions: list[Any]) -> tuple[list[Node], dict[int, Node]]:
+            index = ops.mod(scope.pick(d, UINT32, width), literal(UINT32, 2 + int(e * 3)))
+            return call(index, scope.mask(f, width), functions, arguments)
+
+        self.choose(scope, a, b, c, e, f, (step.condition, step.body, step.body[:1] + step.condition), trace)
+
+    def choose(self, scope: _Scope, a: float, b: float, c: float, e: float, f: float, targets: Sequence[Sequence[Step]],
+               trace: Callable[..., tuple[list[Node], dict[int, Node]]]) -> None:
+        """Trace a branch or a call."""
+        width, values = self.width(scope, a), scope.fitting(self.width(scope, a))
+        chosen = self.chosen(scope, b, c)
+        tables = self.tables(scope, chosen, a)
+        state = [scope.pick(draw, None, width) for draw in (e, f, b)[:1 + int(f * 3)]]
+        count = len(state)
+
+        def function(steps: Sequence[Step]) -> Callable[[list[Node]], list[Node]]:
+            def traced(s: list[Node]) -> list[Node]:
+                inner = _inner(scope, width, values, s, count, chosen, tables)
+                for part in steps:
+                    self.perform(part, inner)
+                return inner.state
+            return traced
+
+        results, versions = trace(width, [*state, *(memory.node for memory in chosen)], list(map(function, targets)))
+        for position, version in versions.items():
+            chosen[position - count].node = version
+        scope.values += results
+
+    def _loop(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float, step: Step) -> None:
+        width = self.width(scope, a)
+        chosen = self.chosen(scope, b, c)
+        tables = self.tables(scope, chosen, a)
         values = scope.fitting(width)
         bound = ops.mod(scope.pick(d, UINT32, width), literal(UINT32, 2 + int(e * 4)))
         state = [literal(UINT32, 0), *(scope.pick(draw, None, width) for draw in (e, f, b)[:1 + int(f * 3)])]
@@ -431,12 +480,7 @@ class Tracer:
         count = len(state)
 
         def inner_scope(s: list[Node]) -> _Scope:
-            inside = [_Memory(node) for node in s[count:]]
-            for memory, outer in zip(inside, chosen, strict=True):
-                memory.shared = outer.shared
-            inner = _Scope(scope.program, width, [*values, *s[:count]], inside, tables, True)
-            inner.state = s[:count]
-            return inner
+            return _inner(scope, width, values, s, count, chosen, tables)
 
         def condition(s: list[Node]) -> Node:
             inner = inner_scope(s)
@@ -455,6 +499,17 @@ class Tracer:
         for memory, result in zip(chosen, results[count:], strict=True):
             memory.node = result
         scope.values += results[:count]
+
+
+def _inner(scope: _Scope, width: int, values: list[Node], s: list[Node], count: int, chosen: list[_Memory],
+           tables: list[Node]) -> _Scope:
+    """What there is in a region with some formals: values, and memory."""
+    inside = [_Memory(node) for node in s[count:]]
+    for memory, outer in zip(inside, chosen, strict=True):
+        memory.shared = outer.shared
+    inner = _Scope(scope.program, width, [*values, *s[:count]], inside, tables, True)
+    inner.state = s[:count]
+    return inner
 
 
 def _origin(type_: int, size: int, origin: str, rng: np.random.Generator) -> Node:
@@ -496,7 +551,8 @@ def _own(scope: _Scope, memory: _Memory, draw: float, mask_draw: float) -> tuple
     width, size, lane = scope.width, memory.size, scope.lane(scope.width)
     mask = scope.mask(mask_draw, width)
     if width > size:
-        return _as_index(ops.mod(lane, literal(UINT32, size)), draw), ops.and_(mask, ops.lt(lane, literal(UINT32, size)))
+        count = literal(UINT32, size)
+        return _as_index(ops.mod(lane, count), draw), ops.and_(mask, ops.lt(lane, count))
     several = size // width
     index: Node = ops.mul(lane, literal(UINT32, several))
     if several > 1:

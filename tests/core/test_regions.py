@@ -1,4 +1,4 @@
-"""Random programs with loops, reads and writes nested in each other: kernels and the interpreter give the same bits.
+"""Random programs with loops, branches, calls, reads and writes nested in each other: kernels and the interpreter give the same bits.
 
 Each program runs in four ways: interpreted as it was traced, evaluated whole, evaluated in two parts or more that are
 split at random, and with evaluations while it is traced.  Of all kernels that are met, equal keys have equal texts.
@@ -85,7 +85,7 @@ class Kernels:
 
     def __init__(self) -> None:
         self.text_of: dict[Any, str] = {}
-        #: Keys by text, of kernels whose types follow from the text: signed and unsigned numbers are often treated alike.
+        #: Keys by text, of kernels without signed integers, which are often treated as unsigned ones are.
         self.key_of: dict[str, Any] = {}
         self.lookup = cache.lookup
 

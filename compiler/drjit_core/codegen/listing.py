@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
+from ..ir.region import Choice, Loop
+from ..ops.table import CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
 
@@ -79,6 +80,8 @@ def format_program(program: Program) -> str:
                                   f"parameter {program.slots[node.id]}", node))
     for node in program.scatters:
         lines.append(_with_source("  " + _scatter(program, node), node))
+    for number, function in enumerate(program.functions.values()):
+        lines += _function_lines(function, number)
     return "\n".join(lines) + "\n"
 
 
@@ -107,9 +110,15 @@ def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> It
     done.add(node.id)
     yield _with_source(f"{indent}v{program.position[node.id]}: {TYPES[node.type].name} = {_right_side(program, node)}",
                        node)
-    if node.kind != LOOP:
-        return
-    loop, inner = node.payload, indent + "  "
+    if node.kind == LOOP:
+        yield from _loop_lines(program, node.payload, indent + "  ", done)
+    elif node.kind == COND:
+        yield from _cond_lines(program, node.payload, indent + "  ", done)
+    elif node.kind == CALL:
+        yield from _call_lines(program, node, indent + "  ")
+
+
+def _loop_lines(program: Program, loop: Loop, inner: str, done: set[int]) -> Iterator[str]:
     region = loop.region
     for formal, value in zip(region.formals, loop.initial, strict=True):
         if formal.payload:
@@ -130,6 +139,42 @@ def _node_lines(program: Program, node: Node, indent: str, done: set[int]) -> It
     for formal, value in zip(region.formals, loop.finals, strict=True):
         if not formal.payload:
             yield f"{inner}  v{program.position[formal.id]} <- v{program.position[value.id]}"
+
+
+def _cond_lines(program: Program, choice: Choice, inner: str, done: set[int]) -> Iterator[str]:
+    for word, region in zip(("if", "else"), choice.regions, strict=True):
+        yield f"{inner}{word}:"
+        for formal, value in zip(region.formals, choice.initial, strict=True):
+            if formal.payload:
+                yield f"{inner}  memory, parameter {program.pointers[formal.id]}"
+            else:
+                done.add(formal.id)
+                yield (f"{inner}  v{program.position[formal.id]}: {TYPES[formal.type].name} = "
+                       f"v{program.position[value.id]}")
+        done.add(region.masks[0].id)
+        yield f"{inner}  v{program.position[region.masks[0].id]}: bool = elements that take part"
+        for part in region.parts[0]:
+            yield from _node_lines(program, part, inner + "  ", done)
+        results = (f"v{program.position[result.id]}" for result in region.results[0][:choice.count])
+        yield f"{inner}  return {', '.join(results)}"
+
+
+def _call_lines(program: Program, node: Node, inner: str) -> Iterator[str]:
+    site = program.calls[node.id]
+    numbers = list(program.functions)
+    targets = [numbers.index(target.key) for target in site.targets]
+    shown = ", ".join(map(str, targets[:16])) + (f" and {len(targets) - 16} more" if len(targets) > 16 else "")
+    values = ", ".join(f"v{program.position[value.id]}" for value in (*site.arguments, *site.extras))
+    yield f"{inner}of {values or 'nothing'}; targets: function {shown}; table: parameter {site.slot}"
+
+
+def _function_lines(function: Program, number: int) -> Iterator[str]:
+    """What a target computes; its parameters are words of its record."""
+    yield f"function {number}"
+    done: set[int] = set()
+    for node in function.order:
+        yield from _node_lines(function, node, "  ", done)
+    yield f"  return {', '.join(f'v{function.position[node.id]}' for node in function.stores)}"
 
 
 def _right_side(program: Program, node: Node) -> str:

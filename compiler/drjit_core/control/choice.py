@@ -10,7 +10,7 @@ from ..ir import trace
 from ..ir.build import append, broadcast_size
 from ..ir.expansion import TRACED
 from ..ir.node import Node
-from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
+from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
 from ..ir.symbolic import (
     Tracing,
     call_site,
@@ -155,21 +155,37 @@ class _Choice:
         values = [i for i in range(len(self.results[0])) if i not in aliases]
         varying = [i for i in range(len(self.arguments)) if i not in self.constant]
         regions = []
-        for region, latest, formals, live, results in zip(self.regions, self.latest, self.formals, self.masks,
+        for tracing, latest, formals, live, results in zip(self.regions, self.latest, self.formals, self.masks,
                                                           self.results, strict=True):
             finals = [latest.get(formals[i].id, formals[i]) for i in written]
             try:
-                regions.append(Region(region.id, [formals[i] for i in varying], (live,),
+                regions.append(Region(tracing.id, [formals[i] for i in varying], (live,),
                                       ([*(results[i] for i in values), *finals],)))
             except MemoryAsValue as error:
-                formal = origin_of(error.node, region.id)
+                formal = origin_of(error.node, tracing.id)
                 raise SymbolicValue(
                     f"{call_site(self.function)}(): a function writes to '{self.name(formal.attr)}' by index, and "
                     "computes with all of its elements; there, only accesses by index know what they find. Use "
                     "drjit.gather().") from None
+        used = {operand.id for region in regions for node in region.nodes for operand in operands(node)}
+        used.update(result.id for region in regions for result in region.results[0])
+        # what no function uses is no argument: memory in particular, which would be a value
+        varying = [i for i in varying if any(formals[i].id in used for formals in self.formals)]
+        for region, formals in zip(regions, self.formals, strict=True):
+            region.formals = tuple(formals[i] for i in varying)
         initial = [self.arguments[i] for i in varying]
         for i in written:
-            require_memory(self.function, self.arguments[i])
+            argument = self.arguments[i]
+            if argument.scope and any(source is argument for region in regions for source in region.sources):
+                raise SymbolicValue(
+                    f"{call_site(self.function)}(): a function writes to '{self.name(i)}' by index, and one reads what "
+                    "was there before; inside of a symbolic loop, branch or call there are no copies of arrays. Read "
+                    "it through the function's argument.")
+            if argument.scope and sum(argument is other for other in initial) > 1:
+                raise SymbolicValue(
+                    f"{call_site(self.function)}(): two arguments are the same array, and '{self.name(i)}' is written "
+                    "to by index; inside of a symbolic loop, branch or call there are no copies of arrays.")
+            require_memory(self.function, argument)
         if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
             found = inline(regions[0], initial, live_mask(), functions=PLAIN)
             versions = dict(zip(written, found[len(values):], strict=True))
@@ -214,13 +230,15 @@ class _Choice:
                     formal = origin_of(result, region.id)
                     if result is not latest.get(formal.id, formal) or found.setdefault(i, formal.attr) != \
                             formal.attr or formals[formal.attr] is not formal:
-                        raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that was written to "
-                                            "by index, but not its last version, or not the same array in each function.")
+                        raise SymbolicValue(
+                            f"{call_site(self.function)}(): result {i} is an array that was written to by index, but "
+                            "not its last version, or not the same array in each function.")
         for i in found:
             for region, results in zip(self.regions, self.results, strict=True):
                 if not (results[i].scope == region.id and is_version(results[i])):
-                    raise SymbolicValue(f"{call_site(self.function)}(): result {i} is an array that one function writes "
-                                        "to by index, and a value that another one computes.")
+                    raise SymbolicValue(
+                        f"{call_site(self.function)}(): result {i} is an array that one function writes to by index, "
+                        "and a value that another one computes.")
         return found
 
     def name(self, position: int) -> str:

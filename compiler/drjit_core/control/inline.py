@@ -1,4 +1,4 @@
-"""Tracing a region again, with other operands: a branch that is known, a loop that is unrolled, other trace functions."""
+"""Tracing a region again, with other operands: a branch that is known, an unrolled loop, other trace functions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class TraceFunctions(Protocol):
 
 
 def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: TraceFunctions) -> list[Any]:
-    """What a region computes, all of its parts, for other values of its formals and masks: the results of the last part.
+    """What a region computes, all parts of it, for other values of its formals and masks: results of the last part.
 
     It becomes part of the region that is being traced, if there is one.  Captures stand for themselves.
     """

@@ -93,7 +93,7 @@ class _Loop:
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed = not size
+        probed, narrowed = not size, False
         while True:
             failure = self.attempt(size)
             by_index = frozenset(self.region.by_index) - self.memory - self.constant
@@ -137,13 +137,18 @@ class _Loop:
                 self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
                 size = needed
-            elif unchanged - self.constant and (state.flags & OPTIMIZE_LOOPS or self.memory & unchanged - self.constant):
-                self.constant |= unchanged if state.flags & OPTIMIZE_LOOPS else self.memory & unchanged
+            elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
+                self.constant |= alone
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
-                return self.finish(region, size)
+                # Variables that turned out to be left alone may have made it wider than what remains.
+                found = max(*(value.size for value in (*self.but(apart, self.initial), *region.captures)), 1,
+                            outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
+                if found == size or narrowed:
+                    return self.finish(region, size)
+                size, narrowed = found, True
 
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
@@ -216,8 +221,8 @@ class _Loop:
         formal = origin_of(version, self.region.id)
         return SymbolicValue(
             f"{call_site('while_loop')}(): the body of a symbolic loop writes to {self.name(formal.attr)} by index, "
-            "and computes with all of its elements; there, only accesses by index know what they find. Use drjit.gather(), "
-            "or run the loop with mode='evaluated'.")
+            "and computes with all of its elements; there, only accesses by index know what they find. Use "
+            "drjit.gather(), or run the loop with mode='evaluated'.")
 
     def name(self, position: int) -> str:
         """A variable as the user knows it."""
@@ -242,6 +247,11 @@ class _Loop:
                         f"{self.name(formal.attr)} by index, and reads what was there before it began; symbolic "
                         "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
                         "mode='evaluated'.")
+                if value.scope and sum(value is other for other in initial) > 1:
+                    raise SymbolicValue(
+                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are "
+                        f"the same array, and {self.name(formal.attr)} is written to by index; symbolic loops make no "
+                        "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
         loop = Loop((region,), initial, self.label)
         outer = innermost()

@@ -19,10 +19,12 @@ from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node
-from ..ir.region import operands
+from ..ir.region import Choice, Control, Loop, Region, operands
 from ..ops.table import (
     BITCAST,
+    CALL,
     CAST,
+    COND,
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -70,7 +72,7 @@ class Interpreter:
         try:
             order = _post_order(roots)
             uses: dict[int, int] = {}
-            for node in (*roots, *(operand for node in order for operand in _used(node))):
+            for node in (*roots, *(operand for user in order for operand in _used(user))):
                 uses[node.id] = uses.get(node.id, 0) + 1
             for node in order:
                 self.execute(node)
@@ -111,8 +113,8 @@ class Interpreter:
     def _evaluated(self, node: Node) -> Array:
         buffer, dtype = node.payload, dtype_of(node.type)
         self.wait(buffer.ticket)
-        data = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
-        return np.frombuffer(bytes(data), dtype)
+        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
+        return np.array(np.frombuffer(data, dtype))
 
     # --- elementwise -------------------------------------------------------------------------------------------------
 
@@ -173,33 +175,64 @@ class Interpreter:
 
     # --- regions -----------------------------------------------------------------------------------------------------
 
+    def _enter(self, region: Region, current: Sequence[Array], part: int, active: Array) -> None:
+        """Run a part of a region, for the elements that are active."""
+        for formal, value in zip(region.formals, current, strict=True):
+            self.values[formal.id] = value
+        self.values[region.masks[part].id] = active
+        for inner in region.parts[part]:
+            self.execute(inner)
+
+    def _initial(self, control: Control) -> list[Array]:
+        """What the formals stand for at first."""
+        return [self._memory(value) if formal.payload else self[value]
+                for formal, value in zip(control.regions[0].formals, control.initial, strict=True)]
+
+    def _active(self, node: Node, enclosing: Node | None) -> Array:
+        """The mask of the elements that take part; those of a construct of size 1 do the same, if there are any."""
+        active: Array = np.ones(1, bool) if enclosing is None else self[enclosing]
+        return np.array([active.any()]) if node.size == 1 else active
+
     def _loop(self, node: Node) -> list[Array]:
         """Run a loop; its value is the list of its formals' last values."""
-        loop, region = node.payload, node.payload.region
-        condition, body = region.parts
-        formals: Sequence[Node] = region.formals
-        current = [self._memory(value) if formal.payload else self[value]
-                   for formal, value in zip(formals, loop.initial, strict=True)]
-        entering = np.ones(1, bool) if node.d0 is None else self[node.d0]
-        if node.size == 1 and entering.size > 1:
-            entering = entering.any(keepdims=True)
+        loop: Loop = node.payload
+        region, current = loop.region, self._initial(loop)
+        entering = self._active(node, node.d0)
         while True:
-            for formal, value in zip(formals, current, strict=True):
-                self.values[formal.id] = value
-            self.values[region.masks[0].id] = entering
-            for inner in condition:
-                self.execute(inner)
+            self._enter(region, current, 0, entering)
             live = entering & self[loop.condition]
             if not live.any():
                 return current
-            self.values[region.masks[1].id] = live
-            for inner in body:
-                self.execute(inner)
+            self._enter(region, current, 1, live)
             current = [self._memory(final) if formal.payload else np.where(live, self[final], value)
-                       for formal, final, value in zip(formals, loop.finals, current, strict=True)]
+                       for formal, final, value in zip(region.formals, loop.finals, current, strict=True)]
             entering = live
 
-    def _loop_result(self, node: Node) -> Array:
+    def _cond(self, node: Node) -> list[Array]:
+        """Run both sides of a branch, as far as there are elements for them."""
+        active, mask = self._active(node, node.d1), self[node.d0]
+        return self._choose(node.payload, [active & mask, active & ~mask])
+
+    def _call(self, node: Node) -> list[Array]:
+        """Run the targets of a call in their order."""
+        active, index = self._active(node, node.d2) & self[node.d1], self[node.d0]
+        return self._choose(node.payload, [active & (index == target) for target in range(len(node.payload.regions))])
+
+    def _choose(self, choice: Choice, masks: Sequence[Array]) -> list[Array]:
+        """Run regions for the elements that take them: values, zero for all others, and then what is memory."""
+        current = self._initial(choice)
+        values = [filled(node.type, 0) for node in choice.regions[0].results[0][:choice.count]]
+        for region, active in zip(choice.regions, masks, strict=True):
+            if not active.any():
+                continue
+            self._enter(region, current, 0, active)
+            (results,) = region.results
+            values = [np.where(active, self[result], value) for result, value in zip(results, values)]
+            for position, version in zip(choice.memory_of, results[choice.count:], strict=True):
+                current[position] = self._memory(version)
+        return [*values, *(current[position] for position in choice.memory_of)]
+
+    def _result(self, node: Node) -> Array:
         return self[node.d0][node.attr]  # type: ignore[no-any-return]
 
 
@@ -208,7 +241,8 @@ _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
     SCATTER: Interpreter._scatter, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
-    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop, RESULT: Interpreter._loop_result,
+    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
+    COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
     **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
 }

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..types import TYPES, ReduceOp
+from ..ops.reductions import REDUCTIONS
+from ..types import ReduceOp
 from .elementwise import Array
 
 __all__ = ["gather", "reduce", "scatter"]
@@ -60,5 +61,5 @@ def reduce(values: Array, op: int, size: int, type_: int) -> Array:
     with np.errstate(all="ignore"):
         result = _UPDATES[op].reduce(values.astype(wide), dtype=wide)
     if op in (ReduceOp.Min.value, ReduceOp.Max.value) and result != result:  # nothing but NaN
-        result = TYPES[type_].maximum if op == ReduceOp.Min.value else TYPES[type_].minimum
+        result = REDUCTIONS[op].identity(type_)
     return np.array([result], dtype)

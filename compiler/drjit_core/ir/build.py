@@ -21,8 +21,8 @@ from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal", "literal",
-           "resize", "undefined"]
+__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
+           "literal", "resize", "undefined"]
 
 _new = object.__new__
 _find = numbered.get

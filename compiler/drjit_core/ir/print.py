@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..ops.table import EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
+from ..ops.table import COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .node import BAKED, SHAPE, Node, label_of
-from .region import operands
+from .region import CONTROL, Choice, Control, Loop, Region, operands
 
 __all__ = ["format_graph", "location_of"]
 
@@ -46,21 +46,42 @@ def _format_node(node: Node, indent: str, lines: list[str]) -> None:
     lines.append(f"{indent}n{node.id}: {TYPES[node.type].name}{size} = {_right_side(node)}" +
                  (f"  # {label}" if label else ""))
     if node.kind == LOOP:
-        loop, inner = node.payload, indent + "    "
-        region = loop.region
-        for phi, value in zip(region.formals, loop.initial, strict=True):
-            lines.append(f"{inner}n{phi.id}: {TYPES[phi.type].name} = {'memory' if phi.payload else 'phi'}({phi.attr}), "
-                         f"initially n{value.id}")
-        entering, live = region.masks
-        lines.append(f"{inner}n{entering.id}: bool = elements that are left")
+        _format_loop(node.payload, indent + "    ", lines)
+    elif node.kind in CONTROL:
+        _format_choice(node, indent + "    ", lines)
+
+
+def _format_formals(control: Control, region: Region, indent: str, lines: list[str]) -> None:
+    for formal, value in zip(region.formals, control.initial, strict=True):
+        word = "memory" if formal.payload else "phi"
+        lines.append(f"{indent}n{formal.id}: {TYPES[formal.type].name} = {word}({formal.attr}), initially n{value.id}")
+
+
+def _format_loop(loop: Loop, indent: str, lines: list[str]) -> None:
+    region = loop.region
+    _format_formals(loop, region, indent, lines)
+    entering, live = region.masks
+    lines.append(f"{indent}n{entering.id}: bool = elements that are left")
+    for part in region.parts[0]:
+        _format_node(part, indent, lines)
+    lines.append(f"{indent}while n{loop.condition.id}:")
+    lines.append(f"{indent}    n{live.id}: bool = elements that go on")
+    for part in region.parts[1]:
+        _format_node(part, indent + "    ", lines)
+    for formal, value in zip(region.formals, loop.finals, strict=True):
+        lines.append(f"{indent}    n{formal.id} <- n{value.id}")
+
+
+def _format_choice(node: Node, indent: str, lines: list[str]) -> None:
+    choice: Choice = node.payload
+    for number, region in enumerate(choice.regions):
+        lines.append(f"{indent}{('if', 'else')[number] if node.kind == COND else f'target {number}'}:")
+        _format_formals(choice, region, indent + "    ", lines)
+        lines.append(f"{indent}    n{region.masks[0].id}: bool = elements that take part")
         for part in region.parts[0]:
-            _format_node(part, inner, lines)
-        lines.append(f"{inner}while n{loop.condition.id}:")
-        lines.append(f"{inner}    n{live.id}: bool = elements that go on")
-        for part in region.parts[1]:
-            _format_node(part, inner + "    ", lines)
-        for phi, value in zip(region.formals, loop.finals, strict=True):
-            lines.append(f"{inner}    n{phi.id} <- n{value.id}")
+            _format_node(part, indent + "    ", lines)
+        results = ", ".join(f"n{result.id}" for result in region.results[0])
+        lines.append(f"{indent}    return {results}")
 
 
 def _right_side(node: Node) -> str:

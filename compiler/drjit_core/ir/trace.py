@@ -291,7 +291,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     region = state.region
     if region is None or harmless or index.kind == LITERAL and 0 <= index.payload < source.size:
         return append(GATHER, source.type, size, source, index, mask)
-    if region.entering is not None and region.entering is not region.live:  # what the condition has read, a body may use
+    if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
         found = find(GATHER, source.type, size, source, index, mask, region.entering)
         if found is not None:
             return found

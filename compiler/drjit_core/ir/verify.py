@@ -19,7 +19,6 @@ from ..ops.table import (
     INDEX,
     INVALID,
     LITERAL,
-    LOOP,
     MASK,
     MEMORY,
     OPS,
@@ -143,7 +142,7 @@ def _check_control(node: Node, control: Control) -> None:
     """Check the interface of a node with regions, and each region."""
     _require(len(control.regions) > 0, node, "has no region")
     if isinstance(control, Loop):
-        _require(len(control.regions) == 1 and len(control.regions[0].parts) == 2, node, "a loop has a region of two parts")
+        _require([len(region.parts) for region in control.regions] == [2], node, "a loop has a region of two parts")
         _require(control.condition.type == BOOL, node, "its condition is no mask")
     else:
         assert isinstance(control, Choice)
@@ -186,7 +185,7 @@ def _check_state(node: Node, loop: Loop) -> None:
 def _check_results(node: Node, choice: Choice, region: Region) -> None:
     """Check the results of one of the regions of a branch or call."""
     results, first = region.results[0], choice.regions[0].results[0]
-    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent numbers of results")
+    _require(len(results) == len(first) == choice.count + len(choice.memory_of), node, "inconsistent results")
     for position, (value, one) in enumerate(zip(results, first, strict=True)):
         _require(value.type == one.type, node, f"{value!r} has another type than {one!r}")
         if position >= choice.count:
@@ -216,8 +215,8 @@ def _check_region(region: Region, node: Node) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
-        _require(inner.kind != SCATTER or max(d.size for d in (inner.d1, inner.d2, inner.d3) if d is not None) <= node.size,
-                 inner, "writes more elements than its construct has")
+        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than there are")
+        _require(is_version(inner) or inner.size <= node.size, inner, f"is wider than {node!r}")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
@@ -231,6 +230,11 @@ def _check_region(region: Region, node: Node) -> None:
     for part in region.parts[:-1]:
         for inner in part:
             _require(not any(_versions_written(inner)), inner, "is an effect in a condition")
+
+
+def _width_of(scatter: Node) -> int:
+    """Number of elements that are written."""
+    return max(operand.size for operand in (scatter.d1, scatter.d2, scatter.d3) if operand is not None)
 
 
 def _versions_read(node: Node) -> Iterable[Node]:

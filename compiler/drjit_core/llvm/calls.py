@@ -140,7 +140,8 @@ def function(caller: Emitter, program: Program, number: int) -> str:
     assert program.live is not None
     emitter.define(program.live, live, uniform)
     for node in program.extras:
-        emitter.define(node, load(emitter.parameter(program.slots[node.id], "i64"), node.type, f"%v{emitter.place(node)}"), uniform)
+        offset = emitter.parameter(program.slots[node.id], "i64")
+        emitter.define(node, load(offset, node.type, f"%v{emitter.place(node)}"), uniform)
     for node in emitter.expanded.order:
         emitter.node(node)
     for i, node in enumerate(program.stores):

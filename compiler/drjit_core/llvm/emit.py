@@ -324,14 +324,16 @@ class Emitter:
             name = f"%v{place}"
         self.define(node, name, False)
 
+    def needs_mask(self, node: Node) -> bool:
+        """Whether a node must not be computed for elements beyond the last."""
+        return node.kind == GATHER or node.kind in CONTROL or self.program.accesses.get(node.id) == UNALIGNED
+
     # --- the whole ---------------------------------------------------------------------------------------------------
 
     def run(self) -> str:
         """The text of the module."""
         program = self.program
-        program_outputs = bool(program.scatters or program.reductions)
-        if self.vectorized and (program_outputs or any(
-                n.kind == GATHER or n.kind in CONTROL or program.accesses.get(n.id) == UNALIGNED for n in program.order)):
+        if self.vectorized and (program.scatters or program.reductions or any(map(self.needs_mask, program.order))):
             self.active_mask(False)
         for node in self.expanded.order:
             self.node(node)

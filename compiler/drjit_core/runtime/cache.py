@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import marshal
 import os
 import struct
 import time
@@ -37,7 +36,7 @@ class CompiledKernel:
         self.bounded = program.bounded
         self._worked = 0
         start = time.perf_counter_ns()
-        self._key = marshal.dumps(program.key, 2)  # version 2: equal keys are equal bytes
+        self._key: bytes = program.key
         key = disk.key_of(self._key, "kernel")
         self.hash = key.hex()[:32]
         self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()

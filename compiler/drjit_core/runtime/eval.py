@@ -15,7 +15,6 @@ import threading
 import time
 import weakref
 from collections.abc import Iterable
-from contextlib import contextmanager
 from typing import Any
 
 from ..codegen.program import Program, assemble
