@@ -19,6 +19,7 @@ from types import ModuleType as _Module
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
+from .control.once import atomic, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined

@@ -26,6 +26,7 @@ from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
 from .loop import while_loop
+from .once import atomic
 from .widths import written_widths
 
 __all__ = ["PLAIN", "call", "cond"]
@@ -256,6 +257,7 @@ class _Plain:
     bitcast = staticmethod(trace.bitcast)
     gather = staticmethod(trace.gather)
     scatter = staticmethod(trace.scatter)
+    atomic = staticmethod(atomic)
     while_loop = staticmethod(while_loop)
     cond = staticmethod(cond)
     call = staticmethod(call)
