@@ -41,7 +41,7 @@ from drjit_core.ir.print import format_graph
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops.table import FETCH
 from drjit_core.passes.schedule import plan
-from tests.core.harness import ALL_TYPES, BOOL, INT32, TRUE, UINT32, array, assert_same_bits, dtype_of, name_of, values
+from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, INT32, TRUE, UINT32, array, assert_same_bits, dtype_of, name_of, values
 
 ADD, AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
 ROWS = [(op, type_) for op in REDUCTIONS for type_ in ALL_TYPES if TYPES[type_].kind in REDUCTIONS[op].accepts]
@@ -117,11 +117,11 @@ def test_an_increment_gives_every_lane_a_number_of_its_own(size: int, iterations
     found = []
 
     def body(s: list[Node]) -> list[Node]:
-        number, version = atomic(s[1], uint(1), uint(0), ops.lt(s[0], array(np.full(size, iterations))), ADD)
-        return [ops.add(s[0], literal(7, 1)), version, *s[3:], number]
+        number, version = atomic(s[1], uint(1), uint(0), ops.lt(s[0], array(np.full(size, iterations, np.int32))), ADD)
+        return [ops.add(s[0], literal(INT32, 1)), version, *s[3:], number]
 
-    state = while_loop([literal(7, 0), uint(0), *[uint(0)] * iterations],
-                       lambda s: ops.lt(s[0], array(np.full(size, iterations))), body)
+    state = while_loop([literal(INT32, 0), uint(0), *[uint(0)] * iterations],
+                       lambda s: ops.lt(s[0], array(np.full(size, iterations, np.int32))), body)
     evaluate(state)
     assert values(state[1])[0] == size * iterations
     found = np.concatenate([values(node) for node in state[2:]])
@@ -230,7 +230,7 @@ def test_a_fetch_is_part_of_the_program_and_of_its_texts() -> None:
             found, version = atomic(s[1], uint(1), uint(0), TRUE, ADD)
             return [ops.add(s[0], uint(1)), version, ops.add(s[2], found if fetching else uint(2))]
 
-        return while_loop([counter(20), uint(0), uint(0)], lambda s: ops.lt(s[0], uint(4)), update)
+        return while_loop([counter(20), array(np.zeros(1, np.uint32)), uint(0)], lambda s: ops.lt(s[0], uint(4)), update)
 
     roots = body(True)
     text = format_graph(roots)
@@ -245,7 +245,7 @@ def test_bad_input() -> None:
     with pytest.raises(UnsupportedType, match="plain write"):
         atomic(target, uint(1), uint(0), TRUE, ReduceOp.Identity.value)
     with pytest.raises(UnsupportedType, match="scatter-reduction Or"):
-        atomic(array(np.zeros(3, np.float32)), literal(11, 1.0), uint(0), TRUE, ReduceOp.Or.value)
+        atomic(array(np.zeros(3, np.float32)), literal(FLOAT32, 1.0), uint(0), TRUE, ReduceOp.Or.value)
 
 
 def test_the_verifier_refuses_what_is_no_reduction_and_stands_in_no_region() -> None:
