@@ -16,16 +16,19 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
+from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
+from .control.once import atomic, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
+from .ir.deferred import Statement, defer
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.region import is_version, operands, origin_of
-from .ir.symbolic import call_site, innermost, is_internal, symbolic_error, written_outside
+from .ir.symbolic import call_site, innermost, is_internal, replace_elements, symbolic_error, written_outside
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, scatter
 from .messages import log_level, set_log_level
 from .math import *

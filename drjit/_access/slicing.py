@@ -29,8 +29,8 @@ from .keys import flatten, is_array_key, key_integer, positions_node, slice_posi
 from .lanes import TRUE, lane_mask, symbolic_width
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes", "slice_index",
-           "strided", "write_mask"]
+           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes",
+           "slice_index", "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17

@@ -25,6 +25,7 @@ from drjit_core import (
     literal,
     ops,
     origin_of,
+    replace_elements,
     scatter,
     schedule,
     write_element,
@@ -34,7 +35,8 @@ from .._base.errors import SizeError
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal", "note_narrow", "recording", "store", "store_element", "store_same", "store_written"]
+__all__ = ["Journal", "note_attribute", "note_narrow", "recording", "store", "store_element", "store_same",
+           "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -115,7 +117,9 @@ def store_element(array: Any, position: int, value: Any) -> None:
         scalar = index_type(node.size)
         new, index = literal(node.type, value), literal(scalar, position)
         if node.scope and not is_version(node):
-            store(array, [ops.select(ops.eq(counter(node.size, scalar), index), new, node)])
+            result = ops.select(ops.eq(counter(node.size, scalar), index), new, node)
+            replace_elements(node, result)
+            store(array, [result])
             return
         mask, origin = TRUE, origin_of(node, region.id)
         if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
@@ -139,10 +143,12 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had."""
 
-    __slots__ = ("entries", "narrow", "outer")
+    __slots__ = ("attributes", "entries", "narrow", "outer")
 
     def __init__(self) -> None:
         self.entries: dict[int, tuple[Any, list[Node]]] = {}
+        #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
+        self.attributes: dict[int, tuple[Any, dict[str, Any]]] = {}
         self.outer: Journal | None = None
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
@@ -159,6 +165,18 @@ class Journal:
         for array, nodes in self.entries.values():
             store_same(array, nodes)
         self.entries.clear()
+        for owner, values in self.attributes.values():
+            for name, value in values.items():
+                setattr(owner, name, value)
+        self.attributes.clear()
+
+
+def note_attribute(owner: Any, name: str) -> None:
+    """Note that an object of the library is about to exchange one of its arrays for another."""
+    if _recording and _journals.innermost is not None:
+        values = _journals.innermost.attributes.setdefault(id(owner), (owner, {}))[1]
+        if name not in values:
+            values[name] = getattr(owner, name, None)
 
 
 def note_narrow() -> None:

@@ -8,8 +8,9 @@ Python loop.
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from types import CellType
 from typing import Any, Literal, NamedTuple
 
@@ -20,8 +21,8 @@ from .._access.lanes import masked_access, written_from
 from .._access.store import Journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
-from .._base.typing import Ts
 from .._base.nodes import broadcast
+from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 
 __all__ = ["while_loop"]
@@ -46,8 +47,12 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ``max_iterations`` are hints that do not change the result.
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
-    once for each iteration. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
-    ``cond`` and ``body`` raise is passed on.
+    once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
+    to others, which happens for the elements that are still in the loop. In symbolic loops each of them writes one
+    value at a time, what is written can only be read by index, and other changes of arrays that are no state
+    (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made itself. If something
+    raises, all arrays are as they were before. Raises a ``TypeError`` if the body changes the structure or a type of
+    the state; what ``cond`` and ``body`` raise is passed on.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(
@@ -259,7 +264,8 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
         inside = flatten(before, _FUNCTION)[1] if tensors else spec
         results, final = _flattened(body(*before), inside, names)
         _require_sizes(variables[:count], results, spec, names)
-        changed = [new for old, new in zip(variables, results, strict=False) if new is not old]
+        changed = [new for old, new in zip(variables, results, strict=False)
+                   if new is not old and not core.is_version(new)]
         _require_common_size(changed, results, spec, names)
         if strict:
             _require_unchanged(leaves, final, spec, names)
@@ -320,12 +326,19 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
             if origin is None:
                 raise SymbolicValue(
                     f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
-                    "which was made outside, as a whole. Elements of it may be written by index; to give it new values, "
-                    "make it a state variable: pass it in 'state' and return it from the body, or run the loop with "
-                    "mode='evaluated'.")
+                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it "
+                    "new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
+                    "loop with mode='evaluated'.")
             if not _lives(array):
                 raise _own_memory(array)
             found.append(_Captured(array, position, origin))
+    for owner, values in journal.attributes.values():
+        if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
+                   for value in values.values()) and _lives(owner):
+            raise SymbolicValue(
+                f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
+                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run "
+                "the loop with mode='evaluated'.")
     if found:
         for entry, formal in zip(captured, formals, strict=True):
             if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array
@@ -337,8 +350,8 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
 _JOURNALED = 4
 
 
-def _lives(array: ArrayBase) -> bool:
-    """Whether anybody but the journal holds an array."""
+def _lives(array: Any) -> bool:
+    """Whether anybody but the journal holds an array, or another object."""
     if sys.getrefcount(array) <= _JOURNALED:
         return False
     gc.collect()  # nobody, but cycles
@@ -352,26 +365,40 @@ def _own_memory(array: ArrayBase) -> SymbolicValue:
         "mode='evaluated'.")
 
 
-def _name_in_program(array: ArrayBase, functions: Sequence[Callable[..., Any]]) -> str:
-    """An array as the user knows it: by the name of a variable that the functions use."""
-    for function in functions:
-        function = getattr(function, "__func__", function)
+def _name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
+    """An array, or another object, as the user knows it: by the name of a variable that the functions use."""
+    word = "array" if isinstance(array, ArrayBase) else "object"
+    queue = list(functions)  # and what those call
+    for function in itertools.islice(_growing(queue), _FUNCTIONS_SEARCHED):
+        method, function = function, getattr(function, "__func__", function)
         code = getattr(function, "__code__", None)
         if code is None:
             continue
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
-        variables |= {name: function.__globals__[name] for name in code.co_names
-                      if name in function.__globals__}
+        queue += [value for value in variables.values() if hasattr(value, "__code__")]
+        if method is not function:
+            variables[code.co_varnames[0]] = method.__self__
+        variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
         for name, value in variables.items():
             if value is array:
-                return f"the array '{name}'"
+                return f"the {word} '{name}'"
             for attribute in code.co_names:
                 if getattr(value, "__dict__", {}).get(attribute) is array:
-                    return f"the array '{name}.{attribute}'"
-    return f"an array of type {array._name}"
+                    return f"the {word} '{name}.{attribute}'"
+    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}"
 
 
+def _growing(queue: list[Any]) -> Iterator[Any]:
+    """The entries of a list that grows meanwhile."""
+    position = 0
+    while position < len(queue):
+        yield queue[position]
+        position += 1
+
+
+#: So many functions, of those that a loop's functions call, are searched for the name of an array.
+_FUNCTIONS_SEARCHED = 16
 _EMPTY_CELL = CellType()
 
 

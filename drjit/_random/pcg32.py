@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from drjit_core import ops
 
+from .._access.store import note_attribute
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
@@ -136,7 +137,9 @@ class PCG32Base(Generator):
 
     @state.setter
     def state(self, value: Any) -> None:
-        self._state = self._argument(UINT64, value, "state", "state")
+        argument = self._argument(UINT64, value, "state", "state")
+        note_attribute(self, "_state")
+        self._state = argument
 
     @property
     def inc(self) -> Any:
@@ -150,7 +153,9 @@ class PCG32Base(Generator):
 
     @inc.setter
     def inc(self, value: Any) -> None:
-        self._inc = self._argument(UINT64, value, "inc", "inc")
+        argument = self._argument(UINT64, value, "inc", "inc")
+        note_attribute(self, "_inc")
+        self._inc = argument
 
     # --- traversal, see drjit._trees.pytree ---------------------------------------------------------------------------
 
@@ -177,6 +182,7 @@ class PCG32Base(Generator):
             bits = steps.permute(state if forward else new)
         except CORE_ERRORS as error:
             raise translate(error, self._function(method)) from None
+        note_attribute(self, "_state")
         self._state = steps.wrapped(self._types[UINT64], new)
         return bits
 
@@ -253,6 +259,7 @@ class PCG32Base(Generator):
             new, value = steps.bounded(steps.value(state), steps.value(increment), number, mask, bits)
         except CORE_ERRORS as error:
             raise translate(error, self._function(method)) from None
+        note_attribute(self, "_state")
         self._state = steps.wrapped(self._types[UINT64], new)
         return steps.wrapped(self._types[scalar], value)
 
@@ -301,6 +308,7 @@ class PCG32Base(Generator):
     def _move(self, state: Any) -> Any:
         if state is NotImplemented:
             return state
+        note_attribute(self, "_state")
         self._state = state
         return self
 

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 from drjit_core import Node, cast, literal
 
+from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
@@ -107,7 +108,9 @@ class PhiloxBase(Generator):
 
     @seed.setter
     def seed(self, value: Any) -> None:
-        self._seed = self._arrays[UINT32, 2](value)
+        argument = self._arrays[UINT32, 2](value)
+        note_attribute(self, "_seed")
+        self._seed = argument
 
     @property
     def counter(self) -> Any:
@@ -123,7 +126,9 @@ class PhiloxBase(Generator):
 
     @counter.setter
     def counter(self, value: Any) -> None:
-        self._counter = self._arrays[UINT32, 4](value)
+        argument = self._arrays[UINT32, 4](value)
+        note_attribute(self, "_counter")
+        self._counter = argument
 
     @property
     def iterations(self) -> int:
@@ -144,6 +149,7 @@ class PhiloxBase(Generator):
         if not 0 <= number <= 64:
             raise TypeError(f"{self._function('iterations')}: the number of rounds must be an int from 0 to 64, found "
                             f"{value!r}.")
+        note_attribute(self, "_iterations")
         self._iterations = number
 
     # --- traversal, see drjit._trees.pytree ---------------------------------------------------------------------------
@@ -176,6 +182,7 @@ class PhiloxBase(Generator):
                 last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
             raise translate(error, self._function(name)) from None
+        note_attribute(self, "_counter")
         self._counter = wrap(self._arrays[UINT32, 4], [*counters[:3], last])
         return bits
 

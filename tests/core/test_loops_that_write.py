@@ -16,6 +16,7 @@ from drjit_core import (
     Node,
     ReduceOp,
     SymbolicValue,
+    call,
     counter,
     evaluate,
     gather,
@@ -256,3 +257,22 @@ def test_a_version_is_no_value_of_another_variable(as_condition: bool) -> None:
                        lambda s: [scatter(s[0], TRUE, counter(N), TRUE, PLAIN, 0)])
         else:
             counted(uint(3), [inputs()], body, inputs())
+
+
+def test_a_variable_that_is_left_alone_does_not_make_a_loop_wider() -> None:
+    i, same = while_loop([uint(0), array([1, 2], UINT32)], lambda s: ops.lt(s[0], uint(3)),
+                         lambda s: [ops.add(s[0], uint(1)), s[1]])
+    assert i.size == 1 and same.size == 2
+    assert_same_bits(values(ops.add(i, inputs())), np.arange(N, dtype=np.uint32) + np.uint32(3))
+
+
+def test_a_loop_of_one_element_in_a_function_whose_arguments_are_packets() -> None:
+    x = inputs()
+
+    def tripled(s: State) -> State:
+        return while_loop([uint(0), s[0]], lambda t: ops.lt(t[0], s[0]),
+                          lambda t: [ops.add(t[0], uint(1)), ops.add(t[1], uint(3))])[1:]
+
+    (result,), _ = call(ops.mod(x, uint(3)), TRUE, [tripled, lambda s: [ops.mul(s[0], uint(2))]], [array([5], UINT32)])
+    (expected,) = interpret([result])
+    assert_same_bits(values(result), expected)

@@ -1,10 +1,11 @@
 """The program of one kernel: its nodes in order, its key, and its parameters.
 
-``assemble`` walks the graph once and produces both what a launch needs (parameters, buffers) and the *key*, a flat
-tuple of ints and constants.  Only if the key is unknown does an emitter turn the program into text.
+``assemble`` walks the graph once and produces both what a launch needs (parameters, buffers) and the *key*, a sequence
+of 64-bit integers.  Only if the key is unknown does an emitter turn the program into text.
 
 The key is injective: it is a sequence of self-delimiting entries, one per node, in an order that emission follows too;
-each entry starts with a code that determines how many items follow.  Operands appear as positions.
+each entry starts with a code that determines how many items follow.  Operands appear as positions.  It follows from the
+kernel alone: a leaf comes before the first node that uses it, outputs after all nodes.
 
 Parameter 0 is the width, 1 the address of the reduction's partial results; then come values of literals, addresses of
 inputs and of outputs, in the order in which they are met.
@@ -17,6 +18,8 @@ the position that one of them asked for).
 from __future__ import annotations
 
 import struct
+from array import array
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, Node
@@ -36,7 +39,7 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
-from ..passes.schedule import Kernel
+from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
 __all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program", "REPORT_WORDS",
@@ -101,9 +104,9 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "inputs",
-                 "key", "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
-                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "versions",
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "inputs", "key", "links",
+                 "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions", "report",
+                 "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions",
                  "wide", "width")
 
     def __init__(self, width: int, policy: Policy, checked: bool = False) -> None:
@@ -124,7 +127,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
-        self.bounded = True  # its time follows from operations and width: there is no loop
+        self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
@@ -167,34 +170,13 @@ class Program:
         self.parameters.append(memory.size)
         return wide | 2
 
-    def visit(self, root: Node) -> int:
-        """Append what a node needs and the node itself; returns its position."""
-        position = self.position
-        place = position.get(root.id)
-        if place is not None:
-            return place
-        stack: list[Node] = [root]
-        while stack:
-            node = stack[-1]
-            if node.id in position:
-                stack.pop()
-                continue
-            ready = True
-            if node.kind >= GATHER:
-                if node.kind == GATHER:
-                    operands: Any = (node.d2, node.d1)
-                elif node.kind in CONTROL:
-                    operands = reversed((node.d0, node.d1, *node.payload.values()))
-                else:
-                    operands = (node.d2, node.d1, node.d0)
-                for operand in operands:
-                    if operand is not None and operand.id not in position:
-                        stack.append(operand)
-                        ready = False
-            if ready:
-                stack.pop()
-                self.append(node)
-        return position[root.id]
+    def place_of(self, node: Node) -> int:
+        """Position of a node whose operands are in place; a leaf is appended if it is not there yet."""
+        place = self.position.get(node.id)
+        if place is None:
+            self.append(node)
+            place = self.position[node.id]
+        return place
 
     def append_all(self, order: list[Node]) -> None:
         """Append nodes that are in order already, each after the leaves that it uses."""
@@ -227,13 +209,17 @@ class Program:
                         key += (kind << 4 | node.type, first, second, third)
                 position[node.id] = len(program_order)
                 program_order.append(node)
-            elif kind != REDUCE:
-                for operand in (node.d1, node.d2) if kind == GATHER else (node.d0,):
+            elif kind != REDUCE and kind != SCATTER:  # these come with the outputs
+                if kind == GATHER:
+                    used: Iterable[Node | None] = (node.d1, node.d2)
+                elif kind in CONTROL:
+                    used = (node.d0, node.d1, *node.payload.values())
+                else:
+                    used = (node.d0,)
+                for operand in used:
                     if operand is not None and operand.id not in position:
                         append(operand)
                 append(node)
-            elif node.d0.id not in position:  # type: ignore[union-attr]
-                append(node.d0)  # type: ignore[arg-type]
 
     def append(self, node: Node) -> None:
         """Append a node whose operands are in place, extending key and parameters."""
@@ -279,7 +265,7 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
-        else:  # opaque, cast, bitcast
+        else:  # fetch, opaque, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
 
@@ -287,9 +273,8 @@ class Program:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
         value = node.payload
         if node.attr == BAKED:
-            if node.type >= FLOAT16 and (value == 0 or value != value):
-                value = str(value)  # tells -0.0 from 0.0, and equals itself for NaN
-            self.key += (LITERAL << 4 | node.type, value)
+            bits = _float_bits(node.type, value) if node.type >= FLOAT16 else int(value)
+            self.key += (LITERAL << 4 | node.type, bits - (bits >> 63 << 64) if bits > 0 else bits)
             return
         self.key.append(node.type)  # kind 0: a parameter
         self.slots[node.id] = len(self.parameters)
@@ -302,7 +287,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.bounded = False
+        self.repeats(loop.trips or None)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -357,23 +342,26 @@ class Program:
             target = Program(self.width, self.policy)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
-            self.bounded = self.bounded and target.bounded
+            self.repeats(target.trips)
             site.targets.append(target)
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
         self.calls[node.id] = site
-        functions = tuple(dict.fromkeys(target.key for target in site.targets))
+        functions = list(dict.fromkeys(target.key for target in site.targets))
         for target in site.targets:
             self.functions.setdefault(target.key, target)
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
                      choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
-                     *(type_ for type_, _ in site.results), functions)
+                     *(type_ for type_, _ in site.results), len(functions))
+        for function in functions:
+            self.key += (len(function), *array("q", function))
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
         """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
         used = {node.d0.id for node in region.nodes if node.kind in (GATHER, SCATTER)}
-        used.update(version.id for node in region.nodes if node.kind in CONTROL for version in node.payload.memory())
+        used.update(version.id for node in region.nodes if node.kind in CONTROL
+                    for version in (*node.payload.memory(), *node.payload.sources()))
         for initial, formal in zip(choice.initial, region.formals, strict=True):
             if not formal.payload:
                 self.append_formal(formal)
@@ -400,7 +388,11 @@ class Program:
         self.key.append(REGION_END)
         self.key += [self.position[result.id] for result in region.results[0][:choice.count]]
         self.stores = list(region.results[0][:choice.count])
-        self.key = tuple(self.key)
+        self.finish_key()
+
+    def repeats(self, trips: int | None) -> None:
+        """Note that something repeats so often, if that is known."""
+        self.trips = None if trips is None or self.trips is None else self.trips * trips
 
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""
@@ -425,13 +417,13 @@ class Program:
         key = self.key
         if node.kind == REDUCE:
             assert node.d0 is not None
-            place = self.visit(node.d0)
+            place = self.place_of(node.d0)
             key += (REDUCTION, node.attr, place)
             self.reductions.append(node)
             self.slots[node.id] = len(self.parameters)
         elif node.kind == SCATTER:
             assert node.d0 is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
-            places = [self.visit(operand) for operand in (node.d1, node.d2, node.d3)]
+            places = [self.place_of(operand) for operand in (node.d1, node.d2, node.d3)]
             target = node.d0
             if target.kind == SCATTER:  # an earlier write of this kernel to the same memory
                 self.pointers[node.id] = self.pointers[target.id]
@@ -446,17 +438,18 @@ class Program:
                 self.parameters += (0, 0)  # address, bytes of a table
             return
         elif node.kind == RESULT and node.payload:
-            assert node.d0 is not None
-            self.visit(node.d0)
             self.versions.append(node)
             return
         else:
-            place = self.visit(node)
+            place = self.place_of(node)
             key += (STORE, place)
             self.stores.append(node)
             self.slots[node.id] = len(self.parameters)
         self.parameters.append(0)
 
+    def finish_key(self) -> None:
+        """Make the key a sequence of bytes, 8 for each entry."""
+        self.key = array("q", self.key).tobytes()
 
     def choose_strategy(self, node: Node, target: Node) -> int:
         """How a scatter copes with conflicts (0 for a plain one, which has no need to)."""
@@ -486,8 +479,7 @@ def _float_bits(type_: int, value: float) -> int:
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
     program = Program(kernel.width, policy, checked)
-    if kernel.order is not None:
-        program.append_all(kernel.order)
+    program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:
@@ -495,5 +487,5 @@ def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -
         read = sum(TYPES[node.type].size for node in program.inputs if node.size == kernel.width)
         program.streaming = written > 0 and kernel.width * (written + read) > policy.cache_bytes
         program.key.append(program.streaming)
-    program.key = tuple(program.key)
+    program.finish_key()
     return program

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
+from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import (
@@ -39,7 +40,7 @@ _NONE: frozenset[int] = frozenset()
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               harmless: bool = False) -> list[Node]:
+               trips: int = 0) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -53,9 +54,10 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     whom, passes such memory as variables.
 
     In a region, a loop runs for the elements that take part, and its results depend on which; unless it is
-    ``harmless``: the caller vouches for it that it ends, and writes nothing, whatever the region computes.
+    ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
+    the region around it computes; 0 if nobody knows.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, harmless).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips).trace()
 
 
 class _Loop:
@@ -63,15 +65,15 @@ class _Loop:
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, harmless: bool) -> None:
-        self.initial = initial
+                 name_of: Callable[[int], str] | None, variables: int, trips: int) -> None:
+        self.given = initial
         self.condition = condition
         self.body = body
         self.label = label
         self.name_of = name_of
         #: Positions from here on are arrays that the body writes to.
         self.first_array = variables
-        self.harmless = harmless
+        self.trips = trips
         self.line = user_line()
         #: Positions of variables that the body leaves alone: their initial values are used directly.
         self.constant = _NONE
@@ -83,6 +85,9 @@ class _Loop:
         self.uniform = False
         # Of a trace:
         self.region: Tracing
+        self.initial: Sequence[Node] = initial  # and then what statements write to, which the body has borrowed
+        self.borrowed: list[Memory] = []
+        self.statements: list[Statement] = []
         self.variables: list[Node]
         self.masks: tuple[Node, Node]
         self.test: Node
@@ -93,7 +98,7 @@ class _Loop:
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed = not size
+        probed, narrowed = not size, False
         while True:
             failure = self.attempt(size)
             by_index = frozenset(self.region.by_index) - self.memory - self.constant
@@ -143,7 +148,12 @@ class _Loop:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
-                return self.finish(region, size)
+                # Variables that turned out to be left alone may have made it wider than what remains.
+                found = max(*(value.size for value in (*self.but(apart, self.initial), *region.captures)), 1,
+                            outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
+                if found == size or narrowed:
+                    return self.finish(region, size)
+                size, narrowed = found, True
 
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
@@ -161,6 +171,8 @@ class _Loop:
         """Trace condition and body once; returns the exception that they have raised."""
         region = self.region = Tracing(self.label, self.line, self.name_of, self.first_array)
         id_ = region.id
+        self.initial, self.borrowed, self.statements = self.given, [], []
+        self.memory = frozenset(i for i in self.memory if i < len(self.given))
         region.uniform = self.uniform
         self.variables = [
             value if i in self.constant else
@@ -178,11 +190,23 @@ class _Loop:
             region.live = live
             self.results = list(self.body(list(self.variables)))
             self.check_results()
+            self.add_borrowed()
         except Exception as error:
             return error
         finally:
             close(region)
         return None
+
+    def add_borrowed(self) -> None:
+        """Add memory of statements to the variables, as far as it was written to."""
+        region = self.region
+        self.statements = region.statements
+        written = [(memory, formal) for memory, formal in region.borrowed.items() if formal.id in region.latest]
+        self.borrowed = [memory for memory, _ in written]
+        self.memory |= frozenset(range(len(self.given), len(self.given) + len(written)))
+        self.initial = [*self.given, *(version_of(memory, region.outer) for memory in self.borrowed)]
+        self.variables += (formal for _, formal in written)
+        self.results += (region.latest[formal.id] for _, formal in written)
 
     def check_results(self) -> None:
         """Refuse results that are no state."""
@@ -232,8 +256,11 @@ class _Loop:
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
         initial = self.but(self.constant, self.initial)
-        if self.test.kind == LITERAL and not self.test.payload or not initial:
-            return list(self.initial)
+        if self.test.kind == LITERAL and not self.test.payload:
+            return list(self.given)
+        if not initial:
+            hand_over(self.statements)
+            return list(self.given)
         for value, formal in zip(initial, region.formals, strict=True):
             if formal.payload:
                 if value.scope and any(source is value for source in region.sources):
@@ -248,12 +275,12 @@ class _Loop:
                         f"the same array, and {self.name(formal.attr)} is written to by index; symbolic loops make no "
                         "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
-        loop = Loop((region,), initial, self.label)
+        loop = Loop((region,), initial, self.label, self.trips)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
         if mask is not None:
-            if self.harmless and not scope:
+            if self.trips and not scope:
                 mask = None
             elif size in (1, mask.size) or mask.size == 1:
                 scope = scope_of(mask)
@@ -262,7 +289,7 @@ class _Loop:
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
         node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
-        outputs = list(self.initial)
+        outputs, borrowed = list(self.given), iter(self.borrowed)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
             result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
@@ -270,7 +297,11 @@ class _Loop:
             loop.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(initial[position], result)
-            outputs[formal.attr] = result
+            if formal.attr == BORROWED:
+                settle(next(borrowed), result)
+            else:
+                outputs[formal.attr] = result
+        hand_over(self.statements)
         return outputs
 
 

@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
@@ -17,8 +18,8 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "replace_version", "require_memory", "require_open", "scope_of", "symbolic_error",
-           "user_line", "written_outside"]
+           "is_internal", "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
+           "symbolic_error", "user_line", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -34,8 +35,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open", "outer", "outside",
-                 "roots", "uniform", "variables")
+    __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open",
+                 "outer", "outside", "roots", "statements", "uniform", "variables")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -58,12 +59,18 @@ class Tracing:
         self.uniform = False
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
+        #: Positions of formals that a value is but for elements that were set, by the value's id.
+        self.but_elements: dict[int, int] = {}
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
         self.roots: dict[int, int] = {}
         #: The last version of each formal that was written to, by the formal's id.
         self.latest: dict[int, Node] = {}
         #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
         self.outside = False
+        #: Memory of statements that it writes to, and the formals that stand for it (see :mod:`.deferred`).
+        self.borrowed: dict[Any, Node] = {}
+        #: Its statements, in the order of the program.
+        self.statements: list[Any] = []
 
 
 _known: dict[int, Tracing] = {}
@@ -83,6 +90,7 @@ def close(region: Tracing) -> None:
     state.region = region.outer
     region.outer = None
     region.latest = {}
+    region.borrowed, region.statements = {}, []
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
     for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
@@ -126,13 +134,25 @@ def require_memory(operation: str, source: Node) -> None:
         if is_version(source):
             root = region.roots.get(source.id)
             if root is not None and region.latest[root] is not source:
-                raise symbolic_error(source, operation, "it was written to since this array got its contents, and a "
-                                     "symbolic loop makes no copies of arrays")
+                raise symbolic_error(source, operation, "this array is a copy of one that was written to since, and a "
+                                     "symbolic loop keeps no older contents of arrays")
             return
         if source.kind == PHI and source.attr >= 0:
             region.by_index.add(source.attr)  # what is traced from now on will be traced again
             return
+        if source.id in region.but_elements:
+            region.by_index.add(region.but_elements[source.id])
+            return
     raise symbolic_error(source, operation, "an access by index needs an array in memory")
+
+
+def replace_elements(before: Node, after: Node) -> None:
+    """Note that a value is another one but for some elements: both can be the contents of one array in memory."""
+    region: Tracing | None = state.open.get(before.scope)
+    if region is not None:
+        position = before.attr if before.kind == PHI else region.but_elements.get(before.id, -1)
+        if position >= 0:
+            region.but_elements[after.id] = position
 
 
 def replace_version(target: Node, version: Node) -> None:
@@ -236,10 +256,11 @@ def describe_value(node: Node) -> str:
     """What a symbolic value is: ``the state variable 'x' of the symbolic loop 'newton' (program.py:12)``."""
     region = node.scope
     origin = origin_of(node, region)
-    formals = [origin] if origin is not node and origin.kind == PHI else _formals(node)
+    formals = _formals(node) if not is_version(node) else [origin] if origin.kind == PHI else []
     place = _known.get(region)
     # an inner loop's values may depend on variables of the loops around it only
-    names, arrays = [], []
+    names: list[str] = []
+    arrays: list[str] = []
     for formal in formals:
         where = _known.get(formal.scope)
         if where is not None and where.name_of is not None:
@@ -249,7 +270,7 @@ def describe_value(node: Node) -> str:
     labelled = f", labelled '{label}'," if label is not None else ""
     if not names:
         if not arrays:
-            return f"a value{labelled} of {loop}"
+            return f"an array that {loop} writes to" if is_version(node) else f"a value{labelled} of {loop}"
         found = arrays[0] if len(arrays) == 1 else f"{len(arrays)} arrays"
         return f"{found}, which {loop} writes to" if is_version(node) else \
             f"a value{labelled} computed from {found}, which {loop} writes to"

@@ -15,6 +15,7 @@ from ..ops.table import (
     COND,
     COUNTER,
     EVALUATED,
+    FETCH,
     GATHER,
     INDEX,
     INVALID,
@@ -89,6 +90,12 @@ def _check(node: Node) -> None:
         _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
+    elif kind == FETCH:
+        scatter = values[0]
+        _require(scatter.kind == SCATTER and scatter.attr != ReduceOp.Identity.value, node,
+                 "its operand is no scatter-reduction")
+        _require(scatter.scope != 0, node, "is in no region")
+        _require(node.size == _width_of(scatter), node, "has not the width of its scatter-reduction")
     elif kind == RESULT:
         control = values[0].payload
         formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]
@@ -216,6 +223,7 @@ def _check_region(region: Region, node: Node) -> None:
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
         _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than there are")
+        _require(is_version(inner) or inner.size <= node.size, inner, f"is wider than {node!r}")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")

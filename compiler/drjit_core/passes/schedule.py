@@ -34,7 +34,7 @@ from ..ops.table import (
 )
 from ..types import ReduceOp
 
-__all__ = ["Kernel", "plan", "width_of"]
+__all__ = ["Kernel", "plan", "post_order", "width_of"]
 
 #: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
 #: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
@@ -76,16 +76,16 @@ def plan(roots: list[Node]) -> list[Kernel]:
         return []
     if len(roots) > 1:  # the program must not depend on the order in which its outputs were scheduled
         roots.sort(key=_id)
-    order = _post_order(roots)
+    order = post_order(roots)
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
         _add_results(writing, roots)
-        order = _post_order(roots)
+        order = post_order(roots)
     if (writing or any(node.kind == SCATTER for node in order)) and _separate_targets(order, roots):
-        order = _post_order(roots)
+        order = post_order(roots)
     del writing
     stages = _stages(order)
     del order
@@ -103,7 +103,7 @@ def _add_results(loops: list[Node], roots: list[Node]) -> None:
     roots.sort(key=_id)
 
 
-def _post_order(roots: Iterable[Node]) -> list[Node]:
+def post_order(roots: Iterable[Node]) -> list[Node]:
     """Unevaluated nodes that the roots need, operands first."""
     order: list[Node] = []
     seen: set[int] = set()

@@ -65,8 +65,8 @@ def _describe(access: Node, size: int) -> _Access:
     return _Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
 
 
-_launched: deque[Report] = deque()
-_found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
+launched: deque[Report] = deque()
+found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
 _lock = threading.Lock()
 
 
@@ -75,32 +75,32 @@ def expect(report: Report, ticket: int) -> None:
     report.ticket = ticket
     with _lock:
         _collect()
-        _launched.append(report)
+        launched.append(report)
 
 
 def _collect() -> None:
     """Note the violations of launches that have ended."""
-    while _launched and _launched[0].backend.is_done(_launched[0].ticket):
-        report = _launched.popleft()
+    while launched and launched[0].backend.is_done(launched[0].ticket):
+        report = launched.popleft()
         for number, access in enumerate(report.accesses):
             count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
             if count:
-                first, before = _found.get(access, (position, 0))
-                _found[access] = first, before + count
+                first, before = found.get(access, (position, 0))
+                found[access] = first, before + count
 
 
 def warn() -> None:
     """Turn what launches that have ended reported into warnings."""
-    if not _launched and not _found:
+    if not launched and not found:
         return
     with _lock:
         _collect()
     while True:
         with _lock:
-            if not _found:
+            if not found:
                 return
-            access = next(iter(_found))
-            position, count = _found.pop(access)
+            access = next(iter(found))
+            position, count = found.pop(access)
         warnings.warn(_message(access, position, count), RuntimeWarning, stacklevel=_user_level())
 
 
@@ -128,7 +128,7 @@ def _user_level() -> int:
 
 
 def _at_exit() -> None:
-    for backend in {report.backend for report in _launched}:
+    for backend in {report.backend for report in launched}:
         backend.finish()
     warn()
 
@@ -137,8 +137,8 @@ def _forget() -> None:
     """In a child process: the parent reports what it has launched."""
     global _lock
     _lock = threading.Lock()
-    _launched.clear()
-    _found.clear()
+    launched.clear()
+    found.clear()
 
 
 atexit.register(_at_exit)

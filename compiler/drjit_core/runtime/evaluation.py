@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable
 
 from ..flags import LAUNCH_BLOCKING, state
-from ..ir import numbering
+from ..ir import deferred, numbering
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
@@ -47,19 +47,28 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
-    """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
+    """Evaluate nodes, everything scheduled, and what this thread's statements need, and let those act.
+
+    Returns whether there was anything to do.
+    """
     schedule(nodes)
-    if not _scheduled.nodes:
+    statements = deferred.chain.statements
+    if not _scheduled.nodes and not statements:
         return False
     with exclusion.lock:
         exclusion.check()
         try:
             exclusion.begin()
             found = _evaluate()
+        except Exception:
+            deferred.abandon()
+            raise
         finally:
             exclusion.end()
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
+    if statements:
+        deferred.run()
     return found
 
 
@@ -73,6 +82,11 @@ def _evaluate() -> bool:
         if node is not None and node.kind != EVALUATED and node.id not in seen:
             seen.add(node.id)
             roots.append(node)
+    for statement in deferred.chain.statements:
+        for memory in statement.memory:
+            if not memory.there and memory.node.id not in seen:
+                seen.add(memory.node.id)
+                roots.append(memory.node)
     node = None
     if not roots:
         return False

@@ -43,7 +43,8 @@ def address_of(buffer: Buffer) -> int:
     if state.flags & FORBID_SYNCHRONIZATION:
         _check_synchronization()
     address = buffer.backend.host_address(buffer)
-    bounds.warn()
+    if bounds.launched or bounds.found:
+        bounds.warn()
     return address
 
 

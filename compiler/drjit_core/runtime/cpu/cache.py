@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import logging
-import marshal
 import os
 import struct
 import time
@@ -28,17 +27,16 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_parameters", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk",
-                 "functions", "hash", "native", "operations", "quick", "work")
+    __slots__ = ("_key", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk", "functions",
+                 "hash", "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
-        self.bounded = program.bounded
         self._worked = 0
         self._parameters = ctypes.c_uint64 * len(program.parameters)
         start = time.perf_counter_ns()
-        self._key = marshal.dumps(program.key, 2)  # version 2: equal keys are equal bytes
+        self._key: bytes = program.key
         key = disk.key_of(self._key, "kernel")
         self.hash = key.hex()[:32]
         self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()
@@ -65,8 +63,7 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = pool.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.bounded,
-                                   self.native)
+        self.functions = pool.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
@@ -100,8 +97,11 @@ class CompiledKernel:
 
     def launch(self, program: Program, keep: list[Any], timed: bool) -> pool.Launch:
         """A launch with the parameters that a program has now."""
-        return pool.Launch(self.functions, self._parameters(*program.parameters), program.width, self.work, keep, timed,
-                           program.single)
+        trips = program.trips
+        work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
+            _work_of_loops(self, program), True)
+        return pool.Launch(self.functions, self._parameters(*program.parameters), program.width, work, keep, timed,
+                           program.single, known)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -175,6 +175,12 @@ def operations_of(program: Program) -> int:
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
     return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
+
+
+def _work_of_loops(kernel: CompiledKernel, program: Program) -> int:
+    """Cost of one element in a launch whose loops repeat a known number of times."""
+    guessed = _LOOP_WORK * sum(node.kind in (LOOP, CALL) for node in program.order)
+    return (kernel.work - guessed) * program.trips  # type: ignore[operator]
 
 
 #: A guess at the cost of a loop or call, whose number of iterations is unknown.
