@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret
+from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret, on_backend
 from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
@@ -126,6 +126,12 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
 def test_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels) -> None:
     check(range(50 * block, 50 * block + 50))
     assert len(kernels.text_of) > 100
+
+
+def test_random_programs_agree_in_every_way_of_interpreting_them() -> None:
+    """As the backend of evaluations, whole or split, the interpreter gives what it gives without evaluating anything."""
+    with on_backend("interpreter"):
+        check(range(60))
 
 
 #: Memory that is never accessed.

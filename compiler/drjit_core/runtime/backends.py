@@ -9,12 +9,15 @@ from contextlib import contextmanager
 from ..types import JitBackend
 from .backend import Backend
 from .cpu.backend import CPU, availability
+from .interpreted import Interpreted
+from .null import Null
 
 __all__ = ["LLVM", "backend_report", "current", "has_backend", "on_backend"]
 
 #: The backend that is used unless a thread chooses another one.
 LLVM = CPU()
-_MAKERS: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM}
+_INTERPRETER = Interpreted()
+_BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": Null, "interpreter": lambda: _INTERPRETER}
 
 
 class _Thread(threading.local):
@@ -31,15 +34,15 @@ def current() -> Backend:
 
 @contextmanager
 def on_backend(backend: str | Backend) -> Iterator[Backend]:
-    """Use another backend in this thread, given by its name (for those that tests look into, a new one each time).
+    """Use another backend in this thread, given by its name; ``"null"`` makes a new one.
 
     Arrays belong to the backend on which they were evaluated or imported, and to no other.
     """
     before = _thread.backend
     if isinstance(backend, str):
-        if backend not in _MAKERS:
-            raise ValueError(f"there is no backend '{backend}', only {', '.join(_MAKERS)}")
-        backend = _MAKERS[backend]()
+        if backend not in _BY_NAME:
+            raise ValueError(f"there is no backend '{backend}', only {', '.join(_BY_NAME)}")
+        backend = _BY_NAME[backend]()
     _thread.backend = backend
     try:
         yield backend

@@ -16,7 +16,7 @@ from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, pool
 
-__all__ = ["CompiledKernel", "flush", "lookup", "statistics"]
+__all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
 
 
 class CompiledKernel:
@@ -48,7 +48,7 @@ class CompiledKernel:
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
-            text = emit.emit(program, jit.lanes())
+            text = text_of(program)
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
@@ -89,7 +89,7 @@ class CompiledKernel:
 
     def partial_bytes(self, program: Program) -> int:
         """Bytes of partial results that the blocks of a launch of a program with reductions write."""
-        return reduction.partial_stride(len(program.reductions)) * pool.blocks_of(self.functions, program.width)
+        return partial_bytes(program, self.work)
 
     def fill_calls(self, program: Program, keep: list[Any]) -> None:
         """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
@@ -165,6 +165,16 @@ def statistics() -> dict[str, int]:
 def flush() -> None:
     """Forget all kernels."""
     _kernels.clear()
+
+
+def text_of(program: Program) -> str:
+    """LLVM text of a program, for this processor."""
+    return emit.emit(program, jit.lanes())
+
+
+def partial_bytes(program: Program, work: int) -> int:
+    """Bytes of partial results of a program with reductions, given the operations of an element."""
+    return reduction.partial_stride(len(program.reductions)) * pool.block_count(work, program.width)
 
 
 def operations_of(program: Program) -> int:

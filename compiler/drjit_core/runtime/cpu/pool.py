@@ -44,7 +44,7 @@ from .. import exclusion
 from ..exclusion import lock
 from . import disk
 
-__all__ = ["Functions", "Launch", "block_size", "blocks_of", "finish", "hold_across_fork", "is_done",
+__all__ = ["Functions", "Launch", "block_count", "block_size", "blocks_of", "finish", "hold_across_fork", "is_done",
            "keep_when_leaving", "policy", "set_thread_count", "submit", "submitted", "thread_count", "thread_report",
            "wait"]
 
@@ -139,7 +139,12 @@ class Launch:
 
 def blocks_of(functions: Functions, width: int) -> int:
     """Number of blocks that a launch is cut into."""
-    size = functions.size(width)
+    return block_count(functions.work, width)
+
+
+def block_count(work: int, width: int) -> int:
+    """Number of blocks of a launch, given the operations of an element."""
+    size = block_size(work, width)
     return (width + size - 1) // size
 
 
