@@ -1,4 +1,4 @@
-"""Random programs with loops, branches, calls, reads and writes nested in each other: kernels and the interpreter give the same bits.
+"""Random programs with regions and memory nested in each other: kernels and the interpreter give the same bits.
 
 Each program runs in four ways: interpreted as it was traced, evaluated whole, evaluated in two parts or more that are
 split at random, and with evaluations while it is traced.  Of all kernels that are met, equal keys have equal texts.
@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, Node, evaluate, interpret
+from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret
 from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
@@ -61,10 +61,17 @@ def run_in_all_ways(program: regions.Program) -> None:
     compare(roots, expected, "evaluated at some steps")
 
 
+#: What one program in a thousand does, and is refused: writes of which it is not clear how often they happen.
+_REFUSED = ("drjit_core.scatter(): this write of one value is part of a symbolic loop within another one",
+            "drjit_core.scatter(): this write is part of a symbolic loop with")
+
+
 def failure_of(program: regions.Program) -> str | None:
     """What goes wrong with a program, if anything does."""
     try:
         run_in_all_ways(program)
+    except SymbolicValue as error:
+        return None if str(error).startswith(_REFUSED) else f"SymbolicValue: {error}"
     except Exception as error:
         return f"{type(error).__name__}: {error}"
     return None

@@ -121,10 +121,10 @@ class Host(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host",
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "host",
                  "inputs", "key", "links", "live", "order", "outer", "parameters", "pointers", "position", "reductions",
-                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "versions",
-                 "wide", "width")
+                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
+                 "versions", "wide", "width")
 
     def __init__(self, width: int, host: Host, checked: bool = False) -> None:
         self.width = width
@@ -144,7 +144,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
-        self.bounded = True  # its time follows from operations and width: there is no loop
+        self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
@@ -304,7 +304,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.bounded = False
+        self.repeats(loop.trips or None)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -359,7 +359,7 @@ class Program:
             target = Program(self.width, self.host)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
-            self.bounded = self.bounded and target.bounded
+            self.repeats(target.trips)
             site.targets.append(target)
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
@@ -406,6 +406,10 @@ class Program:
         self.key += [self.position[result.id] for result in region.results[0][:choice.count]]
         self.stores = list(region.results[0][:choice.count])
         self.finish_key()
+
+    def repeats(self, trips: int | None) -> None:
+        """Note that something repeats so often, if that is known."""
+        self.trips = None if trips is None or self.trips is None else self.trips * trips
 
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""

@@ -16,7 +16,7 @@ from ..ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import disk
 from .pool import Functions
 
-__all__ = ["CompiledKernel", "flush", "lookup", "statistics"]
+__all__ = ["CompiledKernel", "flush", "launch_work", "lookup", "statistics"]
 
 
 class CompiledKernel:
@@ -27,13 +27,12 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash",
+    __slots__ = ("_key", "_text", "_worked", "build_time", "code_time", "from_disk", "functions", "hash",
                  "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
-        self.bounded = program.bounded
         self._worked = 0
         start = time.perf_counter_ns()
         self._key: bytes = program.key
@@ -63,7 +62,7 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.bounded,
+        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work,
                                    self.native)
 
     def _break_even(self) -> float:
@@ -150,6 +149,17 @@ def operations_of(program: Program) -> int:
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
     return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
+
+
+def launch_work(kernel: CompiledKernel, program: Program) -> tuple[int, bool]:
+    """Cost of one element in a launch, relative to an addition, and whether that is known: how often loops repeat."""
+    trips = program.trips
+    if trips is None:
+        return kernel.work, False
+    if trips == 1:
+        return kernel.work, True
+    guessed = _LOOP_WORK * sum(node.kind in (LOOP, CALL) for node in program.order)
+    return (kernel.work - guessed) * trips, True
 
 
 #: A guess at the cost of a loop or call, whose number of iterations is unknown.

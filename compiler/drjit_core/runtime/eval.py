@@ -124,8 +124,9 @@ def _launch(kernel: Kernel) -> None:
         keep.append(report)
     call_tables.fill(program, compiled.native.addresses, keep)
     parameters = (ctypes.c_uint64 * len(program.parameters))(*program.parameters)
-    launch = pool.Launch(compiled.functions, parameters, program.width, compiled.work, keep,
-                         bool(flags & KERNEL_HISTORY), program.single)
+    work, known = cache.launch_work(compiled, program)
+    launch = pool.Launch(compiled.functions, parameters, program.width, work, keep, bool(flags & KERNEL_HISTORY),
+                         program.single, known)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)

@@ -73,26 +73,22 @@ _SUBMITTED_WORD, _COMPLETED_WORD = threads.SUBMITTED, threads.COMPLETED
 
 
 class Functions:
-    """A kernel's native functions: addresses for the pool, and callables for the caller's thread.
+    """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    ``bounded`` says that the time a kernel takes follows from its operations and its width.
-    """
+    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "owner", "work")
 
-    __slots__ = ("_work", "addresses", "bounded", "combine", "holding_lock", "kernel", "owner")
-
-    def __init__(self, kernel: int, combine: int | None, operations: int, bounded: bool, owner: Any = None) -> None:
+    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
         self.owner = owner  # keeps the code loaded
-        self.bounded = bounded
         self.addresses = (kernel, combine or 0)
         self.kernel = _KERNEL(kernel)
         self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
         self.combine = _COMBINE(combine) if combine else None
-        self._work = max(operations, 1)
+        self.work = max(operations, 1)
 
     def size(self, width: int) -> int:
         """Elements of a block in a launch of some width."""
-        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // self._work)
-        largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // self._work))
+        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // self.work)
+        largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // self.work))
         size = max(smallest, min(largest, width // _BLOCKS))
         return 1 << size.bit_length() - 1
 
@@ -105,10 +101,10 @@ class Launch:
     a store and a call.
     """
 
-    __slots__ = ("begun", "functions", "keep", "operations", "parameters", "single", "times", "width")
+    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False) -> None:
+                 timed: bool = False, single: bool = False, known: bool = True) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
@@ -117,6 +113,8 @@ class Launch:
         self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
         self.single = single  # the whole width is one block, for kernels that threads may not share
+        #: Whether it is known to end soon, or at least not to repeat anything.
+        self.bounded = known and (operations <= functions.work or width * operations < _INLINE_WORK)
 
     def blocks(self) -> tuple[int, int]:
         """Number of blocks that the launch is cut into, and their size."""
@@ -260,11 +258,11 @@ class _Pool:
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
         blocks, size = launch.blocks()
-        unattended = self.stand_in and (not functions.bounded or self.count == 1)
+        unattended = self.stand_in and (not launch.bounded or self.count == 1)
         arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
                      times, unattended)
         self.kept[last + 1] = launch
-        if not functions.bounded:
+        if not launch.bounded:
             self.last_unbounded = last + 1
         launch.begun = True
         native(*arguments)
@@ -479,7 +477,7 @@ def submit(launch: Launch) -> int:
         raise RuntimeError(_forsaken)
     pool = _pool
     functions, width = launch.functions, launch.width
-    if not functions.bounded:
+    if not launch.bounded:
         if pool is None and not _leaving and is_supported():
             pool = _started()
         if pool is not None and not _leaving:
