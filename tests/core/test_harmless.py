@@ -42,7 +42,7 @@ def summed(table: Node, harmless: bool) -> Node:
         at = ops.and_(ops.add(s[0], counter(4)), uint(3))
         return [ops.add(s[0], uint(1)), ops.add(s[1], gather(table, at, TRUE, harmless=harmless))]
 
-    return while_loop([uint(0, 4), uint(0, 4)], lambda s: ops.lt(s[0], uint(4)), body, harmless=harmless)[1]
+    return while_loop([uint(0, 4), uint(0, 4)], lambda s: ops.lt(s[0], uint(4)), body, trips=4 * harmless)[1]
 
 
 #: Something that is computed of a table, in a loop; and what it gives.
