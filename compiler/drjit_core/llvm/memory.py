@@ -193,7 +193,8 @@ def scatter(emitter: Emitter, node: Node) -> None:
     arguments = f"@{helper}(ptr {base}, {type_} {data}, {index_type} {position}{bits})"
     if not fetched:
         if place is not None and masked and not uniform:
-            _full_in_place(emitter, name, node.attr, strategy, (type_, data), (index_type, position), base, arguments)
+            _full_in_place(emitter, name, node.attr, strategy, (type_, data), (index_type, position), base,
+                           arguments)
         else:
             out.append(f"call void {arguments}")
         return
