@@ -1,7 +1,7 @@
 """Loops that write, against the same loops written by hand in LLVM's language: ``python benchmarks/loops_by_hand.py``.
 
 Both sides run on one thread and on packets as wide as the machine's registers. The figure is the time of the loop
-written by hand over that of the kernel of ``dr.while_loop``, the median of alternating runs; at least 1 / 1.1 is wanted.
+written by hand over that of the kernel of ``dr.while_loop``, the median of alternating runs; 1 / 1.1 is wanted.
 """
 
 from __future__ import annotations
