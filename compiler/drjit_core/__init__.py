@@ -38,6 +38,7 @@ from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backend import backend_report, has_backend, llvm_version
 from .runtime.cache import statistics as kernel_statistics
+from .runtime.captured import captured
 from .runtime.disk import report as cache_report
 from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, unshared, write_element)
