@@ -16,11 +16,14 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
+from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
+from .control.once import atomic, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
+from .ir.deferred import Statement, defer
 from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
@@ -35,6 +38,7 @@ from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backend import backend_report, has_backend, llvm_version
 from .runtime.cache import statistics as kernel_statistics
+from .runtime.captured import captured
 from .runtime.disk import report as cache_report
 from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
                            malloc_statistics, opaque, read_element, schedule, state_of, sync, unshared, write_element)

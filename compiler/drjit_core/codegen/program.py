@@ -282,7 +282,7 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
-        else:  # opaque, cast, bitcast
+        else:  # fetch, opaque, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
 

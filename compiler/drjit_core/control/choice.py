@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..ir import trace
 from ..ir.build import append, broadcast_size
+from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
@@ -26,6 +27,7 @@ from ..ops.table import CALL, COND, LITERAL, OPS, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .inline import inline, live_mask
 from .loop import while_loop
+from .once import atomic
 from .widths import written_widths
 
 __all__ = ["PLAIN", "call", "cond"]
@@ -69,7 +71,7 @@ class _Choice:
         self.mask = mask
         self.index = index
         self.targets = targets
-        self.arguments = arguments
+        self.given = arguments
         self.label = label
         self.name_of = name_of
         self.line = user_line()
@@ -77,6 +79,10 @@ class _Choice:
         self.memory: frozenset[int] = frozenset()
         self.constant: frozenset[int] = frozenset()
         # Of a trace:
+        self.arguments: Sequence[Node] = arguments  # and then what statements write to, which targets have borrowed
+        self.borrowed: list[Memory] = []
+        self.statements: list[Statement] = []
+        self.lent: list[dict[Memory, Node]]  # the formals that stand for that, of each target
         self.regions: list[Tracing]
         self.formals: list[list[Node]]
         self.masks: list[Node]
@@ -96,6 +102,7 @@ class _Choice:
                     raise failure
                 finally:
                     del failure  # its frames lead back to this one
+            self.add_borrowed()
             written = {i for latest, formals in zip(self.latest, self.formals, strict=True)
                        for i in self.memory - self.constant if formals[i].id in latest}
             unwritten = self.memory - self.constant - written
@@ -107,6 +114,8 @@ class _Choice:
     def attempt(self) -> Exception | None:
         """Trace all targets once; returns the exception that one has raised."""
         self.regions, self.formals, self.masks, self.results, self.latest = [], [], [], [], []
+        self.arguments, self.borrowed, self.statements, self.lent = self.given, [], [], []
+        self.memory = frozenset(i for i in self.memory if i < len(self.given))
         outer = innermost()
         width = broadcast_size(self.function, self.mask, *([self.index] if self.index is not None else []),
                                *([outer.live] if outer is not None and outer.live is not None else []))
@@ -130,8 +139,23 @@ class _Choice:
                 return error
             finally:
                 self.latest.append(dict(region.latest))
+                self.lent.append(region.borrowed)
+                self.statements += region.statements
                 close(region)
         return None
+
+    def add_borrowed(self) -> None:
+        """Add memory of statements to the arguments, as far as any target has written to it."""
+        for lent, latest in zip(self.lent, self.latest, strict=True):
+            self.borrowed += (memory for memory, formal in lent.items()
+                              if formal.id in latest and memory not in self.borrowed)
+        before = [version_of(memory, innermost()) for memory in self.borrowed]
+        self.arguments = [*self.given, *before]
+        self.memory |= frozenset(range(len(self.given), len(self.arguments)))
+        for region, formals, lent in zip(self.regions, self.formals, self.lent, strict=True):
+            for memory, version in zip(self.borrowed, before, strict=True):
+                formals.append(lent.get(memory) or append(PHI, version.type, version.size, attr=BORROWED, payload=True,
+                                                          scope=region.id))
 
     def check(self, results: Sequence[Node]) -> None:
         """Refuse results that differ from those of the first target in number or type."""
@@ -189,7 +213,7 @@ class _Choice:
         if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
             found = inline(regions[0], initial, live_mask(), functions=PLAIN)
             versions = dict(zip(written, found[len(values):], strict=True))
-            return self.ordered(values, aliases, found[:len(values)], versions), versions
+            return self.settled(self.ordered(values, aliases, found[:len(values)], versions), versions)
         positions = {i: position for position, i in enumerate(varying)}
         class_ = Cond if self.kind == COND else Call
         choice: Choice = class_(regions, initial, self.label, len(values), [positions[i] for i in written])
@@ -213,7 +237,14 @@ class _Choice:
         versions = dict(zip(written, outputs[len(values):], strict=True))
         for i in written:
             replace_version(self.arguments[i], versions[i])
-        return self.ordered(values, aliases, outputs, versions), versions
+        return self.settled(self.ordered(values, aliases, outputs, versions), versions)
+
+    def settled(self, results: list[Node], versions: dict[int, Node]) -> tuple[list[Node], dict[int, Node]]:
+        """Results and new versions of the caller's arguments, after statements have got theirs."""
+        for i, memory in enumerate(self.borrowed, len(self.given)):
+            settle(memory, versions.pop(i))
+        hand_over(self.statements)
+        return results, versions
 
     def ordered(self, values: Sequence[int], aliases: dict[int, int], outputs: Sequence[Node],
                 versions: dict[int, Node]) -> list[Node]:
@@ -256,6 +287,7 @@ class _Plain:
     bitcast = staticmethod(trace.bitcast)
     gather = staticmethod(trace.gather)
     scatter = staticmethod(trace.scatter)
+    atomic = staticmethod(atomic)
     while_loop = staticmethod(while_loop)
     cond = staticmethod(cond)
     call = staticmethod(call)

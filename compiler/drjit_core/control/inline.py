@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..ir.build import literal
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.symbolic import innermost
-from ..ops.table import BITCAST, CALL, CAST, COND, FIRST_ELEMENTWISE, GATHER, LOOP, RESULT, SCATTER
+from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, RESULT, SCATTER
 from ..types import BOOL
 
 __all__ = ["TraceFunctions", "inline", "live_mask"]
@@ -32,6 +32,9 @@ class TraceFunctions(Protocol):
 
     def scatter(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> Any:
         """A write by index."""
+
+    def atomic(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> tuple[Any, Any]:
+        """An update by index, of which is also wanted what it finds."""
 
     def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None) -> list[Any]:
         """A loop."""
@@ -59,6 +62,8 @@ class _Values:
 
     def __init__(self, outer: dict[int, Any], region: Region, actuals: Sequence[Any], masks: Sequence[Any]) -> None:
         self.known = dict(outer)
+        #: What scatter-reductions have found, by their ids.
+        self.found: dict[int, Any] = {}
         self.known.update((formal.id, actual) for formal, actual in zip(region.formals, actuals, strict=True))
         self.known.update((formal.id, actual) for formal, actual in zip(region.masks, masks, strict=False))
 
@@ -66,9 +71,15 @@ class _Values:
         return self.known.get(node.id, node)
 
 
-def _trace_again(nodes: Iterable[Node], values: _Values, functions: TraceFunctions) -> None:
+def _trace_again(nodes: Sequence[Node], values: _Values, functions: TraceFunctions) -> None:
+    fetched = {node.d0.id for node in nodes if node.kind == FETCH and node.d0 is not None}
     for node in nodes:
-        values.known[node.id] = _again(node, values, functions)
+        if node.id in fetched:
+            target, value, index, mask = (values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+            found, values.known[node.id] = functions.atomic(target, value, index, mask, node.attr, node.payload)
+            values.found[node.id] = found
+        else:
+            values.known[node.id] = _again(node, values, functions)
 
 
 def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
@@ -76,6 +87,9 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
     kind = node.kind
     if kind == LOOP:
         return _loop_again(node, values, functions)
+    if kind == FETCH:
+        assert node.d0 is not None
+        return values.found[node.d0.id]
     operands = [values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     if kind >= FIRST_ELEMENTWISE:
         return functions.row(kind, operands)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
+from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import (
@@ -65,7 +66,7 @@ class _Loop:
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
                  name_of: Callable[[int], str] | None, variables: int, trips: int) -> None:
-        self.initial = initial
+        self.given = initial
         self.condition = condition
         self.body = body
         self.label = label
@@ -84,6 +85,9 @@ class _Loop:
         self.uniform = False
         # Of a trace:
         self.region: Tracing
+        self.initial: Sequence[Node] = initial  # and then what statements write to, which the body has borrowed
+        self.borrowed: list[Memory] = []
+        self.statements: list[Statement] = []
         self.variables: list[Node]
         self.masks: tuple[Node, Node]
         self.test: Node
@@ -167,6 +171,8 @@ class _Loop:
         """Trace condition and body once; returns the exception that they have raised."""
         region = self.region = Tracing(self.label, self.line, self.name_of, self.first_array)
         id_ = region.id
+        self.initial, self.borrowed, self.statements = self.given, [], []
+        self.memory = frozenset(i for i in self.memory if i < len(self.given))
         region.uniform = self.uniform
         self.variables = [
             value if i in self.constant else
@@ -184,11 +190,23 @@ class _Loop:
             region.live = live
             self.results = list(self.body(list(self.variables)))
             self.check_results()
+            self.add_borrowed()
         except Exception as error:
             return error
         finally:
             close(region)
         return None
+
+    def add_borrowed(self) -> None:
+        """Add memory of statements to the variables, as far as it was written to."""
+        region = self.region
+        self.statements = region.statements
+        written = [(memory, formal) for memory, formal in region.borrowed.items() if formal.id in region.latest]
+        self.borrowed = [memory for memory, _ in written]
+        self.memory |= frozenset(range(len(self.given), len(self.given) + len(written)))
+        self.initial = [*self.given, *(version_of(memory, region.outer) for memory in self.borrowed)]
+        self.variables += (formal for _, formal in written)
+        self.results += (region.latest[formal.id] for _, formal in written)
 
     def check_results(self) -> None:
         """Refuse results that are no state."""
@@ -238,8 +256,11 @@ class _Loop:
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
         initial = self.but(self.constant, self.initial)
-        if self.test.kind == LITERAL and not self.test.payload or not initial:
-            return list(self.initial)
+        if self.test.kind == LITERAL and not self.test.payload:
+            return list(self.given)
+        if not initial:
+            hand_over(self.statements)
+            return list(self.given)
         for value, formal in zip(initial, region.formals, strict=True):
             if formal.payload:
                 if value.scope and any(source is value for source in region.sources):
@@ -268,7 +289,7 @@ class _Loop:
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
         node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
-        outputs = list(self.initial)
+        outputs, borrowed = list(self.given), iter(self.borrowed)
         for position, formal in enumerate(region.formals):
             memory = bool(formal.payload)
             result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
@@ -276,7 +297,11 @@ class _Loop:
             loop.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(initial[position], result)
-            outputs[formal.attr] = result
+            if formal.attr == BORROWED:
+                settle(next(borrowed), result)
+            else:
+                outputs[formal.attr] = result
+        hand_over(self.statements)
         return outputs
 
 

@@ -27,6 +27,7 @@ from ..ops.table import (
     COND,
     COUNTER,
     EVALUATED,
+    FETCH,
     FIRST_ELEMENTWISE,
     FIRST_EXPANDED,
     GATHER,
@@ -169,6 +170,13 @@ class Interpreter:
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
         return memory.scatter(self._memory(node.d0), self[node.d1], index, self[node.d3], node.attr, self.checked)
 
+    def _fetch(self, node: Node) -> Array:
+        scatter = node.d0
+        assert scatter is not None and scatter.d0 is not None
+        return memory.fetch(self._memory(scatter.d0), *(np.broadcast_to(self[operand], node.size) for operand in
+                                                        (scatter.d1, scatter.d2, scatter.d3)), scatter.attr,
+                            self.checked)
+
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
         return memory.reduce(self[node.d0], node.attr, node.d0.size, node.type)
@@ -240,7 +248,7 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
-    SCATTER: Interpreter._scatter, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
+    SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
     BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
     COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

@@ -10,7 +10,7 @@ from ..ops.reductions import REDUCTIONS
 from ..types import ReduceOp
 from .elementwise import Array
 
-__all__ = ["gather", "reduce", "scatter"]
+__all__ = ["fetch", "gather", "reduce", "scatter"]
 
 
 def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array, Array]:
@@ -45,6 +45,18 @@ def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, che
         with np.errstate(all="ignore"):
             _UPDATES[op].at(result, index, value)
     return result
+
+
+def fetch(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool) -> Array:
+    """What the elements of a scatter-reduction find in the target, one after the other; zero where the mask is not set.
+    """
+    index, mask = _inside(index, mask, target.size, checked)
+    memory, found = target.copy(), np.zeros(mask.size, target.dtype)
+    with np.errstate(all="ignore"):
+        for k in np.flatnonzero(mask):
+            found[k] = memory[index[k]]
+            memory[index[k]] = _UPDATES[op](memory[index[k]], value[k])
+    return found
 
 
 #: Of NaN and a number, updates and reductions take the number.

@@ -16,18 +16,22 @@ kind           ``attr``                        ``payload``
 LITERAL        PARAMETER, BAKED or SHAPE       the value, normalised to the type
 EVALUATED                                      the buffer
 PHI            position among the formals;     whether it is memory
-               -1, -2 …: a mask of the region
+               -1, -2: a mask of the region;
+               -3: memory of a deferred
+               statement (see :mod:`.deferred`)
 SCATTER        reduction (ReduceOp value)      scatter mode (ReduceMode value)
 REDUCE         reduction (ReduceOp value)
 LOOP                                           the :class:`drjit_core.ir.region.Loop`
 COND                                           the :class:`drjit_core.ir.region.Cond`
 CALL                                           the :class:`drjit_core.ir.region.Call`
 RESULT         position among the results      whether it is memory
+FETCH
 BRANCH                                         the :class:`drjit_core.control.rare.Rare`
 BRANCH_RESULT  position among the values
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
+The operand of a ``FETCH`` is a ``SCATTER``; it has the width of that, and belongs to the same region.
 The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
 
 ``scope`` is the id of the innermost region whose formals a node depends on (see :mod:`.region`), 0 if there is none.

@@ -18,7 +18,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..ops.table import BITCAST, CALL, CAST, COND, FIRST_ELEMENTWISE, GATHER, LOOP, PHI, RESULT, SCATTER
+from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, PHI, RESULT, SCATTER
 from .node import Node
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
@@ -123,6 +123,9 @@ def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
         return [node.d0, node.d1, node.d2, *control.values()], [*control.memory(), *control.sources()]
     if node.kind == RESULT:
         return [node.d0], []
+    if node.kind == FETCH:
+        assert node.d0 is not None
+        return [], [node.d0]
     return [node.d0, node.d1, node.d2, node.d3], []
 
 

@@ -9,6 +9,7 @@ import itertools
 import sys
 from collections.abc import Callable
 from types import FrameType
+from typing import Any
 
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
@@ -34,8 +35,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open",
-                 "outer", "outside", "roots", "uniform", "variables")
+    __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open",
+                 "outer", "outside", "roots", "statements", "uniform", "variables")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -66,6 +67,10 @@ class Tracing:
         self.latest: dict[int, Node] = {}
         #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
         self.outside = False
+        #: Memory of statements that it writes to, and the formals that stand for it (see :mod:`.deferred`).
+        self.borrowed: dict[Any, Node] = {}
+        #: Its statements, in the order of the program.
+        self.statements: list[Any] = []
 
 
 _known: dict[int, Tracing] = {}
@@ -85,6 +90,7 @@ def close(region: Tracing) -> None:
     state.region = region.outer
     region.outer = None
     region.latest = {}
+    region.borrowed, region.statements = {}, []
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
     for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:

@@ -19,7 +19,7 @@ from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
-from ..ops.table import BITCAST, CAST, ELEMENTWISE, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
+from ..ops.table import BITCAST, CAST, ELEMENTWISE, FETCH, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
@@ -27,7 +27,7 @@ from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 from .symbolic import Tracing, call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
+__all__ = ["BINARY", "TERNARY", "UNARY", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
            "reduce", "scatter"]
 
 #: Every so many nodes (one less than a power of two), the value table is looked at.
@@ -356,6 +356,21 @@ def _wrong_width(found: int, width: int) -> SymbolicValue:
         f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes "
         f"if it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop "
         f"of that size, write one value after the other, or run the loop with mode='evaluated'.")
+
+
+def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> tuple[Node, Node]:
+    """What each lane of a scatter-reduction finds before its update (zero where the mask is not set), and the new
+    version.  Only in regions; :func:`drjit_core.control.once.atomic` is its general form.
+
+    What is found is a value like any other, there in the same kernel.
+    """
+    if op == ReduceOp.Identity.value:
+        raise UnsupportedType("atomic update that is a plain write", TYPES[target.type].name)
+    version = scatter(target, value, index, mask, op, mode)
+    if version is target or version.kind != SCATTER:  # no lane takes part
+        return literal(target.type, 0, max(1, broadcast_size("scatter", value, index, mask))), version
+    assert version.d1 is not None and version.d2 is not None and version.d3 is not None and version.scope
+    return append(FETCH, version.type, broadcast_size("scatter", version.d1, version.d2, version.d3), version), version
 
 
 def opaque(a: Node) -> Node:

@@ -15,6 +15,7 @@ from ..ops.table import (
     COND,
     COUNTER,
     EVALUATED,
+    FETCH,
     GATHER,
     INDEX,
     INVALID,
@@ -89,6 +90,12 @@ def _check(node: Node) -> None:
         _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
+    elif kind == FETCH:
+        scatter = values[0]
+        _require(scatter.kind == SCATTER and scatter.attr != ReduceOp.Identity.value, node,
+                 "its operand is no scatter-reduction")
+        _require(scatter.scope != 0, node, "is in no region")
+        _require(node.size == _width_of(scatter), node, "has not the width of its scatter-reduction")
     elif kind == RESULT:
         control = values[0].payload
         formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]

@@ -13,8 +13,8 @@ from ..codegen.expand import Expanded
 from ..codegen.program import Program
 from ..ir.node import Node
 from ..types import BOOL, UINT32
-from .control import zero
 from .memory import stored_type
+from .texts import zero
 
 if TYPE_CHECKING:
     from .emit import Emitter

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 from ..ir.node import Node
 from ..ops.table import LOOP
 from ..types import BOOL
-from .texts import TypeText
+from .texts import zero
 
 if TYPE_CHECKING:
     from .emit import Emitter
 
-__all__ = ["cond", "loop", "result", "zero"]
+__all__ = ["cond", "loop", "result"]
 
 
 def loop(emitter: Emitter, node: Node) -> None:
@@ -115,12 +115,6 @@ def cond(emitter: Emitter, node: Node) -> None:
         type_ = types[choice.regions[0].results[0][i].type]
         out.append(f"{name}_{i} = select {mask} {condition}, {type_} {true}, {type_} {false}")
     emitter.define(node, name, uniform)
-
-
-def zero(type_: TypeText) -> str:
-    """Text of a zero of some type."""
-    return "zeroinitializer" if type_.lanes else "false" if type_.info.kind == "b" else \
-        "0.0" if type_.info.kind == "f" else "0"
 
 
 def result(emitter: Emitter, node: Node) -> None:

@@ -30,6 +30,7 @@ from ..ops.table import (
     COND,
     COUNTER,
     EVALUATED,
+    FETCH,
     FIRST_ELEMENTWISE,
     FIRST_EXPANDED,
     GATHER,
@@ -81,6 +82,8 @@ class Emitter:
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.helpers: dict[str, str] = {}  # functions that the kernel calls, by name
         self.functions: dict[tuple[Any, ...], str] = {}  # names of those that are expansions
+        #: Scatter-reductions of which is wanted what they find.
+        self.fetched = {node.d0.id for node in program.order if node.kind == FETCH and node.d0 is not None}
         self.rare = False  # whether there are branches that are hardly ever taken
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
@@ -272,6 +275,8 @@ class Emitter:
         elif kind == SCATTER:  # in a region
             memory.scatter(self, node)
             self.define(node, "", False)
+        elif kind == FETCH:
+            memory.fetch(self, node)
         elif kind == OPAQUE:
             assert node.d0 is not None
             self.define(node, self.names[self.place(node.d0)], self.is_uniform(node.d0))

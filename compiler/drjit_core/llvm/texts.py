@@ -14,7 +14,8 @@ from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
 from ..types import FLOAT16, FLOAT64, TYPES, ReduceOp, TypeInfo
 
-__all__ = ["ATOMIC_INSTRUCTIONS", "HORIZONTAL", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update"]
+__all__ = ["ATOMIC_INSTRUCTIONS", "HORIZONTAL", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update",
+           "zero"]
 
 LlvmText = Callable[..., str]
 
@@ -407,3 +408,8 @@ def update(op: int, d: str, a: str, b: str, t: TypeText) -> str:
     """Text that combines ``b`` into ``a``, which may be anything: an element of memory."""
     row = REDUCTIONS[op].row(t.info.type)
     return (_NUMBER[row] if row in _NUMBER else TEXTS[KIND[row] << 4 | t.info.type])(d, a, b, t)
+
+
+def zero(t: TypeText) -> str:
+    """Text of a zero of some type."""
+    return "zeroinitializer" if t.lanes else "false" if t.info.kind == "b" else "0.0" if t.info.kind == "f" else "0"

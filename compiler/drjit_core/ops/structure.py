@@ -45,6 +45,7 @@ rows = Rows([
                 result="mask", size="own", effect="region", speculable=False, numbered=False),
     _structural("result", (REGION,), "What a loop, a branch or a call computes.", result="own", size="own",
                 numbered=False),
+    _structural("fetch", (MEMORY,), "What the lanes of a scatter-reduction found before their updates.", size="own"),
     _structural("branch", (), "Part of an expansion that few elements need.", result="mask", size="own",
                 numbered=False),
     _structural("branch_result", (REGION,), "A value after a branch.", result="own", size="own"),

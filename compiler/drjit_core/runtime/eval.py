@@ -19,7 +19,7 @@ from typing import Any
 
 from ..codegen.program import Program, assemble
 from ..flags import DEBUG, FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, JitFlag, state
-from ..ir import build, numbering, trace
+from ..ir import build, deferred, numbering, trace
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
@@ -65,19 +65,28 @@ def schedule(nodes: Iterable[Node]) -> bool:
 
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
-    """Evaluate nodes and everything scheduled; returns whether there was anything to do."""
+    """Evaluate nodes, everything scheduled, and what this thread's statements need, and let those act.
+
+    Returns whether there was anything to do.
+    """
     schedule(nodes)
-    if not _scheduled.nodes:
+    statements = deferred.chain.statements
+    if not _scheduled.nodes and not statements:
         return False
     with _lock:
         pool.check_no_evaluation()
         try:
             pool.begin_evaluation()
             found = _evaluate()
+        except Exception:
+            deferred.abandon()
+            raise
         finally:
             pool.end_evaluation()
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
+    if statements:
+        deferred.run()
     return found
 
 
@@ -91,6 +100,11 @@ def _evaluate() -> bool:
         if node is not None and node.kind != EVALUATED and node.id not in seen:
             seen.add(node.id)
             roots.append(node)
+    for statement in deferred.chain.statements:
+        for memory in statement.memory:
+            if not memory.there and memory.node.id not in seen:
+                seen.add(memory.node.id)
+                roots.append(memory.node)
     node = None
     if not roots:
         return False

@@ -1,0 +1,43 @@
+"""Effects outside of regions that need one: a loop of a single iteration."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ..ir import trace
+from ..ir.build import broadcast_size, literal
+from ..ir.node import Node
+from ..ir.symbolic import innermost
+from ..ops.table import LITERAL
+from ..types import BOOL
+from .loop import while_loop
+
+__all__ = ["atomic", "once"]
+
+
+def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]]) -> list[Node]:
+    """``state = body(state)`` for the elements that are set in a mask."""
+    def condition(variables: list[Node]) -> Node:
+        return variables[0]
+
+    def iteration(variables: list[Node]) -> list[Node]:
+        return [literal(BOOL, False), *body(variables[1:])]
+
+    return while_loop([mask, *state], condition, iteration)[1:]
+
+
+def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0) -> tuple[Node, Node]:
+    """What each lane of a scatter-reduction finds before its update (zero where the mask is not set), and the new
+    version of the target.
+
+    Lanes of one packet take turns in their order; otherwise there is none.
+    """
+    if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
+            broadcast_size("scatter", value, index, mask):
+        return trace.atomic(target, value, index, mask, op, mode)
+
+    def body(variables: list[Node]) -> Sequence[Node]:
+        return trace.atomic(variables[1], value, index, mask, op, mode)
+
+    found, version = once(mask, [literal(target.type, 0), target], body)
+    return found, version
