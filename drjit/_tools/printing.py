@@ -244,8 +244,8 @@ def write_later(message: Message, active: Node) -> None:
     """Write a message, with the values of those elements for which a mask is set, after the next evaluation."""
     function, pieces, _, _, limit = message
     if not limit:
-        raise ArgumentError(f"{function}(): 'limit' must be at least 1 where values are printed later: it says how many "
-                            "of them are kept.")
+        raise ArgumentError(f"{function}(): 'limit' must be at least 1 where values are printed later: it says how "
+                            "many of them are kept.")
     template: list[str | _Numbers | _Place] = []
     types: list[type[ArrayBase]] = []
     components: list[list[Node]] = []
@@ -327,8 +327,8 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     function = "drjit.format"
     found = message(function, fmt, args, kwargs, "", None, limit)
     if is_symbolic(found):
-        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use drjit.print() "
-                        "with a 'file' of your own.")
+        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use "
+                        "drjit.print() with a 'file' of your own.")
     return _text(function, found.pieces, limit, _ALL)
 
 
@@ -385,7 +385,11 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     if selection.positions is not None and not selection.positions:
         return
     text = _text(function, found.pieces, limit, selection) + end
-    core.defer(core.Statement((), lambda: output.write(text)))  # in a symbolic loop once, however often that is traced
+
+    def write() -> None:
+        output.write(text)
+
+    core.defer(core.Statement((), write))  # in a symbolic loop once, however often that is traced
 
 
 def _has_elements(message: Message, active: Any) -> bool:
