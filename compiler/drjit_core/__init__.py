@@ -37,6 +37,7 @@ from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backends import backend_report, has_backend, on_backend
+from .runtime.captured import captured
 from .runtime.cpu.backend import llvm_version
 from .runtime.cpu.cache import statistics as kernel_statistics
 from .runtime.cpu.disk import report as cache_report

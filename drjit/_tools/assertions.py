@@ -2,44 +2,87 @@
 
 from __future__ import annotations
 
+import functools
+import sys
+import traceback
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NoReturn
 
-from drjit_core import JitFlag, flag
+from drjit_core import IncompatibleSizes, JitFlag, Node, flag, is_internal, ops
 
-from .._access.lanes import with_lanes
-from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe
+from .._access.lanes import TRUE, with_lanes
+from .._base.array import LIMIT, ArrayBase
+from .._base.errors import ArgumentError, describe, translate
 from .._base.values import is_ndarray, plain_scalar
 from .._functions.comparison import holds
 from .._functions.reductions import any as _any
 from .._promotion.promote import wrap_like
 from .._trees.pytree import leaves, walk
-from .printing import format_message
+from .printing import Message, is_symbolic, message, message_now, write_later
 
 __all__ = ["assert_equal", "assert_false", "assert_true"]
 
 
 def _check(function: str, failing: Callable[[], list[Any]], fmt: str | None, args: tuple[Any, ...],
-           kwargs: dict[str, Any]) -> None:
-    """Raise if any entry of ``failing()``, a list of bools and masks, is set; in debug mode only."""
+           kwargs: dict[str, Any], limit: int, tb_depth: int, tb_skip: int) -> None:
+    """Raise if any entry of ``failing()``, a list of bools and masks, is set; in debug mode only.
+
+    Where something is symbolic, report it after the next evaluation, on the standard error stream.
+    """
     if not flag(JitFlag.Debug):
         return
-    failed = [mask for mask in failing() if _any_set(function, mask)]
+    for name, number in (("tb_depth", tb_depth), ("tb_skip", tb_skip)):
+        if number.__class__ is not int or number < 0:
+            raise TypeError(f"{function}(): '{name}' must be an int >= 0, found {number!r}.")
+    conditions = failing()
+    text = message(function, "" if fmt is None else fmt, args, kwargs, "", sys.stderr, limit)
+    nodes = [node for mask in conditions if isinstance(mask, ArrayBase) for node in mask._nodes()]
+    if is_symbolic(text) or any(node.scope for node in nodes):
+        _report_later(text, [node for mask in conditions for node in _masks(mask)], tb_depth, tb_skip)
+        return
+    failed = [mask for mask in conditions if _any_set(mask)]
     if failed:
-        _fail("" if fmt is None else format_message(function, fmt, args, kwargs, _selection(failed)))
+        _fail("" if fmt is None else message_now(text, _selection(failed)))
 
 
 def _fail(text: str) -> NoReturn:
-    raise AssertionError(f"Assertion failure: {text}" if text else "Assertion failure!")
+    raise AssertionError(f"Assertion failure: {text}" if text else _PLAIN)
 
 
-def _any_set(function: str, mask: Any) -> bool:
+_PLAIN = "Assertion failure!"
+
+
+def _masks(mask: Any) -> list[Node]:
+    """The masks in which entries failed, if any may have."""
+    if isinstance(mask, ArrayBase) and mask._dynamic:
+        return mask._nodes()
+    return [TRUE] if _any_set(mask) else []
+
+
+def _report_later(text: Message, failed: list[Node], depth: int, skip: int) -> None:
+    """Report the elements in which any of some masks is set when they are known."""
+    if not failed:
+        return
+    start: list[Any] = ["Assertion failure: ", *text.pieces] if any(text.pieces) else [_PLAIN]
+    try:
+        active = functools.reduce(ops.or_, failed)
+    except IncompatibleSizes as error:
+        raise translate(error, text.function) from None
+    write_later(text._replace(pieces=[*start, "\n" + _backtrace(depth, skip)], end="\n"), active)
+
+
+def _backtrace(depth: int, skip: int) -> str:
+    """Lines of the user's program that lead here, the innermost last: ``depth`` of them, without the last ``skip``."""
+    frames = ((frame, line) for frame, line in traceback.walk_stack(sys._getframe()) if not is_internal(frame))
+    found = traceback.StackSummary.extract(islice(frames, skip, skip + depth))
+    return "".join(reversed(found.format()))
+
+
+def _any_set(mask: Any) -> bool:
     """Whether a bool, or any entry of a mask, is set."""
     if not isinstance(mask, ArrayBase):
         return bool(mask)
-    if any(node.scope for node in mask._nodes()):
-        raise NotImplementedError(f"{function}(): not implemented yet for symbolic conditions.")
     array: Any = mask
     nodes = [with_lanes(node, node.size) for node in array._nodes()]  # in evaluated loops: of lanes that take part
     return not holds(~wrap_like(array, type(array), nodes))
@@ -82,7 +125,12 @@ def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3
 
     Debug mode is ``JitFlag.Debug``. PyTrees of masks and bools are traversed; anything else raises a ``TypeError``.
     ``fmt``, ``args`` and ``kwargs`` make a message as in :func:`format`; arrays in it show the entries that failed
-    only. Evaluates the condition. ``tb_depth`` and ``tb_skip`` concern symbolic conditions, which are yet to come.
+    only. Evaluates the condition.
+
+    In a symbolic loop, where the condition or an array in the message has no value yet, the check is made later: the
+    first evaluation that follows writes what failed to the standard error stream, for all elements at once (as
+    :func:`print` does), and raises nothing. The message ends with ``tb_depth`` lines of the program that lead here,
+    after the innermost ``tb_skip`` have been left out, such as those of a function that checks arguments for others.
 
     >>> from drjit.llvm import Float
     >>> x = Float(1, -4, -2, 3)
@@ -93,7 +141,7 @@ def assert_true(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3
     AssertionError: Assertion failure: Found negative values: [-4, -2]
     """
     function = "drjit.assert_true"
-    _check(function, lambda: _conditions(function, cond, True), fmt, args, kwargs)
+    _check(function, lambda: _conditions(function, cond, True), fmt, args, kwargs, LIMIT, tb_depth, tb_skip)
 
 
 def assert_false(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 3, tb_skip: int = 0,
@@ -105,14 +153,16 @@ def assert_false(cond: Any, fmt: str | None = None, *args: Any, tb_depth: int = 
     ...     dr.assert_false(Float(1, 2) < 0)
     """
     function = "drjit.assert_false"
-    _check(function, lambda: _conditions(function, cond, False), fmt, args, kwargs)
+    _check(function, lambda: _conditions(function, cond, False), fmt, args, kwargs, LIMIT, tb_depth,
+           tb_skip)
 
 
 def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit: int = 3, tb_skip: int = 0,
                  **kwargs: Any) -> None:
     """Raise an ``AssertionError`` if any entries of two values differ (``==``). See :func:`assert_true`.
 
-    PyTrees are compared leaf by leaf; other structures are a failure, too.
+    PyTrees are compared leaf by leaf; other structures are a failure, too. ``limit`` is the number of elements that a
+    message from a symbolic loop shows.
 
     >>> from drjit.llvm import Int
     >>> a, b = [Int(1, 2), {"x": 3}], [Int(1, 4), {"x": 3}]
@@ -136,7 +186,11 @@ def assert_equal(arg0: Any, arg1: Any, fmt: str | None = None, *args: Any, limit
             return [True]
         return [_different(*pair) for pair in pairs]
 
-    _check(function, failing, fmt, args, kwargs)
+    _check(function, failing, fmt, args, kwargs, limit, _DEPTH, tb_skip)
+
+
+#: Lines of the program in a message of :func:`assert_equal`.
+_DEPTH = 3
 
 
 def _different(left: Any, right: Any) -> Any:
@@ -145,4 +199,4 @@ def _different(left: Any, right: Any) -> Any:
     if isinstance(equal, ArrayBase):
         mask: Any = equal
         return ~mask
-    return not equal.all() if is_ndarray(equal) else not equal
+    return bool(not equal.all()) if is_ndarray(equal) else not equal

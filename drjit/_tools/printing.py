@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
+import warnings
+from itertools import islice
 from typing import Any, NamedTuple
 
 import drjit_core as core
 from drjit_core import Node, literal
 
-from .._access.lanes import widest_mask, with_lanes
+from .._access.lanes import TRUE, widest_mask, with_lanes
 from .._arrays.format import format_element
 from .._base.array import LIMIT, ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -18,11 +20,23 @@ from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .._trees.pytree import children
 
-__all__ = ["format", "format_message", "print"]
+__all__ = ["Message", "format", "is_symbolic", "message", "message_now", "print", "write_later"]
 
 
-class _SymbolicInput(Exception):
-    """An argument that is to be shown has no value yet."""
+class _Shown(NamedTuple):
+    """An array within a text."""
+
+    array: ArrayBase
+    indent: str
+
+
+class _Numbers(NamedTuple):
+    """Where a text says which elements it shows."""
+
+    position: int  # in the format string
+
+
+_Piece = str | _Shown | _Numbers
 
 
 class _Selection(NamedTuple):
@@ -45,18 +59,16 @@ class _Selection(NamedTuple):
 _ALL = _Selection(None, 1, None)
 
 
-def _show(value: Any, limit: int, selection: _Selection, path: set[int], indent: str = "") -> str:
-    """Text of a PyTree."""
+def _take_apart(value: Any, out: list[_Piece], path: set[int], indent: str = "") -> None:
+    """Append the text of a PyTree, but for its arrays."""
     if isinstance(value, ArrayBase):
-        if any(node.scope for node in value._nodes()):
-            raise _SymbolicInput
-        if selection.applies_to(value):
-            value = _filtered(value, selection.positions or [])
-        return str(value._format(limit)).replace("\n", "\n" + indent)
+        out.append(_Shown(value, indent))
+        return
     items = children(value)
     if items is None:
-        return str(value) if value.__class__ is str and not path else \
-            format_element(value) if value.__class__ is float else repr(value)
+        out.append(str(value) if value.__class__ is str and not path else
+                   format_element(value) if value.__class__ is float else repr(value))
+        return
     if id(value) in path:
         raise RecursionError(f"the PyTree contains itself: a {describe(value)} is its own descendant.")
     path.add(id(value))
@@ -64,10 +76,32 @@ def _show(value: Any, limit: int, selection: _Selection, path: set[int], indent:
     start, end = {list: ("[", "]"), tuple: ("(", ")"), dict: ("{", "}")}.get(cls) or (f"{cls.__name__}[", "]")
     inner = indent + "  "
     names = ("" if cls in (list, tuple) else f"{key!r}: " if cls is dict else f"{key}=" for key, _ in items)
-    parts = [f"\n{inner}{name}" + _show(child, limit, selection, path, inner)
-             for name, (_, child) in zip(names, items, strict=True)]
+    out.append(start)
+    for number, (name, (_, child)) in enumerate(zip(names, items, strict=True)):
+        out.append(f"{',' if number else ''}\n{inner}{name}")
+        _take_apart(child, out, path, inner)
     path.discard(id(value))
-    return start + ",".join(parts) + (f"\n{indent}" if parts else "") + end
+    out.append((f"\n{indent}" if items else "") + end)
+
+
+def _is_symbolic(array: Any) -> bool:
+    return isinstance(array, ArrayBase) and any(node.scope for node in array._nodes())
+
+
+def _text(function: str, pieces: list[_Piece], limit: int, selection: _Selection) -> str:
+    """The text as it is now."""
+    out = []
+    for piece in pieces:
+        if isinstance(piece, _Shown):
+            array: Any = piece.array
+            if selection.applies_to(array):
+                array = _filtered(array, selection.positions or [])
+            out.append(str(array._format(limit)).replace("\n", "\n" + piece.indent))
+        elif isinstance(piece, _Numbers):
+            raise _missing(function, "thread_id", piece.position)
+        else:
+            out.append(piece)
+    return "".join(out)
 
 
 def _filtered(array: ArrayBase, positions: list[int]) -> Any:
@@ -82,20 +116,25 @@ def _filtered(array: ArrayBase, positions: list[int]) -> Any:
                               for node in nodes])
 
 
-def _selection(active: Any, function: str) -> _Selection:
-    """The entries at which a mask is set, of lanes that take part where control flow is evaluated."""
+def _checked_mask(active: Any, function: str) -> Any:
+    """The argument 'active' as a bool or an array of masks."""
     number = plain_scalar(active)
     if number.__class__ is bool:
-        lanes = widest_mask() if number else None
-        if lanes is None:
-            return _ALL if number else _Selection([], 0, None)
-        return _set_in(lanes, None)
+        return number
     if not isinstance(active, ArrayBase) or active._kind != "b" or active._depth > 0 or not active._dynamic:
         raise ArgumentError(f"{function}(): 'active' must be a bool, a flat mask or a tensor of masks, found "
                             f"{describe(active)}.")
+    return active
+
+
+def _selection(active: Any) -> _Selection:
+    """The entries at which a mask is set, of lanes that take part where control flow is evaluated."""
+    if not isinstance(active, ArrayBase):
+        lanes = widest_mask() if active else None
+        if lanes is None:
+            return _ALL if active else _Selection([], 0, None)
+        return _set_in(lanes, None)
     node = active._nodes()[0]
-    if node.scope:
-        raise _SymbolicInput
     return _set_in(with_lanes(node, node.size), active.shape if active._depth < 0 else None)
 
 
@@ -107,17 +146,27 @@ def _set_in(node: Node, shape: tuple[int, ...] | None) -> _Selection:
     return _Selection(positions, len(found), shape)
 
 
-def _text(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: Any,
-          selection: _Selection) -> str:
+def _missing(function: str, name: str, position: int) -> SizeError:
+    return SizeError(f"{function}(): missing keyword argument \"{name}\" referenced by format string (at position "
+                     f"{position}).")
+
+
+def _pieces(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, Any], limit: Any) -> list[_Piece]:
+    """A text as it was formatted, in which the arrays are left out."""
     if limit.__class__ is not int or limit < 0:
         raise TypeError(f"{function}(): 'limit' must be an int >= 0, found {limit!r}.")
+    if "thread_id" in kwargs:
+        raise ArgumentError(f"{function}(): the keyword argument 'thread_id' is reserved for the positions of the "
+                            "elements that a symbolic print statement shows.")
+    out: list[_Piece] = []
     if fmt.__class__ is not str:
         if args:
             raise TypeError(f"{function}(): expected a format string before several arguments, found {describe(fmt)}.")
-        return _show(fmt, limit, selection, set())
+        _take_apart(fmt, out, set())
+        return out
     if not args and not kwargs and "{" not in fmt and "}" not in fmt:
-        return str(fmt)
-    out, position, implicit, end = [], 0, 0, len(fmt)
+        return [str(fmt)]
+    position, implicit, end = 0, 0, len(fmt)
     explicit: bool | None = None
     while position < end:
         letter = fmt[position]
@@ -144,22 +193,124 @@ def _text(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
                 value = args[number]
             elif name in kwargs:
                 value = kwargs[name]
+            elif name == "thread_id":
+                out += ("thread_id=" * repeated, _Numbers(position))
+                position = close + 1
+                continue
             else:
-                raise SizeError(f"{function}(): missing keyword argument \"{name}\" {where}.")
-            out.append((f"{name}=" if repeated else "") + _show(value, limit, selection, set()))
+                raise _missing(function, name, position)
+            if repeated:
+                out.append(f"{name}=")
+            _take_apart(value, out, set())
             position = close + 1
         else:
             out.append(letter)
             position += 1
-    return "".join(out)
+    return out
 
 
-def format_message(function: str, fmt: str, args: tuple[Any, ...], kwargs: dict[str, Any], active: Any) -> str:
-    """Text of the message of an assertion; arrays show the entries that are set in the mask ``active``."""
+# --- deferred --------------------------------------------------------------------------------------------------------
+
+
+class Message(NamedTuple):
+    """What a statement writes when it is known, and where."""
+
+    function: str
+    pieces: list[_Piece]
+    end: str
+    output: Any
+    limit: int
+
+
+def message(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, Any], end: str, output: Any,
+            limit: Any) -> Message:
+    """The message of a statement; everything but its arrays is formatted, so that later changes do not show."""
+    return Message(function, _pieces(function, fmt, args, kwargs, limit), end, output, limit)
+
+
+def is_symbolic(message: Message) -> bool:
+    """Whether a message shows an array that has no value yet."""
+    return any(isinstance(piece, _Shown) and _is_symbolic(piece.array) for piece in message.pieces)
+
+
+class _Place(NamedTuple):
+    """An array within a text that is written later."""
+
+    number: int
+    indent: str
+
+
+def write_later(message: Message, active: Node) -> None:
+    """Write a message, with the values of those elements for which a mask is set, after the next evaluation."""
+    function, pieces, _, _, limit = message
+    if not limit:
+        raise ArgumentError(f"{function}(): 'limit' must be at least 1 where values are printed later: it says how "
+                            "many of them are kept.")
+    template: list[str | _Numbers | _Place] = []
+    types: list[type[ArrayBase]] = []
+    components: list[list[Node]] = []
+    for piece in pieces:
+        if not isinstance(piece, _Shown):
+            template.append(piece)
+        elif piece.array._dynamic:
+            template.append(_Place(len(types), piece.indent))
+            types.append(type(piece.array))
+            components.append(piece.array._nodes())
+        else:
+            template.append(_text(function, [piece], limit, _ALL))
+
+    def act(capture: core.Capture) -> None:
+        count, elements, values = core.captured(capture)
+        if count:
+            following = iter(values)
+            found = [wrap(cls, list(islice(following, len(nodes))))
+                     for cls, nodes in zip(types, components, strict=True)]
+            _write(message, template, elements, found)
+            if count > len(elements) and any(not isinstance(piece, str) for piece in template):
+                _warn(count, len(elements))
+
+    nodes = [node for group in components for node in group]
+    region = core.innermost()
+    lanes = region.live.size if region is not None and region.live is not None else 1
     try:
-        return _text(function, fmt, args, kwargs, LIMIT, _selection(active, function))
-    except _SymbolicInput:
-        return fmt
+        width = max(core.broadcast_size(function, active, *nodes), lanes)
+        core.capture(function, nodes, with_lanes(active, width), limit, act)
+    except core.IncompatibleSizes as error:
+        sizes = ", ".join(map(str, error.sizes))
+        raise SizeError(f"{function}(): the arguments have incompatible sizes! (sizes: {sizes})") from None
+
+
+def _write(message: Message, template: list[str | _Numbers | _Place], elements: list[int], found: list[Any]) -> None:
+    out = []
+    for piece in template:
+        if isinstance(piece, _Place):
+            out.append(str(found[piece.number]._format(message.limit)).replace("\n", "\n" + piece.indent))
+        elif isinstance(piece, _Numbers):
+            out.append(str(elements))
+        else:
+            out.append(piece)
+    message.output.write("".join(out) + message.end)
+
+
+def _warn(count: int, found: int) -> None:
+    level = 1  # of the user's frame: where the program evaluates
+    frame = sys._getframe(1)
+    while frame.f_back is not None and core.is_internal(frame):
+        frame = frame.f_back
+        level += 1
+    warnings.warn(
+        f"dr.print(): symbolic print statement only captured {found} of {count} available outputs. The above is a "
+        "non-deterministic sample, in which entries are in the right order but not necessarily contiguous. Specify "
+        "`limit=..` to capture more information and/or add the special format field `{thread_id}` show the thread "
+        "ID/array index associated with each entry of the captured output.", RuntimeWarning, stacklevel=level)
+
+
+# --- public functions ------------------------------------------------------------------------------------------------
+
+
+def message_now(message: Message, active: Any) -> str:
+    """The text of a message of an assertion; arrays show the entries that are set in the mask ``active``."""
+    return _text(message.function, message.pieces, LIMIT, _selection(active))
 
 
 def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
@@ -173,10 +324,12 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     >>> dr.format("{x=} of {0}", 2, x=Float(1, 2))
     'x=[1, 2] of 2'
     """
-    try:
-        return _text("drjit.format", fmt, args, kwargs, limit, _ALL)
-    except _SymbolicInput:
-        raise SizeError("drjit.format(): symbolic arrays have no values that could be returned at once.") from None
+    function = "drjit.format"
+    found = message(function, fmt, args, kwargs, "", None, limit)
+    if is_symbolic(found):
+        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use "
+                        "drjit.print() with a 'file' of your own.")
+    return _text(function, found.pieces, limit, _ALL)
 
 
 def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any = None, limit: int = LIMIT,
@@ -185,14 +338,33 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
 
     Of arrays, only the entries that are set in the mask ``active`` are shown; nothing is printed if there is none. A
     flat mask selects entries of flat and nested arrays of its width, and shows tensors whole; a tensor of masks selects
-    entries of tensors of its shape too, which are shown one after the other. ``mode`` is ``'auto'`` or ``'evaluated'``:
-    printing symbolic arrays later (``'symbolic'``) is yet to come and raises a ``NotImplementedError``. Evaluates the
-    arrays that it shows.
+    entries of tensors of its shape too, which are shown one after the other. Evaluates the arrays that it shows.
+
+    *Symbolic arrays* have no values yet: in a symbolic loop, the statement prints them later, when anything is
+    evaluated after the loop (``dr.eval()`` suffices), all of them at once. It shows the values of all elements for
+    which the statement was reached, and ``active`` is set: those of one element after the other, and of each in the
+    order in which it went through the loop. The format field ``{thread_id}`` shows which element each value belongs
+    to. Arrays from outside are shown in the same way, an entry for each value of the others, and tensors as flat
+    arrays. No more than ``limit`` values are kept, and a ``RuntimeWarning`` says so when there were more. Output that
+    has not been asked for by an evaluation when the program ends is dropped, and so is that of a loop whose body
+    raises.
+
+    ``mode`` is ``'auto'`` (print symbolic arrays later, all else at once), ``'evaluated'``, which refuses symbolic
+    arrays, or ``'symbolic'``, which prints later in any case, if there are any arrays. ``file`` needs a method
+    ``write(text)``. Raises a ``RuntimeError`` for a bad format string, for symbolic arrays in the condition of a loop
+    (which must be free of side effects), and if sizes of arrays that are printed later do not go together.
 
     >>> from drjit.llvm import Int
     >>> x = Int(1, 2, 3)
     >>> dr.print("{}", x, active=x != 2)
     [1, 3]
+    >>> def body(i, n):
+    ...     dr.print("{thread_id=} {i=}", i=i)
+    ...     return i + 1, n
+    >>> i, n = dr.while_loop((Int(0), Int(2, 3)), lambda i, n: i < n, body, mode="symbolic")
+    >>> dr.eval()
+    thread_id=[0, 0, 1, 1, 1] i=[0, 1, 0, 1, 2]
+    True
     """
     function = "drjit.print"
     if mode not in ("auto", "evaluated", "evaluate", "symbolic"):
@@ -200,13 +372,31 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     output = sys.stdout if file is None else file
     if not hasattr(output, "write"):
         raise ArgumentError(f"{function}(): 'file' must have a method write(), found {describe(file)}.")
-    try:
-        if mode == "symbolic":
-            raise _SymbolicInput
-        selection = _selection(active, function)
-        if selection.positions is not None and not selection.positions:
-            return
-        text = _text(function, fmt, args, kwargs, limit, selection)
-    except _SymbolicInput:
-        raise NotImplementedError(f"{function}(): not implemented yet (deferred, symbolic printing).") from None
-    output.write(text + end)
+    active = _checked_mask(active, function)
+    found = message(function, fmt, args, kwargs, end, output, limit)
+    if is_symbolic(found) or _is_symbolic(active) or mode == "symbolic" and _has_elements(found, active):
+        if mode in ("evaluated", "evaluate"):
+            raise SizeError(f"{function}(): symbolic arrays have no values that could be printed at once, as "
+                            f"mode={mode!r} asks for: leave out 'mode' to print them when they are known.")
+        if active is not False:
+            write_later(found, TRUE if active is True else active._nodes()[0])
+        return
+    selection = _selection(active)
+    if selection.positions is not None and not selection.positions:
+        return
+    text = _text(function, found.pieces, limit, selection) + end
+
+    def write() -> None:
+        output.write(text)
+
+    core.defer(core.Statement((), write))  # in a symbolic loop once, however often that is traced
+
+
+def _has_elements(message: Message, active: Any) -> bool:
+    """Whether there is anything in a message that could be printed later."""
+    if core.innermost() is not None:
+        return True
+    nodes = [node for piece in message.pieces if isinstance(piece, _Shown) and piece.array._dynamic
+             for node in piece.array._nodes()]
+    return any(isinstance(piece, _Numbers) for piece in message.pieces) if not nodes else \
+        all(node.size for node in nodes)

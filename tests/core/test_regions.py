@@ -129,7 +129,7 @@ def test_random_programs_agree_in_every_way_of_running_them(block: int, kernels:
 
 
 def test_random_programs_agree_in_every_way_of_interpreting_them() -> None:
-    """As the backend of evaluations, whole or split, the interpreter gives what it gives without evaluating anything."""
+    """As the backend of evaluations, whole or split, the interpreter gives what it gives when nothing is evaluated."""
     with on_backend("interpreter"):
         check(range(60))
 

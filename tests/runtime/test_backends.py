@@ -333,14 +333,29 @@ def test_instances_with_other_literals_and_buffers_are_one_function_and_their_nu
 # --- programs beside others -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("other", PROGRAMS, ids=lambda program: f"beside-{program.__name__}")
+def beside_values() -> list[Node]:
+    return [ops.neg(floats(777))]
+
+
+def beside_stages() -> list[Node]:
+    index = counter(778)
+    total = reduce(ops.mul(index, index), ReduceOp.Add.value)
+    return [ops.sub(index, total), gather(ops.add(index, total), ops.xor(counter(779), uint(1)), TRUE)]
+
+
+def beside_writes() -> list[Node]:
+    return [scatter(array(np.zeros(780), UINT32), uint(1), counter(780), TRUE, ReduceOp.Identity.value, 0)]
+
+
+@pytest.mark.parametrize("others", [[beside_values], [beside_stages], [beside_writes],
+                                    [beside_values, beside_stages, beside_writes]],
+                         ids=lambda others: "-".join(other.__name__ for other in others))
 @each_program
-def test_a_kernel_is_the_same_whether_it_is_planned_alone_or_beside_others(program: Trace, other: Trace) -> None:
-    """As long as the two need no kernel of one stage and width, which would be one kernel."""
-    alone = launches_of(program, Null())
-    others = launches_of(other, Null())
-    widths = {each.width for each in alone} & {each.width for each in others}
-    if widths:
-        pytest.skip(f"both compute {widths} elements")
-    together = launches_of(lambda: [*other(), *program()], Null())
-    assert sorted(each.kernel.key for each in together) == sorted(each.kernel.key for each in (*alone, *others))
+def test_a_kernel_is_the_same_whether_it_is_planned_alone_or_beside_others(program: Trace, others: list[Trace]) -> None:
+    """The others need kernels of other widths: those of one stage and width would be one kernel."""
+    alone = [each.kernel.key for each in launches_of(program, Null())]
+    apart = [each.kernel.key for other in others for each in launches_of(other, Null())]
+    for programs in ([program, *others], [*others, program]):
+        together = launches_of(lambda programs=programs: [root for each in programs for root in each()],  # type: ignore[misc]
+                               Null())
+        assert sorted(each.kernel.key for each in together) == sorted([*alone, *apart])

@@ -53,7 +53,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
     whom, passes such memory as variables.
 
-    In a region, a loop runs for the elements that take part, and its results depend on which; unless it is
+    In a region, a loop runs for the elements that take part, and its results depend on which; unless it has
     ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
     the region around it computes; 0 if nobody knows.
     """

@@ -193,7 +193,8 @@ def scatter(emitter: Emitter, node: Node) -> None:
     arguments = f"@{helper}(ptr {base}, {type_} {data}, {index_type} {position}{bits})"
     if not fetched:
         if place is not None and masked and not uniform:
-            _full_in_place(emitter, name, node.attr, strategy, (type_, data), (index_type, position), base, arguments)
+            _full_in_place(emitter, name, node.attr, strategy, (type_, data), (index_type, position), base,
+                           arguments)
         else:
             out.append(f"call void {arguments}")
         return
@@ -207,8 +208,8 @@ def _full_in_place(emitter: Emitter, name: str, op: int, strategy: int, values: 
                    indices: tuple[str, str], base: str, otherwise: str) -> None:
     """Update memory where the packet is full, and call the function of a scatter where it is not.
 
-    A loop that calls a function spills its state in each iteration: of a loop around nothing but additions to 1024 bins,
-    calls took half again as long.
+    A loop that calls a function spills its state in each iteration: around nothing but additions to 1024 bins, such
+    calls took half again as long as the loop without them.
     """
     out, number, (type_, data), (index_type, position) = emitter.body, name[1:], values, indices
     full, partial, done = (f"{number}_{part}" for part in ("full", "partial", "done"))
