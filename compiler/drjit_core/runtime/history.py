@@ -85,7 +85,7 @@ def record(backend: KernelBackend, program: Program, kernel: LoadedKernel, hit: 
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """Wait for all launches; return and clear the history, optionally of some types only (others are dropped)."""
+    """Wait for what was launched; return and clear the history, optionally of some types only (others are dropped)."""
     for type_ in types:
         if not isinstance(type_, KernelType):
             raise TypeError(f"drjit.kernel_history(): 'types' must hold drjit.KernelType values, found {type_!r}")
