@@ -257,8 +257,8 @@ def write_later(message: Message, active: Node) -> None:
     """Write a message, with the values of those elements for which a mask is set, after the next evaluation."""
     function, pieces, _, _, limit = message
     if not limit:
-        raise ArgumentError(f"{function}(): 'limit' must be at least 1 where values are printed later: it says how many "
-                            "of them are kept.")
+        raise ArgumentError(f"{function}(): 'limit' must be at least 1 where values are printed later: it says how "
+                            "many of them are kept.")
     template: list[str | _Numbers | _Place] = []
     types: list[type[ArrayBase]] = []
     components: list[list[Node]] = []
@@ -340,8 +340,8 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     function = "drjit.format"
     found = message(function, fmt, args, kwargs, "", None, limit)
     if is_symbolic(found):
-        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use drjit.print() "
-                        "with a 'file' of your own.")
+        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use "
+                        "drjit.print() with a 'file' of your own.")
     return _text(function, found.pieces, limit, _ALL)
 
 
@@ -358,9 +358,9 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     was reached, and ``active`` is set: those of one element after the other, and of each in the order in which it went
     through the loop. The format field ``{thread_id}`` shows which element each value belongs to. Arrays from outside
     are shown in the same way, an entry for each value of the others, and tensors as flat arrays; statements without
-    arrays print when the loop has been traced. No more than ``limit`` values are kept, and a ``RuntimeWarning`` says so when there were more. Output that
-    has not been asked for by an evaluation when the program ends is dropped, and so is that of a loop whose body
-    raises.
+    arrays print when the loop has been traced. No more than ``limit`` values are kept, and a ``RuntimeWarning`` says so
+    when there were more. What has not been evaluated when the program ends is dropped, and so is the output of a loop
+    whose body raises.
 
     ``mode`` is ``'auto'``, which is that; ``'evaluated'``, which prints at once, and refuses symbolic arrays; or
     ``'symbolic'``, which prints later wherever the statement stands, if it shows any elements. ``file`` needs a method
@@ -399,7 +399,11 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     if selection.positions is not None and not selection.positions:
         return
     text = _text(function, found.pieces, limit, selection) + end
-    core.defer(core.Statement((), lambda: output.write(text)))  # in a symbolic loop once, however often that is traced
+
+    def write() -> None:
+        output.write(text)
+
+    core.defer(core.Statement((), write))  # in a symbolic loop once, however often that is traced
 
 
 def _has_elements(message: Message) -> bool:

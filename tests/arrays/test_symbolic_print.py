@@ -97,7 +97,8 @@ def test_a_print_shows_all_iterations_lane_after_lane_with_the_next_evaluation(o
 
 @pytest.mark.parametrize("evaluation", [
     lambda i: dr.eval(i), lambda i: repr(i), lambda i: i.numpy(), lambda i: dr.eval(Float(1, 2) + 1),
-    lambda i: (Float(1, 2) * 3)[0], lambda i: dr.make_opaque(Float(7)), lambda i: dr.print("{}", i, file=io.StringIO())])
+    lambda i: (Float(1, 2) * 3)[0], lambda i: dr.make_opaque(Float(7)),
+    lambda i: dr.print("{}", i, file=io.StringIO())])
 def test_any_evaluation_of_the_thread_prints(evaluation: Callable[[Any], object], out: Output) -> None:
     i, _ = count_to(Int(2, 1), printing("{i}", out))
     evaluation(i)
@@ -226,7 +227,7 @@ def test_evaluations_while_the_body_is_traced_print_what_came_before(out: Output
     (lambda i: Float16(i) / 2, "[0, 0, 0.5]"),
     (lambda i: Float64(i) + 0.1, "[0.1, 0.1, 1.1]"),
     (lambda i: UInt64(i) + (1 << 40), "[1099511627776, 1099511627776, 1099511627777]"),
-    (lambda i: Array2f(i, -i), "[[0, -0],\n [0, -0],\n [1, -1]]"),
+    (lambda i: Array2f(i, -i), "[[0, 0],\n [0, 0],\n [1, -1]]"),
     (lambda i: Array3f(i, 1, 2), "[[0, 1, 2],\n [0, 1, 2],\n [1, 1, 2]]"),
     (lambda i: Matrix2f(i, 1, 2, 3), "[[[0, 1],\n  [2, 3]],\n [[0, 1],\n  [2, 3]],\n [[1, 1],\n  [2, 3]]]"),
     (lambda i: Complex2f(i, 1), "[1j,\n 1j,\n 1+1j]"),
@@ -292,8 +293,8 @@ def test_what_is_formatted_is_what_was_there_at_the_statement(out: Output) -> No
 
 
 @pytest.mark.parametrize(("text", "arguments", "expected"), [
-    ("{i} {{x}} {0}", (7,), "[0, 0] {x} 7"), ("{1} {0}", (Float(3), 2), "2 [3, 3]"), ("{i=}", (Float(1, 2, 3),), "i=[0, 0]"),
-    ("{thread_id}{thread_id=}", (), "[0, 1]thread_id=[0, 1]")])
+    ("{i} {{x}} {0}", (7,), "[0, 0] {x} 7"), ("{1} {0}", (Float(3), 2), "2 [3, 3]"),
+    ("{i=}", (Float(1, 2, 3),), "i=[0, 0]"), ("{thread_id}{thread_id=}", (), "[0, 1]thread_id=[0, 1]")])
 def test_format_strings(text: str, arguments: tuple[Any, ...], expected: str, out: Output) -> None:
     count_to(Int(1, 1), lambda i: dr.print(text, *arguments, i=i, file=out, active=i == 0))
     dr.eval()
@@ -330,10 +331,10 @@ def test_more_output_than_the_limit_is_a_sample_with_a_warning(out: Output) -> N
         dr.eval()
     (warning,) = caught
     assert str(warning.message) == (
-        "dr.print(): symbolic print statement only captured 3 of 50 available outputs. The above is a non-deterministic "
-        "sample, in which entries are in the right order but not necessarily contiguous. Specify `limit=..` to capture "
-        "more information and/or add the special format field `{thread_id}` show the thread ID/array index associated "
-        "with each entry of the captured output.")
+        "dr.print(): symbolic print statement only captured 3 of 50 available outputs. The above is a "
+        "non-deterministic sample, in which entries are in the right order but not necessarily contiguous. Specify "
+        "`limit=..` to capture more information and/or add the special format field `{thread_id}` show the thread ID/array "
+        "index associated with each entry of the captured output.")
     assert warning.filename == __file__
     (line,) = out.lines()
     threads, numbers = (eval(part + "]") for part in line.removesuffix("]").split("] "))
@@ -384,7 +385,7 @@ def test_bad_arguments(arguments: dict[str, Any], error: type[Exception], messag
 
 def test_arrays_of_other_sizes_are_refused_and_can_be_printed_at_once(out: Output) -> None:
     table = Float(1, 2, 3)
-    with pytest.raises(RuntimeError, match=r"^drjit\.print\(\): the arguments have incompatible sizes! \(sizes: 3, 2\)"):
+    with pytest.raises(RuntimeError, match=r"^drjit\.print\(\): the arguments have incompatible sizes! \(.*3, 2\)"):
         count_to(Int(2, 3), lambda i: dr.print("{}", table, file=out))
     count_to(Int(2, 3), lambda i: dr.print("{}", table, file=out, mode="evaluated"))
     assert out.lines() == ["[1, 2, 3]"]
@@ -415,7 +416,7 @@ def test_conditions_must_not_print(out: Output) -> None:
 def test_values_that_left_their_loop_are_refused(out: Output) -> None:
     left: list[Any] = []
     count_to(Int(2, 3), lambda i: left.append(i))
-    with pytest.raises(RuntimeError, match="the state variable .* of the symbolic loop .*which has ended"):
+    with pytest.raises(RuntimeError, match=r"^drjit\.print\(\) .*a value of the symbolic loop .*, which has ended"):
         dr.print("{}", left[-1], file=out)
 
 
@@ -448,7 +449,7 @@ def test_symbolic_mode_outside_of_loops_knows_limit_active_and_positions(out: Ou
 
 def test_evaluated_loops_hold_back_lanes_that_have_finished(out: Output) -> None:
     count_to(Int(2, 3), lambda i: dr.print("{thread_id} {}", i, mode="symbolic", file=out), mode="evaluated")
-    assert out.lines() == ["[0, 1] [0, 0]", "[0, 1] [1, 1]", "[1] [2]"]
+    assert out.lines() == ["[0] [0]", "[0, 1] [1, 1]", "[1] [2]"]  # at first, i is one number
     count_to(Int(0, 2), lambda i: count_to(Int(1, 2), printing("{thread_id} {i}", out)), mode="evaluated")
     assert out.lines() == ["[1, 1] [0, 1]"] * 2
 
@@ -609,7 +610,8 @@ def test_what_is_not_evaluated_when_the_program_ends_is_dropped() -> None:
         run("dropped {}")
         print("end")
     """
-    found = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True)
+    found = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=True,
+                           env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)})
     assert (found.stdout, found.stderr) == ("evaluated [0, 1]\nend\n", "")
 
 
@@ -725,9 +727,9 @@ def test_assertions_without_arrays_raise_at_once() -> None:
 @pytest.mark.parametrize(("check", "error", "message"), [
     (lambda i: dr.assert_true(i), TypeError, r"drjit\.assert_true\(\): the condition must be"),
     (lambda i: dr.assert_true(i < 1, "{}"), RuntimeError, r"drjit\.assert_true\(\): missing positional argument 0"),
-    (lambda i: dr.assert_true(i < 1, tb_depth=-1), TypeError, r"drjit\.assert_true\(\): 'tb_depth' must be an int >= 0"),
-    (lambda i: dr.assert_equal(i, 1, tb_skip=0.5), TypeError, r"drjit\.assert_equal\(\): 'tb_skip' must be an int >= 0"),
-    (lambda i: dr.assert_true(i < 1, "{}", Float(1, 2, 3)), RuntimeError, r"drjit\.assert_true\(\): .*incompatible sizes"),
+    (lambda i: dr.assert_true(i < 1, tb_depth=-1), TypeError, r"assert_true\(\): 'tb_depth' must be an int >= 0"),
+    (lambda i: dr.assert_equal(i, 1, tb_skip=0.5), TypeError, r"assert_equal\(\): 'tb_skip' must be an int >= 0"),
+    (lambda i: dr.assert_true(i < 1, "{}", Float(1, 2, 3)), RuntimeError, r"assert_true\(\): .*incompatible sizes"),
 ])
 def test_bad_assertions(check: Body, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

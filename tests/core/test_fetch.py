@@ -41,7 +41,19 @@ from drjit_core.ir.print import format_graph
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops.table import FETCH
 from drjit_core.passes.schedule import plan
-from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, INT32, TRUE, UINT32, array, assert_same_bits, dtype_of, name_of, values
+from tests.core.harness import (
+    ALL_TYPES,
+    BOOL,
+    FLOAT32,
+    INT32,
+    TRUE,
+    UINT32,
+    array,
+    assert_same_bits,
+    dtype_of,
+    name_of,
+    values,
+)
 
 ADD, AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
 ROWS = [(op, type_) for op in REDUCTIONS for type_ in ALL_TYPES if TYPES[type_].kind in REDUCTIONS[op].accepts]
@@ -230,7 +242,8 @@ def test_a_fetch_is_part_of_the_program_and_of_its_texts() -> None:
             found, version = atomic(s[1], uint(1), uint(0), TRUE, ADD)
             return [ops.add(s[0], uint(1)), version, ops.add(s[2], found if fetching else uint(2))]
 
-        return while_loop([counter(20), array(np.zeros(1, np.uint32)), uint(0)], lambda s: ops.lt(s[0], uint(4)), update)
+        memory = [array(np.zeros(1, np.uint32))]
+        return while_loop([counter(20), memory.pop(), uint(0)], lambda s: ops.lt(s[0], uint(4)), update)
 
     roots = body(True)
     text = format_graph(roots)

@@ -172,10 +172,10 @@ class Interpreter:
 
     def _fetch(self, node: Node) -> Array:
         scatter = node.d0
-        assert scatter is not None and scatter.d0 is not None
-        return memory.fetch(self._memory(scatter.d0), *(np.broadcast_to(self[operand], node.size) for operand in
-                                                        (scatter.d1, scatter.d2, scatter.d3)), scatter.attr,
-                            self.checked)
+        assert scatter is not None
+        value, index, mask = (np.broadcast_to(self[operand], node.size)
+                              for operand in (scatter.d1, scatter.d2, scatter.d3))
+        return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked)
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
@@ -248,7 +248,8 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
-    SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
+    SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce,
+    OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
     BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
     COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

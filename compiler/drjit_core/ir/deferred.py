@@ -5,8 +5,8 @@ form a chain in the order of the program, which each of its evaluations includes
 the trace of that: if the region is traced again or given up, it never was.  When the region is finished, its statements
 pass to the one around it, and at last to the chain.
 
-A region writes to such memory without having it among its variables: it *borrows* it, from the region around it if there
-is one, and its last version becomes one more result of the region.
+A region writes to such memory without having it among its variables: it *borrows* it, from the region around it if
+there is one, and its last version becomes one more result of the region.
 """
 
 from __future__ import annotations

@@ -35,8 +35,8 @@ _regions = itertools.count(1)
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of", "open",
-                 "outer", "outside", "roots", "statements", "uniform", "variables")
+    __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of",
+                 "open", "outer", "outside", "roots", "statements", "uniform", "variables")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:

@@ -27,8 +27,8 @@ from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 from .symbolic import Tracing, call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque", "ops",
-           "reduce", "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque",
+           "ops", "reduce", "scatter"]
 
 #: Every so many nodes (one less than a power of two), the value table is looked at.
 _SWEEP_INTERVAL = 4095
