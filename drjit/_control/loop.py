@@ -406,7 +406,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
         variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
         for name, value in variables.items():
             if value is sought:
-                return name
+                return str(name)
             if value.__class__ in _CONTAINERS:
                 if len(value) <= _ENTRIES_SEARCHED:
                     for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
