@@ -19,7 +19,7 @@ from .._functions.comparison import holds
 from .._functions.reductions import any as _any
 from .._promotion.promote import wrap_like
 from .._trees.pytree import leaves, walk
-from .printing import Message, is_symbolic, message, message_now, write_later
+from .printing import Message, is_deferred, message, message_now, write_later
 
 __all__ = ["assert_equal", "assert_false", "assert_true"]
 
@@ -37,8 +37,7 @@ def _check(function: str, failing: Callable[[], list[Any]], fmt: str | None, arg
             raise TypeError(f"{function}(): '{name}' must be an int >= 0, found {number!r}.")
     conditions = failing()
     text = message(function, "" if fmt is None else fmt, args, kwargs, "", sys.stderr, limit)
-    nodes = [node for mask in conditions if isinstance(mask, ArrayBase) for node in mask._nodes()]
-    if is_symbolic(text) or any(node.scope for node in nodes):
+    if is_deferred(text, True) or any(is_deferred(text, mask) for mask in conditions):
         _report_later(text, [node for mask in conditions for node in _masks(mask)], tb_depth, tb_skip)
         return
     failed = [mask for mask in conditions if _any_set(mask)]

@@ -20,7 +20,7 @@ from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 from .._trees.pytree import children
 
-__all__ = ["Message", "format", "is_symbolic", "message", "message_now", "print", "write_later"]
+__all__ = ["Message", "format", "is_deferred", "message", "message_now", "print", "write_later"]
 
 
 class _Shown(NamedTuple):
@@ -233,6 +233,19 @@ def is_symbolic(message: Message) -> bool:
     return any(isinstance(piece, _Shown) and _is_symbolic(piece.array) for piece in message.pieces)
 
 
+def is_deferred(message: Message, active: Any) -> bool:
+    """Whether a message is written later: it shows something symbolic, or some elements of a region only.
+
+    In a symbolic loop, every array counts: those elements are shown that the loop makes reach the statement.  Also, a
+    variable that the body leaves alone is passed to it as it was before the loop, when this has turned out.
+    """
+    if is_symbolic(message) or _is_symbolic(active):
+        return True
+    return core.innermost() is not None and any(
+        isinstance(value, ArrayBase) and value._dynamic
+        for value in (active, *(piece.array for piece in message.pieces if isinstance(piece, _Shown))))
+
+
 class _Place(NamedTuple):
     """An array within a text that is written later."""
 
@@ -294,7 +307,7 @@ def _write(message: Message, template: list[str | _Numbers | _Place], elements: 
 
 def _warn(count: int, found: int) -> None:
     level = 1  # of the user's frame: where the program evaluates
-    frame = sys._getframe(1)
+    frame = sys._getframe()
     while frame.f_back is not None and core.is_internal(frame):
         frame = frame.f_back
         level += 1
@@ -340,17 +353,17 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     flat mask selects entries of flat and nested arrays of its width, and shows tensors whole; a tensor of masks selects
     entries of tensors of its shape too, which are shown one after the other. Evaluates the arrays that it shows.
 
-    *Symbolic arrays* have no values yet: in a symbolic loop, the statement prints them later, when anything is
-    evaluated after the loop (``dr.eval()`` suffices), all of them at once. It shows the values of all elements for
-    which the statement was reached, and ``active`` is set: those of one element after the other, and of each in the
-    order in which it went through the loop. The format field ``{thread_id}`` shows which element each value belongs
-    to. Arrays from outside are shown in the same way, an entry for each value of the others, and tensors as flat
-    arrays. No more than ``limit`` values are kept, and a ``RuntimeWarning`` says so when there were more. Output that
-    has not been asked for by an evaluation when the program ends is dropped, and so is that of a loop whose body
-    raises.
+    *In a symbolic loop*, arrays have no values yet. The statement prints later, when anything is evaluated after the
+    loop (``dr.eval()`` suffices), once for all iterations. It shows the values of all elements for which the statement
+    was reached, and ``active`` is set: those of one element after the other, and of each in the order in which it went
+    through the loop. The format field ``{thread_id}`` shows which element each value belongs to. Arrays from outside
+    are shown in the same way, an entry for each value of the others, and tensors as flat arrays; statements without
+    arrays print when the loop has been traced. No more than ``limit`` values are kept, and a ``RuntimeWarning`` says so
+    when there were more. What has not been evaluated when the program ends is dropped, and so is the output of a loop
+    whose body raises.
 
-    ``mode`` is ``'auto'`` (print symbolic arrays later, all else at once), ``'evaluated'``, which refuses symbolic
-    arrays, or ``'symbolic'``, which prints later in any case, if there are any arrays. ``file`` needs a method
+    ``mode`` is ``'auto'``, which is that; ``'evaluated'``, which prints at once, and refuses symbolic arrays; or
+    ``'symbolic'``, which prints later wherever the statement stands, if it shows any elements. ``file`` needs a method
     ``write(text)``. Raises a ``RuntimeError`` for a bad format string, for symbolic arrays in the condition of a loop
     (which must be free of side effects), and if sizes of arrays that are printed later do not go together.
 
@@ -374,10 +387,11 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
         raise ArgumentError(f"{function}(): 'file' must have a method write(), found {describe(file)}.")
     active = _checked_mask(active, function)
     found = message(function, fmt, args, kwargs, end, output, limit)
-    if is_symbolic(found) or _is_symbolic(active) or mode == "symbolic" and _has_elements(found, active):
-        if mode in ("evaluated", "evaluate"):
+    if mode in ("evaluated", "evaluate"):
+        if is_symbolic(found) or _is_symbolic(active):
             raise SizeError(f"{function}(): symbolic arrays have no values that could be printed at once, as "
                             f"mode={mode!r} asks for: leave out 'mode' to print them when they are known.")
+    elif is_deferred(found, active) or mode == "symbolic" and _has_elements(found):
         if active is not False:
             write_later(found, TRUE if active is True else active._nodes()[0])
         return
@@ -392,7 +406,7 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     core.defer(core.Statement((), write))  # in a symbolic loop once, however often that is traced
 
 
-def _has_elements(message: Message, active: Any) -> bool:
+def _has_elements(message: Message) -> bool:
     """Whether there is anything in a message that could be printed later."""
     if core.innermost() is not None:
         return True

@@ -12,13 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret
+from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret, on_backend
 from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime import cache, disk
+from drjit_core.runtime.backends import LLVM
+from drjit_core.runtime.cpu import cache, disk
 from tests.core import regions
 from tests.core.harness import assert_same_bits, values
 
@@ -94,7 +95,7 @@ class Kernels:
         self.text_of: dict[Any, str] = {}
         #: Keys by text, of kernels without signed integers, which are often treated as unsigned ones are.
         self.key_of: dict[str, Any] = {}
-        self.lookup = cache.lookup
+        self.lookup = LLVM.compile
 
     def add(self, program: Kernel) -> None:
         text, key = emit.emit(program, jit.lanes()), program.key
@@ -114,7 +115,7 @@ class Kernels:
 def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
     """What is looked up; kernels are compiled in the quick tier, and those of other runs are left alone."""
     kernels = Kernels()
-    monkeypatch.setattr(cache, "lookup", kernels)
+    monkeypatch.setattr(LLVM, "compile", kernels)
     monkeypatch.setattr(cache, "_level", lambda: 0)
     monkeypatch.setattr(disk, "load", lambda key: None)
     monkeypatch.setattr(disk, "store", lambda key, data: None)
@@ -125,6 +126,12 @@ def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
 def test_random_programs_agree_in_every_way_of_running_them(block: int, kernels: Kernels) -> None:
     check(range(50 * block, 50 * block + 50))
     assert len(kernels.text_of) > 100
+
+
+def test_random_programs_agree_in_every_way_of_interpreting_them() -> None:
+    """As the backend of evaluations, whole or split, the interpreter gives what it gives when nothing is evaluated."""
+    with on_backend("interpreter"):
+        check(range(60))
 
 
 #: Memory that is never accessed.

@@ -63,7 +63,7 @@ EXCLUDED: list[tuple[Predicate, str]] = [
       c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
      "what is written to all lanes at once, when some have finished, is not defined"),
     (lambda c: c.place.startswith("symbolic") and c.touch.name == "print",
-     "what symbolic loops print is written when they have run: see the tests of dr.print"),
+     "all iterations are printed at once, after the loop: tests/arrays/test_symbolic_print.py prints these states"),
     (lambda c: c.place == "symbolic-carried" and (c.touch.name == "slice-nothing" or "literal" in c.state) and
      c.room == "read" and c.touch.name.startswith(("slice", "item", "element", "key", "take", "list", "sum-axis")),
      "what covers all elements or none, or elements that are all the same, needs no memory"),

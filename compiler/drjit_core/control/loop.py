@@ -83,6 +83,8 @@ class _Loop:
         self.changed = _NONE
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
+        #: What went wrong with sizes that may have been those of variables that are left alone.
+        self.misfit: Exception | None = None
         # Of a trace:
         self.region: Tracing
         self.initial: Sequence[Node] = initial  # and then what statements write to, which the body has borrowed
@@ -95,6 +97,12 @@ class _Loop:
 
     def trace(self) -> list[Node]:
         """Trace until nothing new turns out; returns what the variables are after the loop."""
+        try:
+            return self.repeat()
+        finally:
+            self.misfit = None  # its frames lead back to this one
+
+    def repeat(self) -> list[Node]:
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
@@ -113,7 +121,7 @@ class _Loop:
                     finally:
                         del failure  # its frames lead back to this one
                 # what does not go together may be the size of a variable that is left alone
-                failure, probed, size = None, True, 0
+                self.misfit, failure, probed, size = failure, None, True, 0
                 continue
             unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
                                   if a is b) - self.changed
@@ -132,6 +140,8 @@ class _Loop:
                 needed = broadcast_size("while_loop", *values, *written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
+                    if self.misfit is not None:  # it knows where
+                        raise self.misfit from None
                     raise
                 probed, size = True, 0
                 continue

@@ -51,12 +51,12 @@ __all__ = ["Interpreter"]
 class Interpreter:
     """Runs graphs as they were traced.  It evaluates nothing and leaves the graph as it is.
 
-    ``wait`` is called with the ticket of a buffer before its memory is read.  In debug mode, accesses that are out of
+    ``address_of`` tells where the contents of a buffer may be read.  In debug mode, accesses that are out of
     bounds are left out, as kernels do it; elsewhere they raise an ``IndexError``, since what they do is not defined.
     """
 
-    def __init__(self, wait: Callable[[int], object]) -> None:
-        self.wait = wait
+    def __init__(self, address_of: Callable[[Any], int]) -> None:
+        self.address_of = address_of
         self.checked = False
         #: Values by node id.
         self.values: dict[int, Any] = {}
@@ -112,9 +112,9 @@ class Interpreter:
         return np.arange(node.size, dtype=dtype_of(node.type))
 
     def _evaluated(self, node: Node) -> Array:
-        buffer, dtype = node.payload, dtype_of(node.type)
-        self.wait(buffer.ticket)
-        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
+        dtype = dtype_of(node.type)
+        address = self.address_of(node.payload)
+        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(address)
         return np.array(np.frombuffer(data, dtype))
 
     # --- elementwise -------------------------------------------------------------------------------------------------

@@ -34,7 +34,7 @@ from ..ops.table import (
 )
 from ..types import ReduceOp
 
-__all__ = ["Kernel", "plan", "post_order", "width_of"]
+__all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
 
 #: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
 #: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
@@ -82,7 +82,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
         return [kernel]
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
-        _add_results(writing, roots)
+        add_results(writing, roots)
         order = post_order(roots)
     if (writing or any(node.kind == SCATTER for node in order)) and _separate_targets(order, roots):
         order = post_order(roots)
@@ -92,7 +92,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
     return _Planner(stages).run(roots)
 
 
-def _add_results(loops: list[Node], roots: list[Node]) -> None:
+def add_results(loops: list[Node], roots: list[Node]) -> None:
     """Add all results of loops that write to the roots: these run once, so that what they compute is stored now."""
     known = {root.id for root in roots}
     for loop in loops:
