@@ -36,19 +36,23 @@ from .ops.reductions import REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
-from .runtime.backend import backend_report, has_backend, llvm_version
-from .runtime.cache import statistics as kernel_statistics
+from .runtime.backends import backend_report, has_backend, on_backend
 from .runtime.captured import captured
-from .runtime.disk import report as cache_report
-from .runtime.eval import (evaluate, flush_kernel_cache, flush_malloc_cache, host_view, import_copy, import_shared,
-                           malloc_statistics, opaque, read_element, schedule, state_of, sync, unshared, write_element)
+from .runtime.cpu.backend import llvm_version
+from .runtime.cpu.cache import statistics as kernel_statistics
+from .runtime.cpu.disk import report as cache_report
+from .runtime.cpu.malloc import flush as flush_malloc_cache
+from .runtime.cpu.malloc import statistics as malloc_statistics
+from .runtime.cpu.pool import get_expand_threshold as expand_threshold
+from .runtime.cpu.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
+from .runtime.evaluation import evaluate, flush_kernel_cache, schedule
 from .runtime.history import clear as kernel_history_clear
 from .runtime.history import Range as ProfileRange
 from .runtime.history import kernel_history
 from .runtime.history import mark as profile_mark
+from .runtime.host import (host_view, import_copy, import_shared, opaque, read_element, state_of, sync, unshared,
+                           write_element)
 from .runtime.interpret import interpret
-from .runtime.pool import get_expand_threshold as expand_threshold
-from .runtime.pool import set_expand_threshold, set_thread_count, thread_count, thread_report
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

@@ -194,4 +194,5 @@ def _product(a: Node, b: Node, first: Node, second: Node, extent: int, columns: 
         lambda state: ops.lt(state[0], limit),
         lambda state: [ops.add(state[0], literal(UINT32, 1)), ops.add(state[1], one), ops.add(state[2], step),
                        ops.fma(cast(core.gather(a, state[1], TRUE, harmless=True), wide),
-                               cast(core.gather(b, state[2], TRUE, harmless=True), wide), state[3])], harmless=True)[3]
+                               cast(core.gather(b, state[2], TRUE, harmless=True), wide), state[3])],
+        trips=max(extent, 1))[3]

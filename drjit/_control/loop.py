@@ -47,8 +47,12 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ``max_iterations`` are hints that do not change the result.
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
-    once for each iteration. Raises a ``TypeError`` if the body changes the structure or a type of the state; what
-    ``cond`` and ``body`` raise is passed on.
+    once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
+    to others, which happens for the elements that are still in the loop. In symbolic loops each of them writes one
+    value at a time, what is written can only be read by index, and other changes of arrays that are no state
+    (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made itself. If something
+    raises, all arrays are as they were before. Raises a ``TypeError`` if the body changes the structure or a type of
+    the state; what ``cond`` and ``body`` raise is passed on.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(
@@ -328,12 +332,13 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
             if not _lives(array):
                 raise _own_memory(array)
             found.append(_Captured(array, position, origin))
-    for owner, _ in journal.attributes.values():
-        if _lives(owner):
+    for owner, values in journal.attributes.values():
+        if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
+                   for value in values.values()) and _lives(owner):
             raise SymbolicValue(
                 f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
-                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run the "
-                "loop with mode='evaluated'.")
+                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run "
+                "the loop with mode='evaluated'.")
     if found:
         for entry, formal in zip(captured, formals, strict=True):
             if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array

@@ -100,7 +100,8 @@ def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int,
     return core.while_loop(
         [entry, position, start], lambda state: ops.lt(state[0], limit),
         lambda state: [ops.add(state[0], step), ops.add(state[1], stride),
-                       combine(state[2], core.gather(node, state[1], TRUE, harmless=True))], harmless=True)[2]
+                       combine(state[2], core.gather(node, state[1], TRUE, harmless=True))],
+        trips=-(-extent // parts))[2]
 
 
 def _scattered(op: ReduceOp, node: Node, shape: tuple[int, ...], kept: Sequence[int], count: int) -> Node:

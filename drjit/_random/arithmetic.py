@@ -206,8 +206,7 @@ class OnNodes:
                 value, new = draw(variables[0])
                 return [new, value, ops.lt(value, literal(type_, threshold))]
 
-            new, value, _ = core.while_loop([new, value, pending], lambda variables: variables[2], body,
-                                            harmless=True)
+            new, value, _ = core.while_loop([new, value, pending], lambda variables: variables[2], body, trips=64)
         return new, core.mod(value, divisor) if bound > 1 else zero
 
     @staticmethod
@@ -230,7 +229,7 @@ class OnNodes:
                     ops.select(odd, ops.add(ops.mul(summand, square), double), summand)]
 
         found = core.while_loop([bitcast(delta, UINT64), u64(MULTIPLIER), increment, one, zero],
-                                lambda variables: ops.neq(variables[0], zero), body, harmless=True)
+                                lambda variables: ops.neq(variables[0], zero), body, trips=64)
         return ops.add(ops.mul(state, found[3]), found[4])
 
     @staticmethod
@@ -248,8 +247,7 @@ class OnNodes:
         def condition(variables: list[Node]) -> Node:
             return _and(ops.neq(variables[0], end), ops.neq(variables[1], zero))
 
-        result = core.while_loop([start, one, u64(MULTIPLIER), increment, zero], condition, body,
-                                 harmless=True)
+        result = core.while_loop([start, one, u64(MULTIPLIER), increment, zero], condition, body, trips=64)
         return bitcast(result[4], INT64)
 
 

@@ -1,7 +1,7 @@
 """Loops that write by index: to arrays of their state, and to arrays from outside.
 
-Programs are run in symbolic and in evaluated mode, and compared with what NumPy says. In most of them lanes take 2, 0, 3
-and 1 iterations, so that some have finished while others go on.
+Programs are run in symbolic and in evaluated mode, and compared with what they must give. In most of them lanes take 2,
+0, 3 and 1 iterations, so that some have finished while others go on.
 """
 
 from __future__ import annotations
@@ -482,14 +482,15 @@ def test_threads_trace_loops_that_write() -> None:
     assert not failures
 
 
-# --- what is read in a loop, but does not depend on it ------------------------------------------------------------------
+# --- what is read in a loop, but does not depend on it ---------------------------------------------------------------
 
 TABLE = np.arange(4 * 300, dtype="f4").reshape(4, 300)
 
 
 @pytest.mark.parametrize("read", [
-    lambda t: t[1, 2:6].array, lambda t: t[:, [3, 1]].array, lambda t: t[np.array([1, 0])].array, lambda t: dr.take(t, 1).array,
-    lambda t: dr.sum(t, axis=1).array, lambda t: dr.sum(t, axis=0).array, lambda t: (t @ dr.ones(TensorXf, (300,))).array,
+    lambda t: t[1, 2:6].array, lambda t: t[:, [3, 1]].array, lambda t: t[np.array([1, 0])].array,
+    lambda t: dr.take(t, 1).array, lambda t: dr.sum(t, axis=1).array, lambda t: dr.sum(t, axis=0).array,
+    lambda t: (t @ dr.ones(TensorXf, (300,))).array,
     lambda t: dr.mean(t, axis=None).array, lambda t: t.array[::7], lambda t: t.array[[5, 3]], lambda t: t[2].array + 1,
     lambda t: dr.concat((t.array, t.array)), lambda t: t.array[dr.arange(UInt, 1) + 3],
     lambda t: dr.meshgrid(t.array[0:3], t.array[3:5])[1], lambda t: dr.zeros(TensorXf, (3, 1)).array,
@@ -510,7 +511,7 @@ def test_indices_of_the_user_are_read_if_a_lane_takes_part_only() -> None:
     assert plain(x) == [0, 0]
 
 
-# --- what is refused ---------------------------------------------------------------------------------------------------
+# --- what is refused -------------------------------------------------------------------------------------------------
 
 
 def _add_in_place(y: Float, left: Int) -> None:
@@ -545,10 +546,11 @@ def _evaluate(y: Float, left: Int) -> None:
 
 #: Name, what is done to an array of 8 elements in a loop of 4, and words of the message.
 REFUSED: list[tuple[str, Callable[[Float, Int], Any], str]] = [
-    ("as a whole", _add_in_place, "changes the array 'target', which was made outside, as a whole.*drjit.scatter.*state "
-     "variable.*evaluated"),
+    ("as a whole", _add_in_place, "changes the array 'target', which was made outside, as a whole.*drjit.scatter.*"
+     "state variable.*evaluated"),
     ("all elements", lambda y, left: _set(y, slice(None), 1), "changes the array 'target', which was made outside"),
-    ("a mask as key", lambda y, left: _set(y, dr.arange(UInt, 8) > 3, 1), "changes the array 'target', which was made outside"),
+    ("a mask as key", lambda y, left: _set(y, dr.arange(UInt, 8) > 3, 1),
+     "changes the array 'target', which was made outside"),
     ("read by the host", _increase, r"drjit.llvm.Float.__getitem__\(\).*the array 'target', which the symbolic loop "
      r".*writes to"),
     ("two elements", lambda y, left: _set(y, slice(0, 2), 1), r"drjit.llvm.Float.__setitem__\(\): this assignment to 2 "
@@ -580,7 +582,7 @@ def test_what_is_written_by_index_is_no_value() -> None:
         dr.scatter(target, Float(1), UInt(left))
         return (x + target,)
 
-    with pytest.raises(RuntimeError, match="writes to the array 'target' by index, and computes with all of its elements"):
+    with pytest.raises(RuntimeError, match="writes to the array 'target' by index, and computes with all of it"):
         loop(body, "symbolic", dr.zeros(Float, 4))
 
 
@@ -593,7 +595,7 @@ def test_conditions_change_nothing(change: Callable[[Float], Any]) -> None:
         change(y)
         return left > 0
 
-    with pytest.raises(RuntimeError, match="condition of a loop|as a whole"):
+    with pytest.raises(RuntimeError, match=r"condition of a loop|as a whole"):
         dr.while_loop((Int(TRIPS),), condition, lambda left: (left - 1,), mode="symbolic")
     assert plain(y) == [0, 0, 0, 0]
 

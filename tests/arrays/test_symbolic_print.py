@@ -333,8 +333,8 @@ def test_more_output_than_the_limit_is_a_sample_with_a_warning(out: Output) -> N
     assert str(warning.message) == (
         "dr.print(): symbolic print statement only captured 3 of 50 available outputs. The above is a "
         "non-deterministic sample, in which entries are in the right order but not necessarily contiguous. Specify "
-        "`limit=..` to capture more information and/or add the special format field `{thread_id}` show the thread ID/array "
-        "index associated with each entry of the captured output.")
+        "`limit=..` to capture more information and/or add the special format field `{thread_id}` show the thread "
+        "ID/array index associated with each entry of the captured output.")
     assert warning.filename == __file__
     (line,) = out.lines()
     threads, numbers = (eval(part + "]") for part in line.removesuffix("]").split("] "))

@@ -1,8 +1,8 @@
 """Random programs on nodes with loops, branches, calls, reads and writes nested in each other.
 
 A program is a tree of steps.  A step is a kind and some numbers between 0 and 1, which choose its operands among what
-is there when it is traced: any part of a program may be left out, and what remains is a program as well, so that failures
-can be made small (:func:`smaller`).
+is there when it is traced: any part of a program may be left out, and what remains is a program as well, so that
+failures can be made small (:func:`smaller`).
 
 Programs do what is specified only.  Outside of loops, plain writes go to distinct elements.  A loop treats memory that
 it writes to in one of two ways: each lane reads and writes elements of its own, or all lanes update any elements by one
@@ -93,7 +93,8 @@ class Program(NamedTuple):
 # --- generation ------------------------------------------------------------------------------------------------------
 
 _EVERYWHERE = {"op": 24, "cast": 5, "bitcast": 2, "select": 5, "gather": 16, "literal": 2, "lane": 2, "mask": 4}
-_OUTSIDE = {"reduce": 4, "scatter": 24, "keep": 4, "version": 6, "opaque": 2, "input": 2, "loop": 16, "cond": 6, "call": 6, "evaluate": 4}
+_OUTSIDE = {"reduce": 4, "scatter": 24, "keep": 4, "version": 6, "opaque": 2, "input": 2,
+            "loop": 16, "cond": 6, "call": 6, "evaluate": 4}
 _INSIDE = {"scatter": 20, "loop": 6, "cond": 4, "call": 4, "state": 16}
 
 
@@ -252,7 +253,8 @@ class _Scope:
 
     def mask(self, draw: float, width: int) -> Node:
         mask = TRUE if draw < 0.5 else self.pick((draw - 0.5) * 2, BOOL, width)
-        return TRUE if mask.kind == LITERAL else mask  # whether a loop writes must not depend on what it has for variables
+        # whether a loop writes must not depend on what it has for variables
+        return TRUE if mask.kind == LITERAL else mask
 
     def lane(self, width: int) -> Node:
         return counter(width) if width > 1 else literal(UINT32, 0)

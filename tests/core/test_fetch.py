@@ -242,8 +242,8 @@ def test_a_fetch_is_part_of_the_program_and_of_its_texts() -> None:
             found, version = atomic(s[1], uint(1), uint(0), TRUE, ADD)
             return [ops.add(s[0], uint(1)), version, ops.add(s[2], found if fetching else uint(2))]
 
-        memory = [array(np.zeros(1, np.uint32))]
-        return while_loop([counter(20), memory.pop(), uint(0)], lambda s: ops.lt(s[0], uint(4)), update)
+        state = [counter(20), array(np.zeros(1, np.uint32)), uint(0)]
+        return while_loop(state, lambda s: ops.lt(s[0], uint(4)), update)
 
     roots = body(True)
     text = format_graph(roots)

@@ -88,7 +88,8 @@ def test_leaves() -> None:
 def test_reductions_of_equal_elements_and_of_nan() -> None:
     three = ops.add(literal(UINT32, 5, 3), cast(array([False]), UINT32))
     nothing = array([np.nan, np.nan], FLOAT32)
-    roots = [reduce(three, ReduceOp.Add.value), reduce(nothing, ReduceOp.Min.value), reduce(nothing, ReduceOp.Add.value)]
+    roots = [reduce(three, ReduceOp.Add.value), reduce(nothing, ReduceOp.Min.value),
+             reduce(nothing, ReduceOp.Add.value)]
     for root, data in zip(roots, interpret(roots), strict=True):
         assert_same_bits(values(root), data)
 
@@ -99,9 +100,8 @@ def test_nothing_is_evaluated_and_the_graph_stays_as_it_is() -> None:
         ops.add(s[0], literal(UINT32, 1)), scatter(s[1], s[0], counter(5), TRUE, ReduceOp.Add.value, 0)])
     sums = gather(after, counter(5), TRUE)
     for _ in range(2):
-        for data, expected in zip(interpret([i, after, sums, memory]), ([0, 1, 2, 3, 4], [0, 0, 1, 3, 6], [0, 0, 1, 3, 6],
-                                                                        [0] * 5), strict=True):
-            assert data.tolist() == expected
+        found = [data.tolist() for data in interpret([i, after, sums, memory])]
+        assert found == [[0, 1, 2, 3, 4], [0, 0, 1, 3, 6], [0, 0, 1, 3, 6], [0] * 5]
     assert i.kind == after.kind == RESULT and i.d0 is not None and i.d0.kind == LOOP
     assert values(after).tolist() == [0, 0, 1, 3, 6]
 

@@ -30,7 +30,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.expand import Expanded
-from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Host, Program, assemble
+from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Policy, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
 from tests.core.harness import (
@@ -162,7 +162,7 @@ def test_how_a_scatter_copes_with_conflicts_is_part_of_the_key() -> None:
     programs = []
     for mode in (ReduceMode.Auto, ReduceMode.Direct, ReduceMode.NoConflicts):
         (kernel,) = plan([written(ReduceOp.Add, mode.value, value=integers(100_000), index=integers(100_000))])
-        programs.append(assemble(kernel, Host(threads=2, expand_threshold=1000)))
+        programs.append(assemble(kernel, Policy(threads=2, expand_threshold=1000)))
     assert [list(program.strategies.values()) for program in programs] == [[PRIVATE], [ATOMIC], [PLAIN]]
     assert len({program.key for program in programs}) == 3
     assert len({emit.emit(program, 16) for program in programs}) == 3

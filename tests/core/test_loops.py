@@ -76,6 +76,7 @@ def both(a: Node, b: Node) -> Node:
 # --- against Python --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("size", SIZES)
 def test_collatz(size: int) -> None:
     start = np.arange(1, size + 1, dtype=np.uint32)
@@ -99,6 +100,7 @@ def test_collatz(size: int) -> None:
     assert_same_bits(actual[1], np.ones(size, np.uint32))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("type_", [UINT32, INT32, INT64, UINT8], ids=name_of)
 def test_greatest_common_divisor(size: int, type_: int) -> None:
@@ -140,6 +142,7 @@ def test_mandelbrot(type_: int) -> None:
     assert len(np.unique(i)) > 5
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("type_", [*NUMBERS, BOOL], ids=name_of)
 def test_variables_of_every_type(type_: int) -> None:
     start = np.arange(40).astype(dtype_of(type_))
@@ -155,6 +158,7 @@ def test_variables_of_every_type(type_: int) -> None:
     assert_same_bits(values(result), expected)
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("size", SIZES)
 def test_nested_loops(size: int) -> None:
     """The sum over j < i < n of i * j, with the bounds different in each element."""
@@ -172,6 +176,7 @@ def test_nested_loops(size: int) -> None:
     assert_same_bits(values(total), np.array(expected, np.uint32))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("size", [1, 17, 100])
 def test_loops_nested_three_deep_that_use_variables_of_all_levels(size: int) -> None:
     bound = np.arange(size, dtype=np.uint32) % 4 + 1
@@ -192,6 +197,7 @@ def test_loops_nested_three_deep_that_use_variables_of_all_levels(size: int) -> 
     assert_same_bits(values(total), np.array(expected, np.uint32))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("foreign", [False, True])
 @pytest.mark.parametrize("size", [1, 16, 33, 1000])
 def test_indices_need_be_in_range_only_while_an_element_is_live(size: int, foreign: bool) -> None:
@@ -267,6 +273,7 @@ def test_state_that_grows_in_the_body() -> None:
     assert values(i).tolist() == [3] * i.size
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_loop_of_one_element_inside_a_kernel_of_many() -> None:
     _, power = checked_loop([uint(0), number(FLOAT32, 1)], lambda s: ops.lt(s[0], uint(10)),
                             lambda s: [ops.add(s[0], uint(1)), ops.add(s[1], s[1])])
@@ -277,6 +284,7 @@ def test_a_loop_of_one_element_inside_a_kernel_of_many() -> None:
     assert_same_bits(values(again), np.arange(40, dtype=np.float32) * 8193)
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_loop_of_one_element_nested_in_a_loop_of_many() -> None:
     bound = array(np.arange(40, dtype=np.uint32))
 
@@ -322,6 +330,7 @@ def test_variables_that_the_body_leaves_alone(optimize: bool) -> None:
     assert set(values(results[3]).tolist()) == {7}
 
 
+@pytest.mark.usefixtures("backend")
 def test_variables_that_are_exchanged_or_replaced() -> None:
     a, b, c = (array(np.arange(k, k + 40), INT32) for k in (0, 100, 200))
     i, x, y, z = checked_loop([counter(40), a, b, literal(INT32, -1)], lambda s: ops.lt(s[0], uint(21)),
@@ -367,6 +376,7 @@ def test_two_loops_in_one_kernel_and_their_results_reduced(size: int) -> None:
     assert_same_bits(values(second), (b // 2).astype(np.uint32))
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_loop_after_a_loop() -> None:
     (x,) = while_loop([counter(40)], lambda s: ops.lt(s[0], uint(10)), lambda s: [ops.add(s[0], uint(4))])
     (y,) = checked_loop([x], lambda s: ops.lt(s[0], uint(30)), lambda s: [ops.add(s[0], x)])
@@ -455,6 +465,7 @@ def _random_loop(seed: int) -> None:
                          f"seed {seed}, variable {position}, {plan}")
 
 
+@pytest.mark.usefixtures("backend")
 def test_random_loops_agree_with_python() -> None:
     for seed in range(150):
         _random_loop(seed)

@@ -16,6 +16,7 @@ from drjit_core import (
     Node,
     ReduceOp,
     SymbolicValue,
+    call,
     counter,
     evaluate,
     gather,
@@ -263,3 +264,15 @@ def test_a_variable_that_is_left_alone_does_not_make_a_loop_wider() -> None:
                          lambda s: [ops.add(s[0], uint(1)), s[1]])
     assert i.size == 1 and same.size == 2
     assert_same_bits(values(ops.add(i, inputs())), np.arange(N, dtype=np.uint32) + np.uint32(3))
+
+
+def test_a_loop_of_one_element_in_a_function_whose_arguments_are_packets() -> None:
+    x = inputs()
+
+    def tripled(s: State) -> State:
+        return while_loop([uint(0), s[0]], lambda t: ops.lt(t[0], s[0]),
+                          lambda t: [ops.add(t[0], uint(1)), ops.add(t[1], uint(3))])[1:]
+
+    (result,), _ = call(ops.mod(x, uint(3)), TRUE, [tripled, lambda s: [ops.mul(s[0], uint(2))]], [array([5], UINT32)])
+    (expected,) = interpret([result])
+    assert_same_bits(values(result), expected)

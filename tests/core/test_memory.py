@@ -41,8 +41,9 @@ from drjit_core import (
     write_element,
 )
 from drjit_core.ir import numbering
-from drjit_core.runtime import buffer as buffers
-from drjit_core.runtime import malloc
+from drjit_core.runtime.backends import LLVM
+from drjit_core.runtime.buffer import Buffer
+from drjit_core.runtime.cpu import malloc
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -312,7 +313,7 @@ def test_a_view_shows_later_writes() -> None:
     assert view[4] == 88
     del holder
     gc.collect()
-    assert view[3] == 77 and isinstance(pinned, buffers.Buffer)
+    assert view[3] == 77 and isinstance(pinned, Buffer)
 
 
 def test_a_view_keeps_the_memory() -> None:
@@ -430,7 +431,7 @@ def test_a_flush_returns_what_is_free_and_keeps_what_is_used() -> None:
 
 def test_a_size_that_cannot_be_had_is_a_memory_error() -> None:
     with pytest.raises(MemoryError, match="cannot allocate"):
-        buffers.allocate(1 << 60)
+        LLVM.allocate(1 << 60)
     with pytest.raises(MemoryError, match="cannot allocate"):
         opaque(literal(FLOAT64, 1, 1 << 50))
     one = array([1], FLOAT64)

@@ -228,12 +228,14 @@ def exact() -> Any:
         yield
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("block", range(4))
 def test_elementwise_programs_agree_in_every_way_of_running_them(block: int) -> None:
     for seed in range(40 * block, 40 * block + 40):
         run_in_all_ways(seed, 4 + seed % 25, structure=False)
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("block", range(4))
 def test_programs_with_gathers_and_reductions_agree_in_every_way_of_running_them(block: int) -> None:
     for seed in range(1000 + 50 * block, 1050 + 50 * block):

@@ -27,7 +27,7 @@ from drjit_core import (
     thread_count,
 )
 from drjit_core.ops.table import LITERAL
-from drjit_core.runtime import cache, pool
+from drjit_core.runtime.cpu import cache, pool
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,

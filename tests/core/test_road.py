@@ -24,7 +24,7 @@ from drjit_core import (
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime import cache
+from drjit_core.runtime.cpu import cache
 
 FLOAT32 = VarType.Float32.value
 

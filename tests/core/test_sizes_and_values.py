@@ -23,7 +23,7 @@ from drjit_core import (
     scatter,
     while_loop,
 )
-from drjit_core.runtime import cache
+from drjit_core.runtime.cpu import cache
 from tests.core.harness import FLOAT32, FLOAT64, INT32, TRUE, UINT32, array, launches, values
 
 Program = Callable[[int, float], list[Node]]

@@ -74,6 +74,7 @@ def model_write(target: np.ndarray[Any, Any], value: Any, index: Any, mask: Any 
 # --- order -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("size", [2, 3, 15, 16, 17, 18, 64, 65, 66, 1000, 200_001])
 def test_overlapping_writes_happen_in_program_order(size: int) -> None:
     """``x[:-1] = 1; x[1:] = 2`` in one loop over packets would be wrong at every packet's edge."""
@@ -96,6 +97,7 @@ def test_writes_of_one_element_happen_in_program_order_in_one_kernel(size: int) 
     assert values(x)[:5].tolist() == [9, 7, 10, 11, 0]
 
 
+@pytest.mark.usefixtures("backend")
 def test_a_reader_keeps_the_version_that_it_was_traced_with() -> None:
     data = np.arange(50, dtype=np.int32)
     x = array(data)
@@ -140,6 +142,7 @@ def test_copies_are_made_only_if_somebody_else_holds_the_target() -> None:
     assert values(other)[3] == 6 and values(x)[3] == 100
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("type_", NUMBERS + [BOOL], ids=name_of)
 def test_memory_that_is_shared_with_others_is_never_written(type_: int) -> None:
     data = np.arange(45).astype(dtype_of(type_))
@@ -163,6 +166,7 @@ def test_literals_are_copied_before_they_are_written_to() -> None:
     assert zeros.payload == 0 and literal(FLOAT32, 0, 30) is zeros
 
 
+@pytest.mark.usefixtures("backend")
 def test_masked_elements_are_not_touched() -> None:
     index = np.arange(40, dtype=np.uint32)
     index[::2] = 0xFFFF_FF00  # outside of the array
@@ -178,6 +182,7 @@ def test_masked_elements_are_not_touched() -> None:
 # --- reductions into memory ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize(("op", "type_"), [
     pytest.param(op, type_, id=f"{op.name}-{name_of(type_)}") for op in UFUNC for type_ in NUMBERS
     if op not in (ReduceOp.And, ReduceOp.Or) or type_ not in FLOATS])
@@ -196,6 +201,7 @@ def test_scattered_reductions_with_conflicts(op: ReduceOp, type_: int, width: in
     assert_same_bits(actual + dtype.type(0), model_write(start, value, index, mask, op) + dtype.type(0))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("type_", FLOATS, ids=name_of)
 def test_scattered_minimum_and_maximum_ignore_nan(type_: int) -> None:
     dtype = dtype_of(type_)
@@ -206,6 +212,7 @@ def test_scattered_minimum_and_maximum_ignore_nan(type_: int) -> None:
         assert_same_bits(values(write(array(start), array(value), array(index), op=op)), np.array(expected, dtype))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("op", [ReduceOp.And, ReduceOp.Or], ids=lambda op: op.name)
 @pytest.mark.parametrize("width", [1, 40])
 def test_scattered_reductions_of_masks(op: ReduceOp, width: int) -> None:
@@ -216,6 +223,7 @@ def test_scattered_reductions_of_masks(op: ReduceOp, width: int) -> None:
     assert_same_bits(actual, model_write(start, value, index, op=op))
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.parametrize("type_", [INT32, UINT32, INT64, UINT64], ids=name_of)
 def test_indices_of_every_type(type_: int) -> None:
     index = np.random.default_rng(1).permutation(40).astype(dtype_of(type_))
@@ -387,6 +395,7 @@ def run_random_writes(seed: int, steps: int, sizes: tuple[int, ...] = SMALL) -> 
         raise AssertionError(f"seed {seed}, {steps} steps: {error}\n" + "\n".join(program.log)) from None
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.oracle
 @pytest.mark.parametrize("block", range(6))
 def test_random_writes_agree_with_numpy(block: int) -> None:
@@ -394,6 +403,7 @@ def test_random_writes_agree_with_numpy(block: int) -> None:
         run_random_writes(seed, 4 + seed % 14)
 
 
+@pytest.mark.usefixtures("backend")
 @pytest.mark.oracle
 @pytest.mark.parametrize("block", range(2))
 def test_random_writes_to_large_arrays_agree_with_numpy(block: int) -> None:

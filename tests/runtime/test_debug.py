@@ -15,7 +15,7 @@ import drjit as dr
 import drjit_core as core
 from drjit.llvm import Bool, Float, Int, UInt, UInt64
 from drjit_core import KIND, TYPES, VarType
-from drjit_core.codegen.program import Host, assemble
+from drjit_core.codegen.program import Policy, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import Kernel
 
@@ -243,7 +243,7 @@ def test_without_the_flag_kernels_are_unchanged():
     node = dr.gather(Float, source, UInt(index))._nodes()[0]
     kernel = Kernel(0, 3)
     kernel.outputs.append(node)
-    plain, checked = (assemble(kernel, Host(1, 0), flag) for flag in (False, True))
+    plain, checked = (assemble(kernel, Policy(), flag) for flag in (False, True))
     assert plain.key != checked.key
     assert len(checked.parameters) == len(plain.parameters) + 2
     assert "out_of_bounds" not in emit.emit(plain, 8)

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from drjit_core.runtime import disk
+import drjit_core
+from drjit_core.runtime.cpu import disk
 
 CODE = bytes(range(250)) * 4
 
@@ -158,10 +159,10 @@ def test_no_directory_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
 
 # --- the hash of the emitter ------------------------------------------------------------------------------------------
 
-PACKAGE = Path(disk.__file__).resolve().parent.parent
+PACKAGE = Path(drjit_core.__file__).resolve().parent
 #: Prints the emitter's hash.
 DIGEST = """
-from drjit_core.runtime import disk
+from drjit_core.runtime.cpu import disk
 emitter = disk._emitter()
 print(emitter.hex() if emitter else None)
 """

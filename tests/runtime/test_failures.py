@@ -10,9 +10,11 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Float, UInt32
-from drjit_core import CompilationError
+from drjit_core import CompilationError, Node
 from drjit_core.llvm import jit
-from drjit_core.runtime import buffer, cache, eval, malloc, pool
+from drjit_core.runtime import launch
+from drjit_core.runtime.backends import LLVM
+from drjit_core.runtime.cpu import cache, malloc, pool
 
 SIZE = 100_000
 
@@ -45,9 +47,9 @@ def failing(function: Callable[..., Any], turn: int, error: BaseException) -> Ca
 
 PLACES = [(jit, "compile_text", CompilationError("injected")), (jit, "link", MemoryError()),
           (malloc, "allocate", MemoryError()), (malloc, "_request", MemoryError()),
-          (buffer, "allocate", MemoryError()), (cache, "lookup", Injected()), (eval, "assemble", Injected()),
-          (eval, "plan", Injected()), (pool._Pool, "submit", Injected()), (pool, "submit", Injected()),
-          (pool, "_run", Injected()), (eval, "_commit", KeyboardInterrupt()), (eval.Node, "become_evaluated",
+          (LLVM, "allocate", MemoryError()), (LLVM, "compile", Injected()), (launch, "assemble", Injected()),
+          (launch, "plan", Injected()), (pool._Pool, "submit", Injected()), (LLVM, "submit", Injected()),
+          (pool, "_run", Injected()), (launch, "_commit", KeyboardInterrupt()), (Node, "become_evaluated",
                                                                                 KeyboardInterrupt())]
 
 
@@ -97,7 +99,7 @@ def test_evaluation_inside_an_evaluation_is_refused(monkeypatch: pytest.MonkeyPa
     x, y = dr.arange(UInt32, 10) + 1, dr.arange(UInt32, 10) + 2
     errors = []
 
-    def plan(roots: Any, function: Any = eval.plan) -> Any:
+    def plan(roots: Any, function: Any = launch.plan) -> Any:
         try:
             dr.eval(y)
         except RuntimeError as error:
@@ -105,7 +107,7 @@ def test_evaluation_inside_an_evaluation_is_refused(monkeypatch: pytest.MonkeyPa
         return function(roots)
 
     with monkeypatch.context() as patch:
-        patch.setattr(eval, "plan", plan)
+        patch.setattr(launch, "plan", plan)
         dr.eval(x)
     assert len(errors) == 1 and "signal handler or a finaliser" in errors[0]
     assert list(x) == list(range(1, 11)) and list(y) == list(range(2, 12))

@@ -19,8 +19,9 @@ import pytest
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element
-from drjit_core.runtime import buffer, history, malloc, pool
-from drjit_core.runtime import eval as evaluation
+from drjit_core.runtime import buffer, history, launch
+from drjit_core.runtime.backends import LLVM
+from drjit_core.runtime.cpu import malloc, pool
 
 SIZE = 400_000
 pytestmark = pytest.mark.skipif(not pool.is_supported(), reason="there is no pool on this machine")
@@ -271,7 +272,7 @@ def test_one_host_thread_at_a_time_helps() -> None:
 
 
 def test_the_ticket_of_a_view_is_one_of_its_memory() -> None:
-    whole = buffer.allocate(1000)
+    whole = LLVM.allocate(1000)
     part = buffer.view(whole, 64, 100)
     part.ticket = whole.ticket + 5
     expected = part.ticket
@@ -319,7 +320,7 @@ def test_the_number_of_threads_is_the_pools_whatever_becomes_of_the_affinity(ste
 
 def test_the_number_of_threads_stays_during_an_evaluation(monkeypatch: pytest.MonkeyPatch) -> None:
     """A signal handler that changes it would leave too few tables for the threads."""
-    plan = evaluation.plan
+    plan = launch.plan
     errors: list[str] = []
 
     def interrupted(*arguments: Any) -> Any:
@@ -330,7 +331,7 @@ def test_the_number_of_threads_stays_during_an_evaluation(monkeypatch: pytest.Mo
         return plan(*arguments)
 
     with monkeypatch.context() as patch:
-        patch.setattr(evaluation, "plan", interrupted)
+        patch.setattr(launch, "plan", interrupted)
         counts = dr.zeros(UInt32, 4)
         dr.scatter_add(counts, UInt32(1), dr.arange(UInt32, 1 << 20) & 3)
         assert counts.numpy().tolist() == [1 << 18] * 4
@@ -489,7 +490,7 @@ FRESH = """
 import sys
 import drjit as dr
 from drjit.llvm import Float
-from drjit_core.runtime import pool
+from drjit_core.runtime.cpu import pool
 dr.set_thread_count(2)
 started = []
 for _ in range(12):

@@ -11,17 +11,15 @@ Parameter 0 is the width, 1 the address of the reduction's partial results; then
 inputs and of outputs, in the order in which they are met.
 
 A *checked* program (debug mode) compares the indices of gathers and scatters with the size of the memory: a parameter
-for each access, and one for the address of the report (two words an access, see :mod:`drjit_core.llvm.checks`).
+for each access, and one for the address of the report (two words an access: how many indices were out of bounds, and
+the position that one of them asked for).
 """
 
 from __future__ import annotations
 
-import contextlib
-import functools
-import glob
 import struct
 from array import array
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, Node
@@ -42,10 +40,10 @@ from ..ops.table import (
     UNDEFINED,
 )
 from ..passes.schedule import Kernel, post_order
-from ..types import FLOAT16, TYPES, ReduceMode, ReduceOp
+from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "Host", "PLAIN", "PRIVATE", "Program", "SCALAR",
-           "UNALIGNED", "assemble"]
+__all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program", "REPORT_WORDS",
+           "SCALAR", "UNALIGNED", "assemble"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
 SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
@@ -58,27 +56,10 @@ _SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA = range(-1, -10, -1)
 _WIDE = 1 << 31
+#: Words of a report for each access that is checked.
+REPORT_WORDS = 2
 #: Kernels of fewer elements never write past the cache.
 STREAMING_WIDTH = 1 << 20
-
-
-@functools.cache
-def last_level_cache() -> int:
-    """Bytes of the processor's last-level cache that a kernel can hope for, as far as the system tells.
-
-    A server's cache may be far larger than that, but is shared with as many other cores or virtual machines.
-    """
-    sizes = []
-    for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
-        with contextlib.suppress(OSError, ValueError), open(entry) as file:
-            text = file.read().strip()
-            sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
-    return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
-
-
-#: Inputs and outputs of 32 MiB: from there on non-temporal stores won or were equal with a last-level cache of 105 MiB
-#: (square roots of 4M floats: 1.0 ms, plain stores 1.25; of 8M: 2.4 and 3.7; of 2M, and read at once: 3.0 and 2.25).
-_LARGEST_CACHE = 32 << 20
 
 
 class Check(NamedTuple):
@@ -111,29 +92,31 @@ class Site:
         return len(self.arguments) + len(self.results) + self.extras.index(extra)
 
 
-class Host(NamedTuple):
-    """What a program needs to know of where it runs."""
+class Policy(NamedTuple):
+    """What a program needs to know of where it runs: its backend provides it."""
 
-    threads: int
-    expand_threshold: int  # targets of more elements get no tables per thread unless that is asked for
+    threads: int = 1
+    expand_threshold: int = 0  # targets of more elements get no tables per thread unless that is asked for
+    cache_bytes: int = 32 << 20  # inputs and outputs of more bytes are written past the cache
+    backend: int = JitBackend.LLVM.value  # whose code it becomes
 
 
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "bounded", "calls", "checked", "checks", "extras", "functions", "host",
-                 "inputs", "key", "links", "live", "order", "outer", "parameters", "pointers", "position", "reductions",
-                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "versions",
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "inputs", "key", "links",
+                 "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions", "report",
+                 "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions",
                  "wide", "width")
 
-    def __init__(self, width: int, host: Host, checked: bool = False) -> None:
+    def __init__(self, width: int, policy: Policy, checked: bool = False) -> None:
         self.width = width
-        self.host = host
+        self.policy = policy
         self.checked = checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of the report, if there are checks
         self.wide = width >= _WIDE  # lane indices need 64 bits
-        self.key: Any = [1 if width == 1 else 2 if not self.wide else 3]
+        self.key: Any = [policy.backend << 2 | (1 if width == 1 else 2 if not self.wide else 3)]
         self.order: list[Node] = []
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
@@ -144,7 +127,7 @@ class Program:
         self.stores: list[Node] = []
         self.strategies: dict[int, int] = {}  # scatter-reduction -> ATOMIC, PLAIN or PRIVATE
         self.tables: dict[int, int] = {}  # node id of the first PRIVATE scatter to a target -> parameter of its tables
-        self.bounded = True  # its time follows from operations and width: there is no loop
+        self.trips: int | None = 1  # about how often its loops repeat; None if nobody knows
         self.single = False  # the whole width is one block
         self.streaming = False  # inputs and outputs exceed the last-level cache: outputs are written past it
         self.reductions: list[Node] = []
@@ -230,7 +213,7 @@ class Program:
                 if kind == GATHER:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
-                    used = (node.d0, node.d1, *node.payload.values())
+                    used = _used_by_call(node) if kind == CALL else (node.d0, node.d1, *node.payload.values())
                 else:
                     used = (node.d0,)
                 for operand in used:
@@ -304,7 +287,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.bounded = False
+        self.repeats(loop.trips or None)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)
@@ -356,10 +339,10 @@ class Program:
                      if not formal.payload]
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
-            target = Program(self.width, self.host)
+            target = Program(self.width, self.policy)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
-            self.bounded = self.bounded and target.bounded
+            self.repeats(target.trips)
             site.targets.append(target)
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
@@ -391,7 +374,7 @@ class Program:
         self.live = region.masks[0]
         self.append_formal(self.live)
         for capture in region.captures:
-            if capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1:
+            if _in_record(capture):
                 self.append(capture)
             else:
                 self.position[capture.id] = len(self.order)
@@ -407,6 +390,10 @@ class Program:
         self.stores = list(region.results[0][:choice.count])
         self.finish_key()
 
+    def repeats(self, trips: int | None) -> None:
+        """Note that something repeats so often, if that is known."""
+        self.trips = None if trips is None or self.trips is None else self.trips * trips
+
     def append_formal(self, formal: Node) -> None:
         """Append a formal of a region."""
         self.position[formal.id] = len(self.order)
@@ -419,7 +406,7 @@ class Program:
         assert target is not None and node.d1 is not None and node.d2 is not None and node.d3 is not None
         pointer = self.pointers[node.id] = self.pointers[target.id]
         strategy = self.strategies[node.id] = PLAIN if node.attr == ReduceOp.Identity.value or self.width == 1 \
-            or self.host.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
+            or self.policy.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
         self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      position[node.d1.id], position[node.d2.id], position[node.d3.id])
         self.slots[node.id] = len(self.parameters)
@@ -471,13 +458,13 @@ class Program:
         mode, size = node.payload, node.size
         if target.kind == SCATTER:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
-        elif mode == ReduceMode.NoConflicts.value or self.host.threads == 1:
+        elif mode == ReduceMode.NoConflicts.value or self.policy.threads == 1:
             strategy = PLAIN
         elif self.width <= _SINGLE_WIDTH:
             strategy = PLAIN
             self.single = True
         elif mode == ReduceMode.Expand.value or (
-                mode == ReduceMode.Auto.value and size <= min(self.host.expand_threshold, self.width)):
+                mode == ReduceMode.Auto.value and size <= min(self.policy.expand_threshold, self.width)):
             strategy = PRIVATE
         else:
             strategy = ATOMIC
@@ -485,20 +472,36 @@ class Program:
         return strategy
 
 
+def _in_record(capture: Node) -> bool:
+    """Whether the targets of a call have a captured value in their records; others are arguments."""
+    return capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1
+
+
+def _used_by_call(node: Node) -> Iterator[Node | None]:
+    """What must be in place before a call: what is in the records of its targets is no part of the caller."""
+    yield from (node.d0, node.d1, node.d2)
+    choice = node.payload
+    for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True):
+        if not formal.payload:
+            yield initial
+    for region in choice.regions:
+        yield from (capture for capture in region.captures if not _in_record(capture))
+
+
 def _float_bits(type_: int, value: float) -> int:
     return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
 
 
-def assemble(kernel: Kernel, host: Host = Host(1, 0), checked: bool = False) -> Program:  # noqa: B008 (immutable)
+def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width, host, checked)
+    program = Program(kernel.width, policy, checked)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:
         written = sum(TYPES[node.type].size for node in program.stores)
         read = sum(TYPES[node.type].size for node in program.inputs if node.size == kernel.width)
-        program.streaming = written > 0 and kernel.width * (written + read) > last_level_cache()
+        program.streaming = written > 0 and kernel.width * (written + read) > policy.cache_bytes
         program.key.append(program.streaming)
     program.finish_key()
     return program

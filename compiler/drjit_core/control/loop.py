@@ -40,7 +40,7 @@ _NONE: frozenset[int] = frozenset()
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               harmless: bool = False) -> list[Node]:
+               trips: int = 0) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -53,10 +53,11 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     A body that writes to anything but its variables is an error here: the array layer, which knows what belongs to
     whom, passes such memory as variables.
 
-    In a region, a loop runs for the elements that take part, and its results depend on which; unless it is
-    ``harmless``: the caller vouches for it that it ends, and writes nothing, whatever the region computes.
+    In a region, a loop runs for the elements that take part, and its results depend on which; unless it has
+    ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
+    the region around it computes; 0 if nobody knows.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, harmless).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips).trace()
 
 
 class _Loop:
@@ -64,7 +65,7 @@ class _Loop:
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, harmless: bool) -> None:
+                 name_of: Callable[[int], str] | None, variables: int, trips: int) -> None:
         self.given = initial
         self.condition = condition
         self.body = body
@@ -72,7 +73,7 @@ class _Loop:
         self.name_of = name_of
         #: Positions from here on are arrays that the body writes to.
         self.first_array = variables
-        self.harmless = harmless
+        self.trips = trips
         self.line = user_line()
         #: Positions of variables that the body leaves alone: their initial values are used directly.
         self.constant = _NONE
@@ -284,12 +285,12 @@ class _Loop:
                         f"the same array, and {self.name(formal.attr)} is written to by index; symbolic loops make no "
                         "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
                 require_memory("while_loop", value)
-        loop = Loop((region,), initial, self.label)
+        loop = Loop((region,), initial, self.label, self.trips)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
         if mask is not None:
-            if self.harmless and not scope:
+            if self.trips and not scope:
                 mask = None
             elif size in (1, mask.size) or mask.size == 1:
                 scope = scope_of(mask)

@@ -62,7 +62,7 @@ def _if_unsigned(function: Callable[..., Array]) -> _Vectorised:
     return apply
 
 
-_VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function in {
+_BY_NAME: dict[str, Any] = {
     "neg": np.negative, "abs": np.abs, "inv": np.invert,
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.divide, "sqrt": np.sqrt,
     "floordiv": _if_unsigned(np.floor_divide), "mod": _if_unsigned(np.remainder),
@@ -73,7 +73,8 @@ _VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function i
     "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
     "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "select": np.where,
-}.items()}
+}
+_VECTORISED: dict[int, _Vectorised] = {KIND[name]: function for name, function in _BY_NAME.items()}
 
 
 def apply(row: Op, type_: int, *operands: Array) -> Array:

@@ -51,12 +51,12 @@ __all__ = ["Interpreter"]
 class Interpreter:
     """Runs graphs as they were traced.  It evaluates nothing and leaves the graph as it is.
 
-    ``wait`` is called with the ticket of a buffer before its memory is read.  In debug mode, accesses that are out of
+    ``address_of`` tells where the contents of a buffer may be read.  In debug mode, accesses that are out of
     bounds are left out, as kernels do it; elsewhere they raise an ``IndexError``, since what they do is not defined.
     """
 
-    def __init__(self, wait: Callable[[int], object]) -> None:
-        self.wait = wait
+    def __init__(self, address_of: Callable[[Any], int]) -> None:
+        self.address_of = address_of
         self.checked = False
         #: Values by node id.
         self.values: dict[int, Any] = {}
@@ -112,9 +112,9 @@ class Interpreter:
         return np.arange(node.size, dtype=dtype_of(node.type))
 
     def _evaluated(self, node: Node) -> Array:
-        buffer, dtype = node.payload, dtype_of(node.type)
-        self.wait(buffer.ticket)
-        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(buffer.address)
+        dtype = dtype_of(node.type)
+        address = self.address_of(node.payload)
+        data: Any = (ctypes.c_char * (node.size * dtype.itemsize)).from_address(address)
         return np.array(np.frombuffer(data, dtype))
 
     # --- elementwise -------------------------------------------------------------------------------------------------
@@ -172,7 +172,7 @@ class Interpreter:
 
     def _fetch(self, node: Node) -> Array:
         scatter = node.d0
-        assert scatter is not None
+        assert scatter is not None and scatter.d0 is not None
         value, index, mask = (np.broadcast_to(self[operand], node.size)
                               for operand in (scatter.d1, scatter.d2, scatter.d3))
         return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked)
@@ -249,8 +249,7 @@ _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
     EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
     SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce,
-    OPAQUE: Interpreter._opaque, CAST: Interpreter._cast,
-    BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
+    OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
     COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
     **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),

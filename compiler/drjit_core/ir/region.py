@@ -16,9 +16,9 @@ were traced: each after its operands, and each read of a version before the writ
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from ..ops.table import CALL, COND, FETCH, GATHER, LOOP, PHI, RESULT, SCATTER
+from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, PHI, RESULT, SCATTER
 from .node import Node
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
@@ -74,27 +74,37 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
              sources: dict[int, Node]) -> list[Node]:
     """Nodes of a region that the roots need; what lies outside is recorded."""
     found: list[Node] = []
-    stack = list(reversed(roots))
+    stack: list[Node] = []
+    for root in reversed(roots):
+        if root.scope == id_:
+            stack.append(root)
+        else:
+            captures[root.id] = root
     while stack:
         node = stack.pop()
         if node.id in seen:
             continue
-        if node.scope != id_:
-            captures.setdefault(node.id, node)
-            continue
         seen.add(node.id)
         found.append(node)
-        values, memory = _uses(node)
+        kind = node.kind
+        if kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
+            values: Iterable[Node | None] = (node.d0, node.d1, node.d2)
+        else:
+            values, memory = _uses(node)
+            for version in memory:
+                if version.scope == id_:
+                    stack.append(version)
+                else:
+                    sources[version.id] = version
         for value in values:
-            if value is not None:
-                if value.scope == id_ and is_version(value):
-                    raise MemoryAsValue(value)
-                stack.append(value)
-        for version in memory:
-            if version.scope == id_:
-                stack.append(version)
+            if value is None:
+                continue
+            if value.scope != id_:
+                captures[value.id] = value
+            elif value.payload is not None and is_version(value):
+                raise MemoryAsValue(value)
             else:
-                sources.setdefault(version.id, version)
+                stack.append(value)
     found.sort(key=_id)
     return found
 
@@ -167,7 +177,12 @@ class Loop(Control):
     The operand of the ``LOOP`` is the mask of the elements that take part (of the enclosing region; by default all).
     """
 
-    __slots__ = ()
+    __slots__ = ("trips",)
+
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, trips: int = 0) -> None:
+        super().__init__(regions, initial, label)
+        #: About how often it repeats; 0 if nobody knows.
+        self.trips = trips
 
     @property
     def region(self) -> Region:

@@ -354,8 +354,8 @@ def _wrong_width(found: int, width: int) -> SymbolicValue:
     """What is wrong with a write in a region that is not done by its elements."""
     return SymbolicValue(
         f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes "
-        f"if it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop of "
-        f"that size, write one value after the other, or run the loop with mode='evaluated'.")
+        f"if it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop "
+        f"of that size, write one value after the other, or run the loop with mode='evaluated'.")
 
 
 def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> tuple[Node, Node]:

@@ -9,16 +9,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..codegen.program import REPORT_WORDS
 from ..ir.node import Node
 from ..types import BOOL, TYPES, UINT64
 
 if TYPE_CHECKING:
     from .emit import Emitter
 
-__all__ = ["REPORT_WORDS", "within_bounds"]
+__all__ = ["within_bounds"]
 
-#: Words of a report for each access.
-REPORT_WORDS = 2
 _REPORT_ONE, _REPORT_PACKET = "out_of_bounds", "out_of_bounds_packet"
 
 

@@ -24,7 +24,8 @@ def loop(emitter: Emitter, node: Node) -> None:
     payload = node.payload
     region = payload.region
     number = emitter.place(node)
-    uniform = not emitter.vectorized or node.size == 1
+    # arguments of functions are packets, whatever their size
+    uniform = not emitter.vectorized or node.size == 1 and all(map(emitter.is_uniform, payload.values()))
     types = emitter.types(uniform)
     mask = types[BOOL]
     outer_active = emitter.active_mask(uniform)

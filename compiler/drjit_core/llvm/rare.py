@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from ..codegen.expand import Expanded, stand_in
-from ..codegen.program import Host, Program
+from ..codegen.program import Policy, Program
 from ..control.rare import Rare
 from ..ir.expansion import expanding
 from ..ir.node import Node
@@ -97,7 +97,7 @@ def _make(rare: Rare, lanes: int, name: str) -> tuple[str, str]:
     with expanding("both"):
         results = rare.branch(*formals)
         expanded = Expanded.function(results, formals)
-    emitter = Emitter(Program(1, Host(1, 0)), expanded, lanes)
+    emitter = Emitter(Program(1, Policy()), expanded, lanes)
     emitter.block_start[id(emitter.entry)] = sys.maxsize  # is not split
     scalars, body, word = emitter.scalars, emitter.entry, f"i{lanes}"
     assert BOOL not in {node.type for node in (*formals, *results)}  # masks in memory are bits

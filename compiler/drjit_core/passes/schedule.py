@@ -13,11 +13,11 @@ memory.  Work proceeds in three steps.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..ir.build import append
+from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_version, operands
 from ..ops.table import (
@@ -34,7 +34,7 @@ from ..ops.table import (
 )
 from ..types import ReduceOp
 
-__all__ = ["Kernel", "plan", "post_order", "width_of"]
+__all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
 
 #: A value is stored, not recomputed, if recomputing costs more than this many additions: a packet written and read
 #: again takes about as long as 20 of them at the memory bandwidth of two cores (see benchmarks).
@@ -82,7 +82,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
         return [kernel]
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
-        _add_results(writing, roots)
+        add_results(writing, roots)
         order = post_order(roots)
     if (writing or any(node.kind == SCATTER for node in order)) and _separate_targets(order, roots):
         order = post_order(roots)
@@ -92,7 +92,7 @@ def plan(roots: list[Node]) -> list[Kernel]:
     return _Planner(stages).run(roots)
 
 
-def _add_results(loops: list[Node], roots: list[Node]) -> None:
+def add_results(loops: list[Node], roots: list[Node]) -> None:
     """Add all results of loops that write to the roots: these run once, so that what they compute is stored now."""
     known = {root.id for root in roots}
     for loop in loops:
@@ -177,27 +177,20 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
 # --- copy-on-write ---------------------------------------------------------------------------------------------------
 
 
-#: Free-threaded builds do not count exactly: there every target is copied.
-_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-
-#: Kinds of nodes that value numbering does not find (evaluation removes them), so that their holders can be counted.
-_UNNUMBERED = (EVALUATED, SCATTER, OPAQUE, UNDEFINED)
-
-
 def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
     """Give each write a target that nobody else holds; returns whether the graph has changed."""
-    held = _Holders(order, roots)
+    known = _references(order, roots)
     changed = False
     for node in order:
         if node.kind == SCATTER:
-            if held.elsewhere(node.d0):
+            assert node.d0 is not None
+            if held_elsewhere(node.d0, known.get(node.d0.id, 0)):
                 node.d0 = _copy(node.d0)
                 changed = True
         elif node.kind in CONTROL and node.payload.writes:
             loop = node.payload
             for position, formal in enumerate(loop.regions[0].formals):
-                if formal.payload and held.elsewhere(loop.initial[position]):
+                if formal.payload and held_elsewhere(loop.initial[position], known.get(loop.initial[position].id, 0)):
                     copy = _copy(loop.initial[position])
                     loop.initial = (*loop.initial[:position], copy, *loop.initial[position + 1:])
                     changed = True
@@ -206,50 +199,18 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
     return changed
 
 
+def _references(*lists: list[Node]) -> dict[int, int]:
+    """How often the lists of planning hold each node."""
+    known: dict[int, int] = {}
+    for nodes in lists:
+        for node in nodes:
+            known[node.id] = known.get(node.id, 0) + 1
+    return known
+
+
 def _copy(target: Any) -> Node:
     """The same values in memory of their own; what is written to is stored anyway."""
     return append(OPAQUE, target.type, target.size, target)
-
-
-class _Holders:
-    """Tells who else holds a node: besides a write, the lists of planning may, which is known and subtracted."""
-
-    def __init__(self, order: list[Node], roots: list[Node]) -> None:
-        self.known: dict[int, int] = {node.id: 1 for node in order}
-        for root in roots:
-            self.known[root.id] = self.known.get(root.id, 0) + 1
-
-    def elsewhere(self, target: Any) -> bool:
-        """Whether a target, held by one slot of the write and by the argument, is held by anything else.
-
-        Where that is not known, the answer is that it is: a copy too many costs time only.
-        """
-        if target.kind not in _UNNUMBERED and not is_version(target):
-            return True  # another thread may come upon it by value numbering at any moment
-        if not _COUNTS_ARE_EXACT or target.kind == EVALUATED and target.payload.read_only:
-            return True
-        return sys.getrefcount(target) - self.known.get(target.id, 0) > _UNHELD
-
-
-def _measure_unheld() -> int:
-    """What ``sys.getrefcount`` says in :meth:`_Holders.elsewhere` of an object that one slot holds."""
-    counted = []
-
-    class Probe(_Holders):
-        def elsewhere(self, target: Any) -> bool:
-            counted.append(sys.getrefcount(target))
-            return False
-
-    class Slot:
-        __slots__ = ("d0",)
-
-    slot = Slot()
-    slot.d0 = object()  # type: ignore[attr-defined]
-    Probe([], []).elsewhere(slot.d0)  # type: ignore[attr-defined]
-    return counted[0]
-
-
-_UNHELD = _measure_unheld()
 
 
 # --- stages ----------------------------------------------------------------------------------------------------------

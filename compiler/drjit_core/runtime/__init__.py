@@ -1,1 +1,1 @@
-"""The runtime: buffers, the allocator, the queue of launches, the kernel cache, history, and eval: floor 4."""
+"""The runtime: evaluation, backends, memory of arrays, access of the host, history: floor 4."""

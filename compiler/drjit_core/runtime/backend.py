@@ -1,39 +1,145 @@
-"""Which backends can run here, and if not, why."""
+"""What a backend is: where arrays live, and what gives them values.
+
+Everything that evaluates or touches memory asks a backend; buffers name theirs, and so do keys (by the language of the
+code, see :class:`drjit_core.codegen.program.Policy`).  Planning, assembling and keys are the same for all backends with
+kernels (:class:`KernelBackend`).
+"""
 
 from __future__ import annotations
 
-from functools import cache
+from typing import Any, NamedTuple, Protocol
 
-from ..types import JitBackend
+from ..codegen.program import Policy, Program
+from ..ir.node import Node, label_of
+from ..types import TYPES, JitBackend
+from .buffer import Buffer
 
-__all__ = ["backend_report", "has_backend", "llvm_version"]
-
-
-@cache
-def _llvm() -> tuple[bool, str]:
-    try:
-        from ..llvm import jit
-
-        cpu, version = jit.host_cpu()[0], ".".join(map(str, jit.version()))
-        return True, f"LLVM {version} through llvmlite, {cpu}, packets of {jit.lanes()} elements"
-    except (ImportError, OSError, RuntimeError, AttributeError) as error:
-        return False, f"{error} (install it with: pip install llvmlite)"
+__all__ = ["Backend", "KernelBackend", "Launch", "Limits", "LoadedKernel", "refuse_foreign"]
 
 
-def llvm_version() -> tuple[int, int, int]:
-    """Version of LLVM."""
-    from ..llvm import jit
+class Limits(NamedTuple):
+    """What arrays and kernels keep to."""
 
-    return jit.version()
-
-
-def has_backend(backend: JitBackend, /) -> bool:
-    """Whether a backend can compile and run kernels on this machine."""
-    if not isinstance(backend, JitBackend):
-        raise TypeError(f"drjit.has_backend(): expected a drjit.JitBackend, found {type(backend).__name__}")
-    return backend == JitBackend.LLVM and _llvm()[0]
+    padding: int  # bytes beyond the end of an array that kernels may touch
+    packet: int  # elements that a kernel accesses together, at most
 
 
-def backend_report() -> list[tuple[str, bool, str]]:
-    """Name, availability and details of every backend; for a missing one, why and how to get it."""
-    return [("LLVM", *_llvm()), ("CUDA", False, "not part of this version: kernels run on the CPU")]
+class Backend(Protocol):
+    """Memory, and the evaluation of nodes."""
+
+    @property
+    def name(self) -> str:
+        """Name, for messages and for :func:`.backends.on_backend`."""
+
+    @property
+    def limits(self) -> Limits:
+        """What arrays and kernels keep to."""
+
+    def evaluate(self, roots: list[Node], /) -> None:
+        """Give values to nodes.  The caller holds the lock of :mod:`.exclusion`."""
+
+    def allocate(self, nbytes: int, /) -> Buffer:
+        """A buffer with undefined contents; raises a ``MemoryError`` that says what occupies the memory."""
+
+    def release(self, block: Any, /) -> None:
+        """Take the memory of a buffer back.  Finalisers call this: it may interrupt anything."""
+
+    def copy(self, source: Buffer, /) -> Buffer:
+        """A buffer of its own with the contents of another one."""
+
+    def write(self, buffer: Buffer, data: memoryview, /) -> None:
+        """Fill a buffer from memory of the host."""
+
+    def host_address(self, buffer: Buffer, /) -> int:
+        """Where the host may read and write the contents of a buffer, from now on until the next launch that uses it;
+        waits for the last one.  Raises a ``RuntimeError`` if there is no such place."""
+
+    def wait(self, ticket: int | None = None, /) -> None:
+        """Wait for a launch, or for all of them."""
+
+    def is_done(self, ticket: int, /) -> bool:
+        """Whether a launch has finished."""
+
+    def finish(self) -> bool:
+        """At exit: wait for what is queued, but not forever; whether all is done."""
+
+    def flush(self) -> None:
+        """Forget all kernels."""
+
+
+class Launch(Protocol):
+    """One execution of a kernel."""
+
+    begun: bool  # the kernel has run or certainly will, whatever exception comes afterwards
+
+    @property
+    def milliseconds(self) -> float:
+        """Time that it took, once it has run; 0 if it was not timed."""
+
+
+class LoadedKernel(Protocol):
+    """A kernel that can be launched."""
+
+    @property
+    def hash(self) -> str:
+        """Name of the kernel: equal for equal keys."""
+
+    @property
+    def text(self) -> str:
+        """The kernel in the backend's language."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of its code."""
+
+    @property
+    def operations(self) -> int:
+        """Number of operations for one element."""
+
+    @property
+    def build_time(self) -> float:
+        """Milliseconds that compiling or loading took."""
+
+    @property
+    def from_disk(self) -> bool:
+        """Whether it was found on disk."""
+
+    def partial_bytes(self, program: Program, /) -> int:
+        """Bytes of partial results that the blocks of a launch of a program with reductions write."""
+
+    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
+        """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
+
+    def launch(self, program: Program, keep: list[Any], timed: bool, /) -> Any:
+        """A :class:`Launch` with the parameters that a program has now, ready to be submitted."""
+
+    def dump(self, program: Program, /) -> None:
+        """Write files for people before the first launch, if the environment asks for them."""
+
+
+class KernelBackend(Backend, Protocol):
+    """A backend with kernels, launched in order: what is allocated after a launch may be memory that it still uses."""
+
+    @property
+    def language(self) -> JitBackend:
+        """Whose code kernels are."""
+
+    def policy(self) -> Policy:
+        """What programs are assembled for, at the beginning of an evaluation."""
+
+    def compile(self, program: Program, /) -> tuple[LoadedKernel, bool]:
+        """The kernel of a program, and whether it was in memory already."""
+
+    def submit(self, launch: Any, /) -> int:
+        """Run a launch after those before it, be it at once or later; returns its ticket."""
+
+    def submitted(self) -> int:
+        """Ticket of the last launch."""
+
+
+def refuse_foreign(backend: Backend, node: Node) -> None:
+    """Raise, since an evaluated array is an input of an evaluation on a backend that it does not belong to."""
+    label = label_of(node)
+    raise RuntimeError(f"eval(): this evaluation runs on the backend '{backend.name}', but one of its inputs, "
+                       f"{TYPES[node.type].name}[{node.size}]{f' {label!r}' if label else ''}, belongs to the backend "
+                       f"'{node.payload.backend.name}': all inputs must belong to the backend that evaluates")

@@ -1,9 +1,9 @@
 """Reports of debug mode: gathers and scatters whose indices were out of bounds.
 
-A checked kernel writes a report into memory that is allocated here (:mod:`drjit_core.llvm.checks` tells its format).
-When the launch has ended, its violations are noted, one entry for each line of the user's program; the next time that
-the program waits for anything, each entry becomes a ``RuntimeWarning``.  An entry is dropped only when it becomes a
-warning: if warnings are errors, the remaining ones are raised at the waits that follow.
+A checked kernel writes a report into memory that is allocated here (:mod:`drjit_core.codegen.program` tells its
+format).  When the launch has ended, its violations are noted, one entry for each line of the user's program; the next
+time that the program waits for anything, each entry becomes a ``RuntimeWarning``.  An entry is dropped only when it
+becomes a warning: if warnings are errors, the remaining ones are raised at the waits that follow.
 """
 
 from __future__ import annotations
@@ -17,13 +17,12 @@ import warnings
 from collections import deque
 from typing import Any, NamedTuple
 
-from ..codegen.program import Program
+from ..codegen.program import REPORT_WORDS, Program
 from ..ir.node import Node, label_of
 from ..ir.symbolic import is_internal
-from ..llvm.checks import REPORT_WORDS
 from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
-from . import pool
+from .backend import Backend
 
 __all__ = ["Report", "expect", "warn"]
 
@@ -42,9 +41,10 @@ class _Access(NamedTuple):
 class Report:
     """Memory for what a launch reports, and the accesses that it may report."""
 
-    __slots__ = ("accesses", "ticket", "words")
+    __slots__ = ("accesses", "backend", "ticket", "words")
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, backend: Backend, program: Program) -> None:
+        self.backend = backend
         self.accesses = [_describe(check.access, check.size) for check in program.checks.values()]
         self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(self.accesses)))()
         self.ticket = 0
@@ -65,8 +65,8 @@ def _describe(access: Node, size: int) -> _Access:
     return _Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
 
 
-_launched: deque[Report] = deque()
-_found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
+launched: deque[Report] = deque()
+found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
 _lock = threading.Lock()
 
 
@@ -75,32 +75,32 @@ def expect(report: Report, ticket: int) -> None:
     report.ticket = ticket
     with _lock:
         _collect()
-        _launched.append(report)
+        launched.append(report)
 
 
 def _collect() -> None:
     """Note the violations of launches that have ended."""
-    while _launched and pool.is_done(_launched[0].ticket):
-        report = _launched.popleft()
+    while launched and launched[0].backend.is_done(launched[0].ticket):
+        report = launched.popleft()
         for number, access in enumerate(report.accesses):
             count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
             if count:
-                first, before = _found.get(access, (position, 0))
-                _found[access] = first, before + count
+                first, before = found.get(access, (position, 0))
+                found[access] = first, before + count
 
 
 def warn() -> None:
     """Turn what launches that have ended reported into warnings."""
-    if not _launched and not _found:
+    if not launched and not found:
         return
     with _lock:
         _collect()
     while True:
         with _lock:
-            if not _found:
+            if not found:
                 return
-            access = next(iter(_found))
-            position, count = _found.pop(access)
+            access = next(iter(found))
+            position, count = found.pop(access)
         warnings.warn(_message(access, position, count), RuntimeWarning, stacklevel=_user_level())
 
 
@@ -128,7 +128,8 @@ def _user_level() -> int:
 
 
 def _at_exit() -> None:
-    pool.finish()
+    for backend in {report.backend for report in launched}:
+        backend.finish()
     warn()
 
 
@@ -136,8 +137,8 @@ def _forget() -> None:
     """In a child process: the parent reports what it has launched."""
     global _lock
     _lock = threading.Lock()
-    _launched.clear()
-    _found.clear()
+    launched.clear()
+    found.clear()
 
 
 atexit.register(_at_exit)

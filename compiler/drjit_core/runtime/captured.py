@@ -10,7 +10,7 @@ from ..ir.build import literal
 from ..ir.node import Node
 from ..ops.table import LITERAL
 from ..types import TYPES
-from .eval import host_view, import_copy, read_element
+from .host import host_view, import_copy, read_element
 
 __all__ = ["captured"]
 

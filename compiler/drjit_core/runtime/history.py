@@ -15,13 +15,11 @@ from typing import Any
 from ..codegen.program import Program
 from ..flags import KERNEL_HISTORY, state
 from ..types import JitBackend, KernelRecordingMode, KernelType, ProfileEvent
-from . import pool
-from .cache import CompiledKernel
-from .pool import Launch
+from .backend import Backend, KernelBackend, Launch, LoadedKernel
 
 __all__ = ["Range", "clear", "kernel_history", "mark", "record"]
 
-_entries: list[tuple[dict[str, Any], Launch | None]] = []
+_entries: list[tuple[dict[str, Any], tuple[Backend, Launch] | None]] = []
 
 
 class _Thread(threading.local):
@@ -72,31 +70,33 @@ def mark(name: str) -> None:
         _append(ProfileEvent.Mark, name, _names(), time.perf_counter(), 0.0)
 
 
-def record(program: Program, kernel: CompiledKernel, hit: bool, launch: Launch, codegen_time: float) -> None:
+def record(backend: KernelBackend, program: Program, kernel: LoadedKernel, hit: bool, launch: Launch,
+           codegen_time: float) -> None:
     """Append an entry for a launch."""
     entry = {
-        "backend": JitBackend.LLVM, "type": KernelType.JIT, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
+        "backend": backend.language, "type": KernelType.JIT, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
         "recording_mode": KernelRecordingMode.Inactive,
         "size": program.width, "input_count": len(program.inputs),
         "output_count": len(program.stores) + len(program.reductions) + len(program.scatters),
         "operation_count": kernel.operations, "codegen_time": codegen_time,
         "backend_time": 0.0 if hit else kernel.build_time, "ranges": _names()}
-    _entries.append((entry, launch))
+    _entries.append((entry, (backend, launch)))
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
-    """Wait for all launches; return and clear the history, optionally of some types only (others are dropped)."""
+    """Wait for what was launched; return and clear the history, optionally of some types only (others are dropped)."""
     for type_ in types:
         if not isinstance(type_, KernelType):
             raise TypeError(f"drjit.kernel_history(): 'types' must hold drjit.KernelType values, found {type_!r}")
-    pool.wait()
+    for backend in {launched[0] for _, launched in list(_entries) if launched is not None}:
+        backend.wait()
     entries, _entries[:] = list(_entries), []
     result = []
-    for entry, launch in entries:
+    for entry, launched in entries:
         if not types or entry["type"] in types:
-            if launch is not None:
-                entry["execution_time"] = launch.milliseconds
+            if launched is not None:
+                entry["execution_time"] = launched[1].milliseconds
             result.append(entry)
     return result
 

@@ -70,7 +70,7 @@ def late() -> None:
 
 if __name__ == "__main__":
     if sys.argv[1] == "atexit-before":
-        from drjit_core.runtime import pool
+        from drjit_core.runtime.cpu import pool
 
         atexit.unregister(pool._leave)
         atexit.register(late)

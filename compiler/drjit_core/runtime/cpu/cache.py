@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import logging
 import os
@@ -10,13 +11,12 @@ import time
 import zlib
 from typing import Any
 
-from ..codegen.program import Program
-from ..llvm import emit, jit
-from ..ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
-from . import disk
-from .pool import Functions
+from ...codegen.program import Program
+from ...llvm import emit, jit, reduction
+from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
+from . import call_tables, disk, dump, pool
 
-__all__ = ["CompiledKernel", "flush", "lookup", "statistics"]
+__all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
 
 
 class CompiledKernel:
@@ -27,14 +27,14 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_text", "_worked", "bounded", "build_time", "code_time", "from_disk", "functions", "hash",
-                 "native", "operations", "quick", "work")
+    __slots__ = ("_key", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk", "functions",
+                 "hash", "native", "operations", "quick", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
-        self.bounded = program.bounded
         self._worked = 0
+        self._parameters = ctypes.c_uint64 * len(program.parameters)
         start = time.perf_counter_ns()
         self._key: bytes = program.key
         key = disk.key_of(self._key, "kernel")
@@ -48,7 +48,7 @@ class CompiledKernel:
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
-            text = emit.emit(program, jit.lanes())
+            text = text_of(program)
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
@@ -63,17 +63,14 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.bounded,
-                                   self.native)
+        self.functions = pool.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
         return _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
 
     def prepare(self, width: int) -> bool:
-        """Note a launch of some width; compiles the kernel again when that has become worth it (and tells so)."""
-        if not self.quick:
-            return False
+        """Note a launch of a quick kernel; compiles it again when that has become worth it (and tells so)."""
         self._worked += width * self.work
         if self._worked < self._break_even() or _level() == 0:
             return False
@@ -89,6 +86,31 @@ class CompiledKernel:
         self.quick = False
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
         return True
+
+    def partial_bytes(self, program: Program) -> int:
+        """Bytes of partial results that the blocks of a launch of a program with reductions write."""
+        return partial_bytes(program, self.work)
+
+    def fill_calls(self, program: Program, keep: list[Any]) -> None:
+        """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
+        call_tables.fill(program, self.native.addresses, keep)
+
+    def launch(self, program: Program, keep: list[Any], timed: bool) -> pool.Launch:
+        """A launch with the parameters that a program has now."""
+        trips = program.trips
+        work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
+            _work_of_loops(self, program), True)
+        return pool.Launch(self.functions, self._parameters(*program.parameters), program.width, work, keep, timed,
+                           program.single, known)
+
+    def dump(self, program: Program) -> None:
+        """Write files for people, if the environment asks for them."""
+        dump.write(program, self)
+
+    @property
+    def size(self) -> int:
+        """Bytes of native code."""
+        return self.native.size
 
     @property
     def text(self) -> str:
@@ -118,18 +140,21 @@ _hits = _loaded = _compiled = 0
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
-    """The kernel of a program, and whether it was there already."""
+    """The kernel of a program that is about to be launched, and whether it was there already."""
     global _hits, _loaded, _compiled
     kernel = _kernels.get(program.key)
+    hit = kernel is not None
     if kernel is not None:
         _hits += 1
-        return kernel, True
-    kernel = _kernels[program.key] = CompiledKernel(program)
-    if kernel.from_disk:
-        _loaded += 1
     else:
-        _compiled += 1
-    return kernel, False
+        kernel = _kernels[program.key] = CompiledKernel(program)
+        if kernel.from_disk:
+            _loaded += 1
+        else:
+            _compiled += 1
+    if kernel.quick and kernel.prepare(program.width) and _log.isEnabledFor(logging.INFO):
+        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", kernel.hash[:16], kernel.build_time)
+    return kernel, hit
 
 
 def statistics() -> dict[str, int]:
@@ -142,6 +167,16 @@ def flush() -> None:
     _kernels.clear()
 
 
+def text_of(program: Program) -> str:
+    """LLVM text of a program, for this processor."""
+    return emit.emit(program, jit.lanes())
+
+
+def partial_bytes(program: Program, work: int) -> int:
+    """Bytes of partial results of a program with reductions, given the operations of an element."""
+    return reduction.partial_stride(len(program.reductions)) * pool.block_count(work, program.width)
+
+
 def operations_of(program: Program) -> int:
     """Number of operations, those of expansions included (whose costs are about their numbers)."""
     return sum(OPS[node.kind].cost if node.kind >= FIRST_EXPANDED else 1 for node in program.order)
@@ -150,6 +185,12 @@ def operations_of(program: Program) -> int:
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
     return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
+
+
+def _work_of_loops(kernel: CompiledKernel, program: Program) -> int:
+    """Cost of one element in a launch whose loops repeat a known number of times."""
+    guessed = _LOOP_WORK * sum(node.kind in (LOOP, CALL) for node in program.order)
+    return (kernel.work - guessed) * program.trips  # type: ignore[operator]
 
 
 #: A guess at the cost of a loop or call, whose number of iterations is unknown.

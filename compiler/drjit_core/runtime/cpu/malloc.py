@@ -20,8 +20,9 @@ from . import pool
 
 __all__ = ["Block", "allocate", "flush", "release", "statistics"]
 
-#: Bytes beyond the end of an array that a kernel may touch: the widest packet, 64 elements of 8 bytes.
-PADDING = 512
+#: Elements of the widest packet, and bytes beyond the end of an array that a kernel may therefore touch.
+PACKET = 64
+PADDING = 8 * PACKET
 _ALIGNMENT = 64
 _LARGE = 1 << 20
 _HUGE_PAGE = 1 << 21

@@ -6,17 +6,20 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from ..codegen.program import Program
-from ..llvm.calls import name_of_function
+from ...codegen.program import Program
+from ...llvm.calls import name_of_function
 
-__all__ = ["fill"]
+__all__ = ["fill", "names"]
+
+
+def names(program: Program) -> list[str]:
+    """Names of the functions that a program's calls may reach, in its kernel's module."""
+    return [name_of_function(number) for number in range(len(program.functions))]
 
 
 def fill(program: Program, addresses: Mapping[str, int], keep: list[Any]) -> None:
     """Make the tables of a program's calls, whose addresses become parameters; ``keep`` gets what must live as long."""
-    if not program.calls:
-        return
-    _fill(program, {key: addresses[name_of_function(number)] for number, key in enumerate(program.functions)}, keep)
+    _fill(program, {key: addresses[name] for name, key in zip(names(program), program.functions)}, keep)
 
 
 def _fill(program: Program, functions: dict[Any, int], keep: list[Any]) -> None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import gc
 
-from ..ir.node import Node, label_of
-from ..ops.table import EVALUATED
-from ..types import TYPES
+from ...ir.node import Node, label_of
+from ...ops.table import EVALUATED
+from ...types import TYPES
 from . import malloc
 
 __all__ = ["allocate"]

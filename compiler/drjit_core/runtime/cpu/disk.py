@@ -30,7 +30,7 @@ from importlib.machinery import (
 )
 from pathlib import Path
 
-from ..llvm import jit
+from ...llvm import jit
 
 __all__ = ["directory", "key_of", "load", "load_or_compile", "lock", "report", "store"]
 

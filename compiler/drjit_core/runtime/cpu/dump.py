@@ -17,18 +17,20 @@ import ctypes
 import logging
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..codegen.listing import Parameter, format_program, parameters
-from ..codegen.program import Program
-from ..ir.node import Node
-from ..ir.region import operands
-from ..llvm import emit, jit, reduction
-from ..llvm.checks import REPORT_WORDS
-from ..ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
-from ..types import TYPES
+from ...codegen.listing import Parameter, format_program, parameters
+from ...codegen.program import REPORT_WORDS, Program
+from ...ir.node import Node
+from ...ir.region import operands
+from ...llvm import emit, jit
+from ...ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
+from ...types import TYPES
 from . import pool
-from .cache import CompiledKernel
 from .malloc import PADDING
+
+if TYPE_CHECKING:
+    from .cache import CompiledKernel
 
 __all__ = ["write"]
 
@@ -108,18 +110,18 @@ def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]
     exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(parameters(program)):
-        row = _memory(program, slot, parameter, recorded, blocks) or (parameter.role, program.parameters[slot])
+        row = _memory(program, compiled, slot, parameter, recorded) or (parameter.role, program.parameters[slot])
         rows.append(f"    {row},\n")
     return _TEMPLATE.format(hash=compiled.hash, rows="".join(rows), width=width, blocks=blocks, size=size,
                             exports=exports, padding=PADDING)
 
 
-def _memory(program: Program, slot: int, parameter: Parameter, recorded: dict[int, str],
-            blocks: int) -> tuple[str, int, str | None, int | None] | None:
+def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Parameter, recorded: dict[int, str],
+            ) -> tuple[str, int, str | None, int | None] | None:
     """For a parameter that is an address: role, bytes, what fills them, and the array that they belong to."""
     role, type_, size, node = parameter
     if role == "partials":
-        return role, reduction.partial_stride(len(program.reductions)) * blocks, None, None
+        return role, compiled.partial_bytes(program), None, None
     if role == "report":
         return role, 8 * REPORT_WORDS * size, None, None
     if role == "tables":

@@ -16,33 +16,37 @@ can be helped: the caller's thread waits for it in slices, in which other thread
 The pool decides how many threads there are, once per life, before a program is assembled that depends on it; affinity
 masks that change later change nothing.
 
-:data:`lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no lock.
-Tickets grow over the whole life of the process, whatever becomes of the threads (``set_thread_count``, ``fork``), so
-that the ticket of a buffer is never waited for in vain.  ``docs/pool.md`` argues why the protocol is right.
+:data:`.exclusion.lock` serialises whoever submits, starts or stops: one thread at a time evaluates.  Waiting needs no
+lock.  Tickets grow over the whole life of the process, whatever becomes of the threads (``set_thread_count``,
+``fork``), so that the ticket of a buffer is never waited for in vain.  ``docs/pool.md`` argues why the protocol is
+right.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
+import glob
 import logging
 import math
 import os
 import platform
 import signal
 import sys
-import threading
 import time
 from typing import Any
 
-from ..codegen.program import Host
-from ..llvm import jit, threads
+from ...codegen.program import Policy
+from ...llvm import jit, threads
+from .. import exclusion
+from ..exclusion import lock
 from . import disk
 
-__all__ = ["Functions", "Launch", "begin_evaluation", "blocks_of", "check_no_evaluation", "end_evaluation", "finish",
-           "hold_across_fork", "keep_when_leaving", "lock", "set_thread_count", "submit", "submitted", "thread_count",
-           "thread_report", "wait"]
+__all__ = ["Functions", "Launch", "block_count", "block_size", "blocks_of", "finish", "hold_across_fork", "is_done",
+           "keep_when_leaving", "policy", "set_thread_count", "submit", "submitted", "thread_count", "thread_report",
+           "wait"]
 
 #: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
 #: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
@@ -72,29 +76,30 @@ _STOP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _SUBMITTED_WORD, _COMPLETED_WORD = threads.SUBMITTED, threads.COMPLETED
 
 
+def block_size(work: int, width: int) -> int:
+    """Elements of a block in a launch of some width, given the operations of an element."""
+    smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // work)
+    largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // work))
+    size = max(smallest, min(largest, width // _BLOCKS))
+    return 1 << size.bit_length() - 1
+
+
 class Functions:
-    """A kernel's native functions: addresses for the pool, and callables for the caller's thread.
+    """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    ``bounded`` says that the time a kernel takes follows from its operations and its width.
-    """
+    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "owner", "work")
 
-    __slots__ = ("_work", "addresses", "bounded", "combine", "holding_lock", "kernel", "owner")
-
-    def __init__(self, kernel: int, combine: int | None, operations: int, bounded: bool, owner: Any = None) -> None:
+    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
         self.owner = owner  # keeps the code loaded
-        self.bounded = bounded
         self.addresses = (kernel, combine or 0)
         self.kernel = _KERNEL(kernel)
         self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
         self.combine = _COMBINE(combine) if combine else None
-        self._work = max(operations, 1)
+        self.work = max(operations, 1)
 
     def size(self, width: int) -> int:
         """Elements of a block in a launch of some width."""
-        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // self._work)
-        largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // self._work))
-        size = max(smallest, min(largest, width // _BLOCKS))
-        return 1 << size.bit_length() - 1
+        return block_size(self.work, width)
 
 
 class Launch:
@@ -105,10 +110,10 @@ class Launch:
     a store and a call.
     """
 
-    __slots__ = ("begun", "functions", "keep", "operations", "parameters", "single", "times", "width")
+    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False) -> None:
+                 timed: bool = False, single: bool = False, known: bool = True) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
@@ -117,6 +122,8 @@ class Launch:
         self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
         self.single = single  # the whole width is one block, for kernels that threads may not share
+        #: Whether it is known to end soon, or at least not to repeat anything.
+        self.bounded = known and (operations <= functions.work or width * operations < _INLINE_WORK)
 
     def blocks(self) -> tuple[int, int]:
         """Number of blocks that the launch is cut into, and their size."""
@@ -132,7 +139,12 @@ class Launch:
 
 def blocks_of(functions: Functions, width: int) -> int:
     """Number of blocks that a launch is cut into."""
-    size = functions.size(width)
+    return block_count(functions.work, width)
+
+
+def block_count(work: int, width: int) -> int:
+    """Number of blocks of a launch, given the operations of an element."""
+    size = block_size(work, width)
     return (width + size - 1) // size
 
 
@@ -260,11 +272,11 @@ class _Pool:
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
         blocks, size = launch.blocks()
-        unattended = self.stand_in and (not functions.bounded or self.count == 1)
+        unattended = self.stand_in and (not launch.bounded or self.count == 1)
         arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
                      times, unattended)
         self.kept[last + 1] = launch
-        if not functions.bounded:
+        if not launch.bounded:
             self.last_unbounded = last + 1
         launch.begun = True
         native(*arguments)
@@ -308,13 +320,10 @@ def _other_processors() -> Any:
 
 # --- the one pool of the process -------------------------------------------------------------------------------------
 
-#: Held by whoever evaluates, and around everything that starts or stops threads.
-lock = threading.RLock()
 _pool: _Pool | None = None
 _last = 0  # ticket of the last launch while there is no pool
 _requested_count: int | None = None  # threads, the caller's included; None: as the environment says
 _count: int | None = None  # threads that programs are assembled for; None: not decided yet
-_evaluating = False
 _worked = 0  # elements times operations of launches that ran on the caller's thread for want of a compiled pool
 _leaving = False  # the interpreter exits: no thread is started anymore
 _forsaken = ""  # why nothing can be run anymore: a kernel had not ended when this process was forked, or was to end
@@ -367,28 +376,6 @@ def thread_count() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def check_no_evaluation() -> None:
-    """Raise if this thread evaluates already; the caller holds :data:`lock`."""
-    if _evaluating:
-        raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by a "
-                           "signal handler or a finaliser; these must not need the values of arrays")
-
-
-def begin_evaluation() -> None:
-    """Begin an evaluation, in which the number of threads stays as it is; the caller holds :data:`lock`."""
-    global _evaluating, _count
-    _evaluating = True
-    if _pool is None:
-        _count = None
-        _count = thread_count()
-
-
-def end_evaluation() -> None:
-    """End an evaluation."""
-    global _evaluating
-    _evaluating = False
-
-
 def thread_report() -> str:
     """The number of threads, and what follows from it or explains it."""
     count = thread_count()
@@ -411,7 +398,7 @@ def set_thread_count(count: int, /) -> None:
         raise TypeError(f"drjit.set_thread_count(): the number of threads must be an int, found {type(count).__name__}")
     count = _checked("drjit.set_thread_count()", count)
     with lock:
-        if _evaluating:
+        if exclusion.evaluating():
             raise RuntimeError("drjit.set_thread_count(): the number of threads cannot change in the midst of an "
                                "evaluation of the same thread, by a signal handler or a finaliser")
         shut_down()
@@ -448,9 +435,35 @@ def _join() -> None:
 _kept_for_good: list[_Pool] = []
 
 
-def host() -> Host:
-    """What programs need to know of the machine they run on; during an evaluation it stays the same."""
-    return Host(thread_count(), _expand_threshold)
+def policy() -> Policy:
+    """What programs are assembled for, at the beginning of an evaluation: while it lasts, it stays the same.
+
+    The caller holds :data:`.exclusion.lock`.
+    """
+    global _count
+    if _pool is None:
+        _count = None
+        _count = thread_count()
+    return Policy(thread_count(), _expand_threshold, last_level_cache())
+
+
+@functools.cache
+def last_level_cache() -> int:
+    """Bytes of the processor's last-level cache that a kernel can hope for, as far as the system tells.
+
+    A server's cache may be far larger than that, but is shared with as many other cores or virtual machines.
+    """
+    sizes = []
+    for entry in glob.glob("/sys/devices/system/cpu/cpu0/cache/index*/size"):
+        with contextlib.suppress(OSError, ValueError), open(entry) as file:
+            text = file.read().strip()
+            sizes.append(int(text[:-1]) << {"K": 10, "M": 20}[text[-1]])
+    return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
+
+
+#: Inputs and outputs of 32 MiB: from there on non-temporal stores won or were equal with a last-level cache of 105 MiB
+#: (square roots of 4M floats: 1.0 ms, plain stores 1.25; of 8M: 2.4 and 3.7; of 2M, and read at once: 3.0 and 2.25).
+_LARGEST_CACHE = 32 << 20
 
 
 #: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.
@@ -479,7 +492,7 @@ def submit(launch: Launch) -> int:
         raise RuntimeError(_forsaken)
     pool = _pool
     functions, width = launch.functions, launch.width
-    if not functions.bounded:
+    if not launch.bounded:
         if pool is None and not _leaving and is_supported():
             pool = _started()
         if pool is not None and not _leaving:
@@ -699,7 +712,7 @@ def _in_child() -> None:
                          "later ones, do not exist here")
         _last = pool.submitted
         _pool = None  # the threads are gone
-    if not _evaluating:
+    if not exclusion.evaluating():
         _count = None
     _ending.clear()
     _after_fork()

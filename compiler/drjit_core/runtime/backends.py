@@ -1,0 +1,62 @@
+"""The backends that there are, which of them can run here, and the one that a thread uses."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from ..types import JitBackend
+from .backend import Backend
+from .cpu.backend import CPU, availability
+from .interpreted import Interpreted
+from .null import Null
+
+__all__ = ["LLVM", "backend_report", "current", "has_backend", "on_backend"]
+
+#: The backend that is used unless a thread chooses another one.
+LLVM = CPU()
+_INTERPRETER = Interpreted()
+_BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": Null, "interpreter": lambda: _INTERPRETER}
+
+
+class _Thread(threading.local):
+    backend: Backend = LLVM
+
+
+_thread = _Thread()
+
+
+def current() -> Backend:
+    """The backend on which this thread evaluates, and to which it imports."""
+    return _thread.backend
+
+
+@contextmanager
+def on_backend(backend: str | Backend) -> Iterator[Backend]:
+    """Use another backend in this thread, given by its name; ``"null"`` makes a new one.
+
+    Arrays belong to the backend on which they were evaluated or imported, and to no other.
+    """
+    before = _thread.backend
+    if isinstance(backend, str):
+        if backend not in _BY_NAME:
+            raise ValueError(f"there is no backend '{backend}', only {', '.join(_BY_NAME)}")
+        backend = _BY_NAME[backend]()
+    _thread.backend = backend
+    try:
+        yield backend
+    finally:
+        _thread.backend = before
+
+
+def has_backend(backend: JitBackend, /) -> bool:
+    """Whether a backend can compile and run kernels on this machine."""
+    if not isinstance(backend, JitBackend):
+        raise TypeError(f"drjit.has_backend(): expected a drjit.JitBackend, found {type(backend).__name__}")
+    return backend == JitBackend.LLVM and availability()[0]
+
+
+def backend_report() -> list[tuple[str, bool, str]]:
+    """Name, availability and details of every backend; for a missing one, why and how to get it."""
+    return [("LLVM", *availability()), ("CUDA", False, "not part of this version: kernels run on the CPU")]

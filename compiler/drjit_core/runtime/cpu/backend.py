@@ -1,0 +1,48 @@
+"""The backend itself: :class:`CPU` answers what :mod:`..backend` asks, with the functions of the modules beside it."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ...llvm import jit
+from ...types import JitBackend
+from .. import exclusion
+from ..launch import evaluate_by_kernels
+from . import cache as kernels
+from . import pool
+from .memory import HostMemory
+
+__all__ = ["CPU", "availability", "llvm_version"]
+
+
+class CPU(HostMemory):
+    """Kernels of LLVM on the cores of this machine."""
+
+    name = "llvm"
+    language = JitBackend.LLVM
+    evaluate = evaluate_by_kernels
+    policy = staticmethod(pool.policy)
+    compile = staticmethod(kernels.lookup)
+    submit = staticmethod(pool.submit)
+    submitted = staticmethod(pool.submitted)
+
+    def flush(self) -> None:
+        """Forget all kernels."""
+        with exclusion.lock:
+            pool.wait()
+            kernels.flush()
+
+
+@cache
+def availability() -> tuple[bool, str]:
+    """Whether kernels can be compiled and run on this machine; in words, how or why not."""
+    try:
+        cpu, version = jit.host_cpu()[0], ".".join(map(str, jit.version()))
+        return True, f"LLVM {version} through llvmlite, {cpu}, packets of {jit.lanes()} elements"
+    except (ImportError, OSError, RuntimeError, AttributeError) as error:
+        return False, f"{error} (install it with: pip install llvmlite)"
+
+
+def llvm_version() -> tuple[int, int, int]:
+    """Version of LLVM."""
+    return jit.version()

@@ -1,0 +1,193 @@
+"""Access of the host to arrays: elements, imports, views, and copies that nobody else can change.
+
+The host touches memory once the last launch that uses it has ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import sys
+from typing import Any
+
+from ..flags import FORBID_SYNCHRONIZATION, JitFlag, state
+from ..ir import build, trace
+from ..ir.node import Node
+from ..ir.symbolic import symbolic_error
+from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
+from ..types import BOOL, TYPES, VarState
+from . import bounds, exclusion
+from .backends import current
+from .buffer import Buffer, share
+from .evaluation import evaluate
+
+__all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "read_element",
+           "state_of", "sync", "unshared", "write_element"]
+
+
+def sync() -> None:
+    """Wait until everything that was launched has finished."""
+    _check_synchronization()
+    current().wait()
+    bounds.warn()
+
+
+def _check_synchronization() -> None:
+    if state.flags & FORBID_SYNCHRONIZATION:
+        raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
+                           "waits here for the device; evaluate later, or clear the flag")
+
+
+def address_of(buffer: Buffer) -> int:
+    """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
+    if state.flags & FORBID_SYNCHRONIZATION:
+        _check_synchronization()
+    address = buffer.backend.host_address(buffer)
+    if bounds.launched or bounds.found:
+        bounds.warn()
+    return address
+
+
+def in_memory(node: Node) -> Node:
+    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
+    if node.kind == EVALUATED:
+        return node
+    if node.scope:
+        raise symbolic_error(node, "eval")
+    if node.kind == UNDEFINED:
+        with exclusion.lock:
+            if node.kind == UNDEFINED:
+                node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+        return node
+    if node.kind == LITERAL:
+        node = trace.opaque(node)
+    evaluate((node,))
+    return node
+
+
+def opaque(node: Node) -> Node:
+    """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
+    return node if node.kind == INVALID else in_memory(node)
+
+
+_C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
+    "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+
+
+def read_element(node: Node, index: int) -> Any:
+    """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
+    if node.kind == LITERAL:
+        return node.payload
+    node = in_memory(node)
+    address = address_of(node.payload)
+    info = TYPES[node.type]
+    value = _C_TYPES[info.code].from_address(address + index * info.size).value
+    if info.code == "?":
+        return value != 0
+    if info.code == "e":
+        return struct.unpack("<e", struct.pack("<H", value))[0]
+    return value
+
+
+class _Holder:
+    __slots__ = ("node",)
+
+
+def _references(node: Any) -> int:
+    return sys.getrefcount(node)
+
+
+def _measure_held_once() -> int:
+    holder = _Holder()
+    holder.node = object()  # type: ignore[attr-defined]
+    return _references(holder.node)  # type: ignore[attr-defined]
+
+
+_HELD_ONCE = _measure_held_once()
+
+
+def write_element(node: Node, index: int, value: Any) -> Node:
+    """The version of an array after one element has been set; in place if only the caller's array holds it.
+
+    Call it as ``array.slot = write_element(array.slot, …)``: any further holder of the node makes it copy.
+    """
+    held_once = sys.getrefcount(node) <= _HELD_ONCE and getattr(sys, "_is_gil_enabled", lambda: True)()
+    if node.kind != EVALUATED:
+        evaluated = in_memory(node)
+        held_once = held_once or node.kind == LITERAL  # a literal's opaque copy is nobody's
+    else:
+        evaluated = node
+    data = evaluated.payload
+    address = address_of(data)
+    info = TYPES[node.type]
+    if not held_once or data.read_only:
+        data = data.backend.copy(data)
+        address = data.backend.host_address(data)
+    # a node of its own even in place: value numbering knows the old one as the value of an expression
+    evaluated = build.evaluated(node.type, node.size, data)
+    location = _C_TYPES[info.code].from_address(address + index * info.size)
+    if info.code == "e":
+        value = int.from_bytes(struct.pack("<e", value), "little")
+    location.value = int(value) if info.type == BOOL else value
+    return evaluated
+
+
+def import_copy(type_: int, data: Any) -> Node:
+    """An evaluated array with a copy of a C-contiguous buffer, whose items must have the type's size."""
+    view = memoryview(data)
+    if not view.c_contiguous:
+        raise ValueError("import_copy(): the buffer must be C-contiguous")
+    nbytes, itemsize = view.nbytes, TYPES[type_].size
+    if nbytes % itemsize:
+        raise ValueError(f"import_copy(): {nbytes} bytes are no multiple of the {itemsize} of a {TYPES[type_].name}")
+    if nbytes == 0:
+        return build.invalid(type_)
+    backend = current()
+    buffer = backend.allocate(nbytes)
+    backend.write(buffer, view.cast("B"))
+    return build.evaluated(type_, nbytes // itemsize, buffer)
+
+
+def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
+    """An evaluated array over foreign memory, which ``owner`` keeps alive; it is copied before any write."""
+    itemsize = TYPES[type_].size
+    if address % itemsize:
+        raise ValueError(f"import_shared(): the address {address:#x} is not aligned to the {itemsize} bytes of a "
+                         f"{TYPES[type_].name}")
+    if size == 0:
+        return build.invalid(type_)
+    return build.evaluated(type_, size, share(current(), address, size * itemsize, owner))
+
+
+def host_view(node: Node) -> tuple[Node, int, Buffer]:
+    """Evaluated node, address and buffer of an array, for host access; the buffer keeps the memory alive.
+
+    Later writes to the array in place are visible through the address.
+    """
+    node = in_memory(node)
+    return node, address_of(node.payload), node.payload
+
+
+def unshared(node: Node) -> Node:
+    """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
+    if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
+        return node
+    address_of(node.payload)
+    return build.evaluated(node.type, node.size, node.payload.backend.copy(node.payload))
+
+
+def state_of(node: Node) -> VarState:
+    """Evaluation state of a node."""
+    kind = node.kind
+    if kind == EVALUATED:
+        return VarState.Evaluated
+    if kind == LITERAL:
+        return VarState.Literal
+    if kind == INVALID:
+        return VarState.Invalid
+    if node.scope:
+        return VarState.Symbolic
+    if kind == SCATTER:
+        return VarState.Dirty
+    return VarState.Undefined if kind == UNDEFINED else VarState.Unevaluated

@@ -1,0 +1,42 @@
+"""A backend without kernels: the interpreter of the graph, on memory of this process.
+
+What is wanted is interpreted as it was traced, without planning, and stored in buffers.  Nothing runs later, and
+nothing is written in place: a write makes a new array.
+"""
+
+from __future__ import annotations
+
+from ..ir import numbering
+from ..ir.node import Node
+from ..ir.region import CONTROL, operands
+from ..ops.table import EVALUATED
+from ..passes.schedule import add_results, post_order
+from .backend import refuse_foreign
+from .cpu.memory import HostMemory
+
+__all__ = ["Interpreted"]
+
+
+class Interpreted(HostMemory):
+    """Arrays that are computed by :class:`drjit_core.interpreter.Interpreter`."""
+
+    name = "interpreter"
+
+    def evaluate(self, roots: list[Node], /) -> None:
+        """Interpret nodes; of what writes, all results that somebody holds, as kernels have them, too."""
+        from ..interpreter import Interpreter  # it needs NumPy, whose import takes longer than that of this project
+
+        order = post_order(roots)
+        for node in order:
+            for operand in operands(node):
+                if operand.kind == EVALUATED and operand.payload.backend is not self:
+                    refuse_foreign(self, operand)
+        add_results([node for node in order if node.kind in CONTROL and node.payload.writes], roots)
+        for root, values in zip(roots, Interpreter(self.host_address).run(roots), strict=True):
+            buffer = self.allocate(values.nbytes)
+            self.write(buffer, values.data.cast("B"))
+            numbering.forget(root)
+            root.become_evaluated(buffer)
+
+    def flush(self) -> None:
+        """There are no kernels."""

@@ -1,0 +1,142 @@
+"""A backend that goes the whole road and launches nothing: for tests of everything before the launch.
+
+Programs are planned, assembled and turned into text as on the CPU, under its policy, so that keys and texts are the
+same.  Memory is addresses that nobody touches; what would have been launched is recorded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar, NoReturn
+
+from ..codegen.program import Policy, Program
+from ..types import JitBackend
+from .backend import Limits
+from .buffer import Buffer
+from .cpu import call_tables, malloc, pool
+from .cpu.cache import operations_of, partial_bytes, text_of, work_of
+from .launch import evaluate_by_kernels
+
+__all__ = ["Null", "NullKernel", "NullLaunch"]
+
+#: Where addresses begin: no process has memory there.
+_FIRST_ADDRESS = 1 << 56
+_ALIGNMENT = 64
+
+
+class NullKernel:
+    """A kernel that is nothing but text."""
+
+    build_time = 0.0
+    from_disk = False
+    size = 0
+
+    def __init__(self, program: Program) -> None:
+        self.key = program.key
+        self.text = text_of(program)
+        self.operations = operations_of(program)
+        self.work = work_of(program)
+        self.hash = hashlib.blake2b(program.key, digest_size=16).hexdigest()
+        #: What the tables of calls have in the place of addresses: numbers of functions.
+        self.functions = {name: number for number, name in enumerate(call_tables.names(program))}
+
+    def partial_bytes(self, program: Program, /) -> int:
+        """Bytes of partial results that the blocks of a launch would write."""
+        return partial_bytes(program, self.work)
+
+    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
+        """Make the tables of a program's calls, with numbers of functions in the place of their addresses."""
+        call_tables.fill(program, self.functions, keep)
+
+    def launch(self, program: Program, keep: list[Any], timed: bool, /) -> NullLaunch:
+        """A record of a launch.  It holds no node, since planning asks who does."""
+        return NullLaunch(self, tuple(program.parameters), program.width, program.single)
+
+    def dump(self, program: Program, /) -> None:
+        """There is nothing that could be run alone."""
+
+
+@dataclass(frozen=True)
+class NullLaunch:
+    """What would have been launched."""
+
+    kernel: NullKernel
+    parameters: tuple[int, ...]
+    width: int
+    single: bool  # one thread does it all
+
+    begun: ClassVar[bool] = False  # it never runs; its outputs count as written once it has been submitted
+    milliseconds: ClassVar[float] = 0.0
+
+
+class Null:
+    """Kernels that are looked up and compiled to text, launches that are recorded, memory that does not exist."""
+
+    name = "null"
+    language = JitBackend.LLVM
+    limits = Limits(malloc.PADDING, malloc.PACKET)
+    evaluate = evaluate_by_kernels
+
+    def __init__(self, policy: Policy | None = None) -> None:
+        self._policy = policy
+        self._next_address = _FIRST_ADDRESS
+        self.kernels: dict[bytes, NullKernel] = {}  # by key
+        self.launches: list[NullLaunch] = []
+
+    def policy(self) -> Policy:
+        """That of the CPU, unless another one was given."""
+        return self._policy or pool.policy()
+
+    def compile(self, program: Program, /) -> tuple[NullKernel, bool]:
+        """The kernel of a program, and whether it was there already."""
+        kernel = self.kernels.get(program.key)
+        if kernel is not None:
+            return kernel, True
+        kernel = self.kernels[program.key] = NullKernel(program)
+        return kernel, False
+
+    def submit(self, launch: NullLaunch, /) -> int:
+        """Record a launch."""
+        self.launches.append(launch)
+        return len(self.launches)
+
+    def submitted(self) -> int:
+        """Number of launches."""
+        return len(self.launches)
+
+    def allocate(self, nbytes: int, /) -> Buffer:
+        """A buffer at addresses of its own."""
+        address = self._next_address
+        self._next_address += (nbytes + self.limits.padding + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
+        return Buffer(self, address, nbytes)
+
+    def release(self, block: Any, /) -> None:
+        """There is nothing to release: no address is used twice."""
+
+    def copy(self, source: Buffer, /) -> Buffer:
+        """A buffer of the same size."""
+        return self.allocate(source.nbytes)
+
+    def write(self, buffer: Buffer, data: memoryview, /) -> None:
+        """Forget what was to be written."""
+
+    def host_address(self, buffer: Buffer, /) -> NoReturn:
+        """There are no contents."""
+        raise RuntimeError(f"the null backend launches nothing and keeps no memory: an array of {buffer.nbytes} bytes "
+                           "has no elements that could be read, written, or looked at")
+
+    def wait(self, ticket: int | None = None, /) -> None:
+        """Nothing runs."""
+
+    def is_done(self, ticket: int, /) -> bool:
+        """Nothing runs."""
+        return True
+
+    def finish(self) -> bool:
+        """Nothing runs."""
+        return True
+
+    def flush(self) -> None:
+        """Forget all kernels, but not the launches."""
+        self.kernels.clear()

@@ -1,0 +1,361 @@
+"""Backends: kernels of LLVM, the null backend that launches nothing, and the interpreter."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drjit_core import (
+    JitFlag,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    VarState,
+    call,
+    cond,
+    counter,
+    evaluate,
+    gather,
+    host_view,
+    import_shared,
+    interpret,
+    kernel_history,
+    kernel_history_clear,
+    literal,
+    on_backend,
+    opaque,
+    ops,
+    read_element,
+    reduce,
+    scatter,
+    scoped_set_flag,
+    sin,
+    state_of,
+    sync,
+    undefined,
+    unshared,
+    while_loop,
+    write_element,
+)
+from drjit_core.codegen.program import PRIVATE, Policy, Program
+from drjit_core.runtime.backends import LLVM, current
+from drjit_core.runtime.cpu.pool import last_level_cache
+from drjit_core.runtime.null import Null, NullLaunch
+from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, values
+
+SIZE = 1000
+
+
+def uint(value: int) -> Node:
+    return literal(UINT32, value)
+
+
+def floats(size: int = SIZE) -> Node:
+    return array(np.linspace(0.5, 3, size), FLOAT32)
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+def elementwise() -> list[Node]:
+    x = floats()
+    return [ops.fma(x, x, literal(FLOAT32, 3)), sin(x)]
+
+
+def of_one_element() -> list[Node]:
+    return [ops.add(floats(1), literal(FLOAT32, 3))]
+
+
+def reductions() -> list[Node]:
+    index = counter(300_000)
+    return [reduce(ops.and_(index, uint(7)), ReduceOp.Add.value), reduce(index, ReduceOp.Max.value)]
+
+
+def a_mean_that_is_subtracted() -> list[Node]:
+    index = counter(SIZE)
+    return [ops.sub(index, ops.floordiv(reduce(index, ReduceOp.Add.value), uint(SIZE)))]
+
+
+def gathers() -> list[Node]:
+    table = ops.mul(floats(), floats())
+    return [gather(table, ops.xor(counter(512), uint(5)), TRUE),
+            gather(floats(7), ops.and_(counter(99), uint(3)), TRUE)]
+
+
+def scatters() -> list[Node]:
+    target = undefined(UINT32, SIZE)
+    written = scatter(target, counter(SIZE), ops.sub(uint(SIZE - 1), counter(SIZE)), TRUE, ReduceOp.Identity.value, 0)
+    return [scatter(written, uint(7), uint(5), TRUE, ReduceOp.Add.value, 0), written]
+
+
+def tables_of_threads() -> list[Node]:
+    bins = array(np.arange(64), UINT32)
+    return [scatter(bins, uint(3), ops.and_(counter(1 << 17), uint(63)), TRUE, ReduceOp.Add.value,
+                    ReduceMode.Expand.value)]
+
+
+def loops() -> list[Node]:
+    results = while_loop([uint(0), array(np.arange(SIZE), UINT32), array(np.zeros(8), UINT32)],
+                         lambda s: ops.lt(s[0], ops.and_(s[1], uint(15))),
+                         lambda s: [ops.add(s[0], uint(1)), s[1],
+                                    scatter(s[2], uint(1), ops.and_(s[0], uint(7)), TRUE, ReduceOp.Add.value, 0)])
+    return [results[0], results[2]]
+
+
+def branches() -> list[Node]:
+    results, _ = cond(ops.lt(counter(SIZE), uint(300)), [floats()], lambda s: [ops.sqrt(s[0])],
+                      lambda s: [ops.neg(s[0])])
+    return list(results)
+
+
+def calls() -> list[Node]:
+    table = floats(10)
+    results, _ = call(ops.mod(counter(SIZE), uint(3)), TRUE, [
+        lambda s: [ops.add(s[0], literal(FLOAT32, 5))], lambda s: [ops.add(s[0], literal(FLOAT32, 7))],
+        lambda s: [gather(table, ops.mod(counter(SIZE), uint(10)), TRUE)]], [floats()])
+    return list(results)
+
+
+PROGRAMS = [elementwise, of_one_element, reductions, a_mean_that_is_subtracted, gathers, scatters, tables_of_threads,
+            loops, branches, calls]
+each_program = pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+Trace = Callable[[], list[Node]]
+
+
+@pytest.fixture
+def null() -> Iterator[Null]:
+    with on_backend("null") as backend:
+        assert isinstance(backend, Null)
+        yield backend
+
+
+def launches_of(program: Trace, backend: Null) -> list[NullLaunch]:
+    with on_backend(backend):
+        before = len(backend.launches)
+        evaluate(program())
+        return backend.launches[before:]
+
+
+# --- what is the same on all of them ----------------------------------------------------------------------------------
+
+
+@each_program
+def test_the_null_backend_has_the_keys_and_texts_of_kernels_that_run(program: Trace,
+                                                                     monkeypatch: pytest.MonkeyPatch) -> None:
+    launched: list[tuple[bytes, str, int, int]] = []
+
+    def compile_(assembled: Program, compile_kernel: Any = LLVM.compile) -> Any:
+        found = compile_kernel(assembled)
+        launched.append((assembled.key, found[0].text, assembled.width, len(assembled.parameters)))
+        return found
+
+    monkeypatch.setattr(LLVM, "compile", compile_)
+    roots = program()
+    evaluate(roots)
+    recorded = launches_of(program, Null())
+    assert sorted(launched) == sorted((each.kernel.key, each.kernel.text, each.width, len(each.parameters))
+                                      for each in recorded)
+    assert launched
+
+
+@each_program
+def test_the_interpreter_gives_the_values_of_kernels(program: Trace) -> None:
+    roots = program()
+    evaluate(roots)
+    with on_backend("interpreter"):
+        interpreted = program()
+        assert evaluate(interpreted) and not evaluate(interpreted)
+        assert all(state_of(root) is VarState.Evaluated for root in interpreted)
+        for root, other in zip(roots, interpreted, strict=True):
+            assert_same_bits(values(root), values(other))
+
+
+@pytest.mark.parametrize("name", ["llvm", "interpreter"])
+def test_the_host_reads_and_writes_what_a_backend_has_evaluated(name: str) -> None:
+    with on_backend(name):
+        x = ops.add(array(np.arange(10), UINT32), uint(5))
+        held = [x]
+        assert read_element(x, 3) == 8
+        y = write_element(held[0], 3, 99)
+        assert [read_element(node, 3) for node in (x, y)] == [8, 99]
+        assert values(opaque(literal(FLOAT32, 2, 3))).tolist() == [2, 2, 2]
+        data = np.arange(5, dtype=np.uint32)
+        shared = import_shared(UINT32, data.ctypes.data, 5, data)
+        copied, doubled = unshared(shared), ops.add(shared, shared)
+        data[:] = 0
+        assert values(copied).tolist() == [0, 1, 2, 3, 4] and values(doubled).tolist() == [0] * 5
+        sync()
+
+
+def test_the_interpreter_stores_all_that_a_loop_computes_which_writes() -> None:
+    with on_backend("interpreter"):
+        count, total = loops()
+        evaluate([count])
+        assert state_of(total) is VarState.Evaluated
+        assert values(total).sum() == values(count).sum()
+
+
+def test_an_exception_of_the_interpreter_leaves_everything_pending() -> None:
+    with on_backend("interpreter"):
+        good, bad = ops.add(counter(10), uint(1)), gather(array(np.arange(4), UINT32), counter(10), TRUE)
+        with pytest.raises(IndexError, match="element 4 of an array of 4"):
+            evaluate([good, bad])
+        assert state_of(good) is state_of(bad) is VarState.Unevaluated
+        assert values(good).tolist() == list(range(1, 11))
+
+
+# --- belonging --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("here", ["llvm", "null", "interpreter"])
+@pytest.mark.parametrize("there", ["llvm", "null", "interpreter"])
+def test_arrays_of_another_backend_are_refused(here: str, there: str) -> None:
+    if here == there:
+        return
+    with on_backend(there):
+        foreign = array(np.arange(10), UINT32)
+    with on_backend(here):
+        own = array(np.arange(10), UINT32)
+        total = ops.add(own, foreign)
+        inside, _ = cond(ops.lt(own, uint(5)), [own], lambda s: [gather(foreign, s[0], TRUE)], lambda s: [s[0]])
+        for wrong in (total, *inside):
+            with pytest.raises(RuntimeError, match=rf"runs on the backend '{here}', but one of its inputs, "
+                                                   rf"uint32\[10\], belongs to the backend '{there}'"):
+                evaluate([wrong])
+        assert state_of(total) is VarState.Unevaluated
+        fine = ops.add(own, uint(1))
+        evaluate([fine])
+        assert state_of(fine) is VarState.Evaluated
+
+
+def test_a_backend_is_chosen_by_a_thread_and_until_the_end_of_the_block() -> None:
+    found = []
+    with pytest.raises(KeyError), on_backend("null") as outer:
+        assert current() is outer
+        with on_backend("interpreter") as inner:
+            assert current() is inner
+        thread = threading.Thread(target=lambda: found.append(current()))
+        thread.start()
+        thread.join()
+        assert current() is outer
+        raise KeyError
+    assert found == [LLVM] and current() is LLVM
+    with pytest.raises(ValueError, match="no backend 'ptx', only llvm, null, interpreter"), on_backend("ptx"):
+        pass
+
+
+# --- the null backend -------------------------------------------------------------------------------------------------
+
+
+def test_memory_of_the_null_backend_has_no_elements(null: Null) -> None:
+    x = array(np.arange(100), UINT32)
+    y = ops.add(x, x)
+    evaluate([y])
+    for access in (lambda: read_element(y, 0), lambda: write_element(y, 0, 1), lambda: host_view(x),
+                   lambda: interpret([y])):
+        with pytest.raises(RuntimeError, match="null backend launches nothing and keeps no memory: an array of 400 b"):
+            access()
+    sync()
+
+
+def test_launches_are_recorded_with_their_parameters(null: Null) -> None:
+    x = array(np.arange(100), UINT32)
+    y = ops.mul(x, uint(1234))
+    with scoped_set_flag(JitFlag.KernelHistory):
+        kernel_history_clear()
+        evaluate([y])
+        (entry,) = kernel_history()
+    (launch,) = null.launches
+    assert launch.width == 100
+    assert {x.payload.address, y.payload.address, 1234, 100} <= set(launch.parameters)
+    assert (entry["size"], entry["hash"], entry["cache_hit"]) == (100, launch.kernel.hash, 0)
+    assert len({node.payload.address // 4096 for node in (x, y)} | {0}) > 1 and x.payload.address != y.payload.address
+
+
+def test_records_do_not_change_what_is_planned_next(null: Null) -> None:
+    """Who holds a node makes a write copy it."""
+    x = array(np.zeros(100), UINT32)
+    for _ in range(3):
+        address = x.payload.address
+        x = scatter(x, uint(1), counter(100), TRUE, ReduceOp.Identity.value, 0)
+        evaluate([x])
+        assert x.payload.address == address
+    assert len(null.launches) == 3 and len(null.kernels) == 1
+
+
+def test_a_policy_decides_how_scatter_reductions_cope_with_conflicts() -> None:
+    def kernels(policy: Policy) -> list[int]:
+        return [each.width for each in launches_of(tables_of_threads, Null(policy))]
+
+    assert kernels(Policy(threads=1)) == [1 << 17]
+    assert kernels(Policy(threads=4)) == [4 * 64, 1 << 17, 64]  # tables are filled, updated and merged
+    first, second = (launches_of(tables_of_threads, Null(Policy(threads)))[1] for threads in (2, 4))
+    assert first.kernel.key == second.kernel.key and PRIVATE == 2
+
+
+def test_a_policy_decides_what_is_written_past_the_cache() -> None:
+    def root() -> list[Node]:
+        return [ops.mul(array(np.zeros(1 << 21), FLOAT32), literal(FLOAT32, 3))]
+
+    small, large = (launches_of(root, Null(Policy(cache_bytes=size)))[0].kernel for size in (1 << 23, 1 << 25))
+    assert "nontemporal" in small.text and "nontemporal" not in large.text and small.key != large.key
+    assert 1 << 10 < last_level_cache() <= 32 << 20 and current() is LLVM
+    assert LLVM.policy().cache_bytes == last_level_cache()
+
+
+def instances(count: int) -> list[Node]:
+    """A call of as many instances of one class, each with a number and an array of its own."""
+    def method(number: int, data: Node) -> Callable[[list[Node]], list[Node]]:
+        return lambda s: [ops.fma(s[0], literal(FLOAT32, number + 0.5), gather(data, counter(SIZE), TRUE))]
+
+    index = ops.mod(array(np.arange(SIZE), UINT32), uint(count))
+    targets = [method(number, array(np.full(SIZE, number), FLOAT32)) for number in range(count)]
+    return list(call(index, TRUE, targets, [floats()])[0])
+
+
+def test_instances_with_other_literals_and_buffers_are_one_function_and_their_number_is_no_part_of_the_text() -> None:
+    backend = Null()
+    found = {count: launches_of(lambda count=count: instances(count), backend)[-1]  # type: ignore[misc]
+             for count in (2, 10, 1000)}
+    assert len({launch.kernel.text for launch in found.values()}) == len(backend.kernels) == 1
+    for count, launch in found.items():
+        assert len(launch.kernel.functions) == 1
+        assert count in launch.parameters
+    with on_backend("interpreter"):
+        expected = values(instances(10)[0])
+    assert_same_bits(values(instances(10)[0]), expected)
+
+
+# --- programs beside others -------------------------------------------------------------------------------------------
+
+
+def beside_values() -> list[Node]:
+    return [ops.neg(floats(777))]
+
+
+def beside_stages() -> list[Node]:
+    index = counter(778)
+    total = reduce(ops.mul(index, index), ReduceOp.Add.value)
+    return [ops.sub(index, total), gather(ops.add(index, total), ops.xor(counter(779), uint(1)), TRUE)]
+
+
+def beside_writes() -> list[Node]:
+    return [scatter(array(np.zeros(780), UINT32), uint(1), counter(780), TRUE, ReduceOp.Identity.value, 0)]
+
+
+@pytest.mark.parametrize("others", [[beside_values], [beside_stages], [beside_writes],
+                                    [beside_values, beside_stages, beside_writes]],
+                         ids=lambda others: "-".join(other.__name__ for other in others))
+@each_program
+def test_a_kernel_is_the_same_whether_it_is_planned_alone_or_beside_others(program: Trace, others: list[Trace]) -> None:
+    """The others need kernels of other widths: those of one stage and width would be one kernel."""
+    alone = [each.kernel.key for each in launches_of(program, Null())]
+    apart = [each.kernel.key for other in others for each in launches_of(other, Null())]
+    for programs in ([program, *others], [*others, program]):
+        together = launches_of(lambda programs=programs: [root for each in programs for root in each()],  # type: ignore[misc]
+                               Null())
+        assert sorted(each.kernel.key for each in together) == sorted([*alone, *apart])
