@@ -9,7 +9,7 @@ from collections.abc import Callable
 from itertools import islice
 from typing import Any, NoReturn
 
-from drjit_core import IncompatibleSizes, JitFlag, Node, flag, is_internal, ops
+from drjit_core import IncompatibleSizes, JitFlag, Node, flag, innermost, is_internal, ops
 
 from .._access.lanes import TRUE, with_lanes
 from .._base.array import LIMIT, ArrayBase
@@ -36,13 +36,18 @@ def _check(function: str, failing: Callable[[], list[Any]], fmt: str | None, arg
         if number.__class__ is not int or number < 0:
             raise TypeError(f"{function}(): '{name}' must be an int >= 0, found {number!r}.")
     conditions = failing()
-    text = message(function, "" if fmt is None else fmt, args, kwargs, "", sys.stderr, limit)
-    if is_deferred(text, True) or any(is_deferred(text, mask) for mask in conditions):
-        _report_later(text, [node for mask in conditions for node in _masks(mask)], tb_depth, tb_skip)
-        return
+
+    def text() -> Message:
+        return message(function, "" if fmt is None else fmt, args, kwargs, "", sys.stderr, limit)
+
+    if innermost() is not None:  # nothing is symbolic elsewhere
+        found = text()
+        if any(is_deferred(found, mask) for mask in (True, *conditions)):
+            _report_later(found, [node for mask in conditions for node in _masks(mask)], tb_depth, tb_skip)
+            return
     failed = [mask for mask in conditions if _any_set(mask)]
     if failed:
-        _fail("" if fmt is None else message_now(text, _selection(failed)))
+        _fail("" if fmt is None else message_now(text(), _selection(failed)))
 
 
 def _fail(text: str) -> NoReturn:

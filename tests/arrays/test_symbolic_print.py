@@ -634,11 +634,11 @@ def test_statements_let_go_of_what_they_show() -> None:
 
 def test_what_cannot_be_evaluated_does_not_stay(monkeypatch: pytest.MonkeyPatch, out: Output) -> None:
     """A statement whose evaluation fails has failed; it is not tried again by evaluations that follow."""
-    from drjit_core.runtime import eval as runtime
+    from drjit_core.runtime import evaluation as runtime
 
     count_to(Int(2), printing("{i}", out))
     with monkeypatch.context() as patch:
-        patch.setattr(runtime, "plan", lambda roots: (_ for _ in ()).throw(MemoryError("none left")))
+        patch.setattr(runtime.backends, "current", lambda: (_ for _ in ()).throw(MemoryError("none left")))
         with pytest.raises(MemoryError):
             dr.eval()
     dr.eval(Float(1, 2) + 1)
