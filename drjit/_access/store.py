@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import math
 import threading
+import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -35,7 +36,8 @@ from .._base.errors import SizeError
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal", "note_attribute", "note_narrow", "recording", "store", "store_element", "store_same",
+__all__ = ["Journal",
+           "innermost_journal", "note_attribute", "note_narrow", "recording", "store", "store_element", "store_same",
            "store_written"]
 
 
@@ -143,7 +145,7 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had."""
 
-    __slots__ = ("attributes", "entries", "narrow", "outer")
+    __slots__ = ("attributes", "earlier", "entries", "inner", "narrow", "outer")
 
     def __init__(self) -> None:
         self.entries: dict[int, tuple[Any, list[Node]]] = {}
@@ -152,6 +154,14 @@ class Journal:
         self.outer: Journal | None = None
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
+        #: What each loop within writes to, in the order of the program: in this trace, and in the one before.
+        self.inner: list[list[tuple[weakref.ref[Any], int]]] = []
+        self.earlier: list[list[tuple[weakref.ref[Any], int]]] = []
+
+    def begin(self) -> None:
+        """A trace begins, perhaps not the first one."""
+        self.roll_back()
+        self.earlier, self.inner = self.inner or self.earlier, []
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
@@ -192,6 +202,13 @@ class _Journals(threading.local):
 
 
 _journals = _Journals()
+
+
+def innermost_journal() -> Journal | None:
+    """The journal of the innermost loop that this thread traces."""
+    return _journals.innermost if _recording else None
+
+
 #: How many journals are kept by all threads: usually none, so that nobody need look for one.
 _recording = 0
 _counting = threading.Lock()

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gc
 import itertools
 import sys
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from types import CellType, FunctionType, MethodType
 from typing import Any, Literal, NamedTuple
@@ -18,7 +19,7 @@ import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
 from .._access.lanes import masked_access, written_from
-from .._access.store import Journal, recording, store, store_written
+from .._access.store import Journal, innermost_journal, recording, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.nodes import broadcast
@@ -222,13 +223,16 @@ class _Again(Exception):
 
 def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
               body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
-    captured: list[_Captured] = []
+    around = innermost_journal()
+    captured = [] if around is None else _captured_earlier(around)
+    inner: list[Any] = []
     while True:
         journal = Journal()
+        journal.inner = inner
         try:
             results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured, journal)
         except _Again as request:
-            captured = request.captured
+            captured, inner = request.captured, journal.inner
             continue
         except SymbolicValue:
             wide = _widened(nodes, leaves) if journal.narrow else nodes
@@ -237,11 +241,29 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
             nodes = wide
             continue
         break
+    if around is not None:
+        around.inner.append([(weakref.ref(entry.array), entry.position) for entry in captured])
     state = spec.rebuild_nodes(results[:len(nodes)], final)
     for (array, position, initial), result in zip(captured, results[len(nodes):], strict=True):
         if result is not initial:
             store_written(array, [result], position)
     return state
+
+
+def _captured_earlier(around: Journal) -> list[_Captured]:
+    """What this loop wrote to when the body around it was traced before: otherwise each level would double the traces.
+    """
+    number = len(around.inner)
+    if number >= len(around.earlier):
+        return []
+    found = []
+    for reference, position in around.earlier[number]:
+        array = reference()
+        if array is not None:
+            node = array._nodes()[position]
+            if core.is_version(node):
+                found.append(_Captured(array, position, node))
+    return found
 
 
 def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any], body: Callable[..., Any],
@@ -252,7 +274,7 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     count, final = len(nodes), leaves
 
     def run_condition(variables: list[Node]) -> Node:
-        journal.roll_back()  # the loop may be traced again
+        journal.begin()  # the loop may be traced again
         for (array, position, _), formal in zip(captured, variables[count:], strict=True):
             store(array, [formal], position)
         return _condition(cond(*_arguments(spec, variables[:count], leaves)))
