@@ -7,7 +7,7 @@ Tracing
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``read_element``, ``write_element``, ``import_copy``, ``import_shared``,
-    ``host_view``, ``sync``.
+    ``host_view``, ``sync``; ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
 
 ``README.md`` beside this package walks the road of ``a + b`` through it.
 """

@@ -11,7 +11,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType
+from types import CellType, FunctionType, MethodType
 from typing import Any, Literal, NamedTuple
 
 import drjit_core as core
@@ -135,10 +135,10 @@ def _require_initialized(spec: TreeSpec, leaves: list[Any], names: Sequence[str]
 def _tuple(result: Any, count: int) -> tuple[Any, ...]:
     """What the body returned: as many state variables as there are."""
     if result.__class__ is not tuple:
-        if count == 1:
+        if count == 1 and result is not None:
             return (result,)
-        raise TypeError(f"{_FUNCTION}(): 'body' must return a tuple of {count} state variables, found "
-                        f"{describe(result)}.")
+        raise TypeError(f"{_FUNCTION}(): 'body' must return a tuple of {count} state variable{'s' * (count != 1)}, "
+                        f"found {describe(result)}.")
     if len(result) != count:
         raise ArgumentError(f"{_FUNCTION}(): 'body' must return {count} state variables, found {len(result)}.")
     return result
@@ -314,6 +314,7 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
     """
     region = core.innermost()
     assert region is not None
+    holders = _Holders(functions)
     known = {(id(entry.array), entry.position) for entry in captured}
     found: list[_Captured] = []
     for array, before in journal.entries.values():
@@ -321,7 +322,7 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
             if new is old or old.scope == region.id or (id(array), position) in known:
                 continue
             origin = core.written_outside(new)
-            if origin is None and not _lives(array):
+            if origin is None and not holders.keep(array):
                 continue
             if origin is None:
                 raise SymbolicValue(
@@ -329,12 +330,12 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
                     "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it "
                     "new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
                     "loop with mode='evaluated'.")
-            if not _lives(array):
+            if not holders.keep(array):
                 raise _own_memory(array)
             found.append(_Captured(array, position, origin))
     for owner, values in journal.attributes.values():
         if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
-                   for value in values.values()) and _lives(owner):
+                   for value in values.values()) and holders.keep(owner):
             raise SymbolicValue(
                 f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
                 "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run "
@@ -346,16 +347,32 @@ def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: 
         raise _Again([*captured, *found])
 
 
-#: References to an array in :func:`_lives` that the journal and its reader hold.
+#: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
 _JOURNALED = 4
 
 
-def _lives(array: Any) -> bool:
-    """Whether anybody but the journal holds an array, or another object."""
-    if sys.getrefcount(array) <= _JOURNALED:
-        return False
-    gc.collect()  # nobody, but cycles
-    return sys.getrefcount(array) > _JOURNALED
+class _Holders:
+    """Who holds an array, or another object, that the body of a loop has changed.
+
+    Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
+    done once at most, and not for what the loop's functions can be seen to use.
+    """
+
+    __slots__ = ("collected", "functions")
+
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self.functions = functions
+        self.collected = False
+
+    def keep(self, array: Any) -> bool:
+        """Whether anybody but the journal holds an array."""
+        if sys.getrefcount(array) <= _JOURNALED:
+            return False
+        if self.collected or _place(array, self.functions) is not None:
+            return True
+        gc.collect()
+        self.collected = True
+        return sys.getrefcount(array) > _JOURNALED
 
 
 def _own_memory(array: ArrayBase) -> SymbolicValue:
@@ -368,6 +385,13 @@ def _own_memory(array: ArrayBase) -> SymbolicValue:
 def _name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
     """An array, or another object, as the user knows it: by the name of a variable that the functions use."""
     word = "array" if isinstance(array, ArrayBase) else "object"
+    place = _place(array, functions)
+    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}" if place is None else \
+        f"the {word} '{place}'"
+
+
+def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
+    """The name of a variable, or of a part of it, in which functions, or those that they call, find an object."""
     queue = list(functions)  # and what those call
     for function in itertools.islice(_growing(queue), _FUNCTIONS_SEARCHED):
         method, function = function, getattr(function, "__func__", function)
@@ -381,12 +405,32 @@ def _name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str
             variables[code.co_varnames[0]] = method.__self__
         variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
         for name, value in variables.items():
-            if value is array:
-                return f"the {word} '{name}'"
+            if value is sought:
+                return str(name)
+            if value.__class__ in _CONTAINERS:
+                if len(value) <= _ENTRIES_SEARCHED:
+                    for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
+                        if entry is sought:
+                            return f"{name}[{key!r}]"
+                continue
+            attributes = getattr(value, "__dict__", {})
             for attribute in code.co_names:
-                if getattr(value, "__dict__", {}).get(attribute) is array:
-                    return f"the {word} '{name}.{attribute}'"
-    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}"
+                if attributes.get(attribute) is sought:
+                    return f"{name}.{attribute}"
+                if attribute not in attributes and not isinstance(value, ArrayBase):
+                    method = _method(type(value), attribute)
+                    if method is not None:
+                        queue.append(MethodType(method, value))
+    return None
+
+
+def _method(kind: type, name: str) -> FunctionType | None:
+    """A method of a class that is written in Python."""
+    for base in kind.__mro__:
+        found = base.__dict__.get(name)
+        if found is not None:
+            return found if found.__class__ is FunctionType else None
+    return None
 
 
 def _growing(queue: list[Any]) -> Iterator[Any]:
@@ -399,7 +443,10 @@ def _growing(queue: list[Any]) -> Iterator[Any]:
 
 #: So many functions, of those that a loop's functions call, are searched for the name of an array.
 _FUNCTIONS_SEARCHED = 16
+#: Lists, tuples and dictionaries of more entries are not looked through.
+_ENTRIES_SEARCHED = 256
 _EMPTY_CELL = CellType()
+_CONTAINERS = (list, tuple, dict)
 
 
 def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:

@@ -502,6 +502,45 @@ def test_what_does_not_depend_on_a_loop_has_values_inside(read: Callable[[Tensor
     assert found[0] == plain(read(TensorXf(TABLE)))
 
 
+class _Film:
+    def __init__(self) -> None:
+        self.data = dr.zeros(Float, 4)
+
+    def add(self, left: Int) -> None:
+        dr.scatter_add(self.data, Float(1), UInt(left))
+
+
+def _writer(kind: str) -> tuple[Callable[[Int], Any], Callable[[], list[Float]]]:
+    """A body that writes to arrays that it reaches in some way, and what gives those arrays."""
+    film, films = _Film(), [_Film() for _ in range(3)]
+    arrays = [film.data for film in films]
+
+    def all_arrays(left: Int) -> None:
+        for array in arrays:
+            dr.scatter_add(array, Float(1), UInt(left))
+
+    def all_films(left: Int) -> None:
+        for film in films:
+            film.add(left)
+
+    return {"attribute": (lambda left: dr.scatter_add(film.data, Float(1), UInt(left)), lambda: [film.data]),
+            "method": (lambda left: film.add(left), lambda: [film.data]),
+            "list": (all_arrays, lambda: arrays),
+            "out of sight": (all_films, lambda: arrays)}[kind]
+
+
+@pytest.mark.parametrize(("kind", "most"), [("attribute", 0), ("method", 0), ("list", 0), ("out of sight", 1)])
+def test_arrays_that_the_body_writes_to_cost_no_search_for_cycles(kind: str, most: int,
+                                                                  monkeypatch: pytest.MonkeyPatch) -> None:
+    """One costs as much as all objects of the program: many milliseconds."""
+    body, arrays = _writer(kind)
+    collections = []
+    monkeypatch.setattr("gc.collect", lambda *_: collections.append(1))
+    loop(body, "symbolic")
+    assert len(collections) <= most
+    assert [plain(array) for array in arrays()] == [HITS] * len(arrays())
+
+
 def test_indices_of_the_user_are_read_if_a_lane_takes_part_only() -> None:
     """They may lie anywhere if none does."""
     table, index = Float(1, 2, 3, 4), dr.opaque(UInt, 1 << 31)

@@ -30,8 +30,8 @@ from drjit_core import (
     undefined,
     while_loop,
 )
+from drjit_core.ir import holders
 from drjit_core.ops.table import OPS
-from drjit_core.passes import schedule as planner
 from drjit_core.passes.schedule import RECOMPUTE_LIMIT, plan
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, number, program_of, values
 
@@ -375,7 +375,7 @@ def test_uniform_results_of_loops_are_computed_once() -> None:
 @pytest.mark.parametrize("counts_are_exact", [True, False])
 def test_copying_always_is_slow_but_right(monkeypatch: pytest.MonkeyPatch, counts_are_exact: bool) -> None:
     """Free-threaded builds do not count references exactly."""
-    monkeypatch.setattr(planner, "_COUNTS_ARE_EXACT", counts_are_exact)
+    monkeypatch.setattr(holders, "_COUNTS_ARE_EXACT", counts_are_exact)
     x = opaque(literal(FLOAT32, 0, 50))
     for k in range(4):
         x = write(x, literal(FLOAT32, k + 2), ops.add(counter(10), literal(UINT32, 7 * k)))

@@ -82,7 +82,7 @@ def malformed(node: Node, **slots: object) -> Node:
 def test_every_row_that_is_traced_has_a_sample() -> None:
     leaves = {row.kind for row in OPS if not row.roles}
     elsewhere = {row.kind for row in EXPANDED if row.name not in TRACE} | {
-        table.BRANCH_RESULT, table.ACCESS, table.FETCH, *CONTROL}  # a fetch needs a region: see test_fetch.py
+        table.BRANCH_RESULT, table.ACCESS, table.FETCH, *CONTROL}  # in regions: see test_fetch.py, test_regions.py
     assert set(TRACED) == {row.kind for row in OPS} - leaves - elsewhere
     assert {row.kind for row in ELEMENTWISE} <= set(TRACED)
 

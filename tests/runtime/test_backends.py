@@ -307,27 +307,40 @@ def test_a_policy_decides_what_is_written_past_the_cache() -> None:
     assert LLVM.policy().cache_bytes == last_level_cache()
 
 
-def instances(count: int) -> list[Node]:
+def instances(count: int, argument: Node | None = None) -> list[Node]:
     """A call of as many instances of one class, each with a number and an array of its own."""
     def method(number: int, data: Node) -> Callable[[list[Node]], list[Node]]:
         return lambda s: [ops.fma(s[0], literal(FLOAT32, number + 0.5), gather(data, counter(SIZE), TRUE))]
 
     index = ops.mod(array(np.arange(SIZE), UINT32), uint(count))
     targets = [method(number, array(np.full(SIZE, number), FLOAT32)) for number in range(count)]
-    return list(call(index, TRUE, targets, [floats()])[0])
+    return list(call(index, TRUE, targets, [argument or floats()])[0])
 
 
-def test_instances_with_other_literals_and_buffers_are_one_function_and_their_number_is_no_part_of_the_text() -> None:
+def instances_in_a_loop(count: int) -> list[Node]:
+    return while_loop([uint(0), floats()], lambda s: ops.lt(s[0], uint(5)),
+                      lambda s: [ops.add(s[0], uint(1)), *instances(count, s[1])])[1:]
+
+
+@pytest.mark.parametrize("trace", [instances, pytest.param(instances_in_a_loop, marks=pytest.mark.xfail(
+    reason="what records of a call's targets hold is among the captures of the loop around it"))],
+    ids=["alone", "in a loop"])
+def test_instances_with_other_literals_and_buffers_are_one_function_and_their_number_is_no_part_of_the_text(
+        trace: Callable[[int], list[Node]]) -> None:
     backend = Null()
-    found = {count: launches_of(lambda count=count: instances(count), backend)[-1]  # type: ignore[misc]
+    found = {count: launches_of(lambda count=count: trace(count), backend)[-1]  # type: ignore[misc]
              for count in (2, 10, 1000)}
-    assert len({launch.kernel.text for launch in found.values()}) == len(backend.kernels) == 1
     for count, launch in found.items():
         assert len(launch.kernel.functions) == 1
         assert count in launch.parameters
+    assert len({launch.kernel.text for launch in found.values()}) == len(backend.kernels) == 1
+
+
+@pytest.mark.parametrize("trace", [instances, instances_in_a_loop], ids=["alone", "in a loop"])
+def test_instances_compute_what_the_interpreter_does(trace: Callable[[int], list[Node]]) -> None:
     with on_backend("interpreter"):
-        expected = values(instances(10)[0])
-    assert_same_bits(values(instances(10)[0]), expected)
+        expected = values(trace(10)[0])
+    assert_same_bits(values(trace(10)[0]), expected)
 
 
 # --- programs beside others -------------------------------------------------------------------------------------------

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import ctypes
 import struct
-import sys
 from typing import Any
 
 from ..flags import FORBID_SYNCHRONIZATION, JitFlag, state
 from ..ir import build, trace
+from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
@@ -90,38 +90,17 @@ def read_element(node: Node, index: int) -> Any:
     return value
 
 
-class _Holder:
-    __slots__ = ("node",)
-
-
-def _references(node: Any) -> int:
-    return sys.getrefcount(node)
-
-
-def _measure_held_once() -> int:
-    holder = _Holder()
-    holder.node = object()  # type: ignore[attr-defined]
-    return _references(holder.node)  # type: ignore[attr-defined]
-
-
-_HELD_ONCE = _measure_held_once()
-
-
 def write_element(node: Node, index: int, value: Any) -> Node:
     """The version of an array after one element has been set; in place if only the caller's array holds it.
 
     Call it as ``array.slot = write_element(array.slot, …)``: any further holder of the node makes it copy.
     """
-    held_once = sys.getrefcount(node) <= _HELD_ONCE and getattr(sys, "_is_gil_enabled", lambda: True)()
-    if node.kind != EVALUATED:
-        evaluated = in_memory(node)
-        held_once = held_once or node.kind == LITERAL  # a literal's opaque copy is nobody's
-    else:
-        evaluated = node
-    data = evaluated.payload
+    own = node.kind == LITERAL  # a literal's opaque copy is nobody's
+    node = in_memory(node)
+    data = node.payload
     address = address_of(data)
     info = TYPES[node.type]
-    if not held_once or data.read_only:
+    if not own and held_elsewhere(node, 1):
         data = data.backend.copy(data)
         address = data.backend.host_address(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
