@@ -25,6 +25,7 @@ from drjit_core import (
     Node,
     ReduceMode,
     ReduceOp,
+    atomic,
     bitcast,
     call,
     cast,
@@ -407,7 +408,13 @@ class Tracer:
             op = memory.shared
             index, mask = scope.index(e, memory.size, width), scope.mask(d, width)
         modes = _MODES if scope.inside and memory.shared is not None or not scope.inside else _MODES_WITHOUT_CONFLICTS
-        memory.node = scatter(memory.node, value, index, mask, op, modes[int(f * 1e4) % len(modes)])
+        mode = modes[int(f * 1e4) % len(modes)]
+        own = memory.shared is None if scope.inside else memory.type in FLOATS
+        if own and op != ReduceOp.Identity.value and c > 0.6:  # what each lane finds does not depend on the others
+            found, memory.node = atomic(memory.node, value, index, mask, op, mode)
+            scope.values.append(found)
+        else:
+            memory.node = scatter(memory.node, value, index, mask, op, mode)
 
     def _evaluate(self, scope: _Scope, a: float, b: float, c: float, d: float, e: float, f: float) -> None:
         if self.evaluating:
