@@ -94,8 +94,9 @@ def close(region: Tracing) -> None:
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
     for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
-        if not _known[oldest].open:
-            del _known[oldest]
+        known = _known.get(oldest)  # another thread may have forgotten it meanwhile
+        if known is not None and not known.open:
+            _known.pop(oldest, None)
 
 
 def innermost() -> Tracing | None:
