@@ -195,7 +195,7 @@ def test_branches_that_few_elements_take() -> None:
 def test_such_a_branch_is_shared() -> None:
     a = array(np.full(20, 1e9, np.float32))
     order = Expanded(program_of(core.sin(a), core.cos(a))).order
-    assert sum(node.kind == KIND["branch"] for node in order) == 1
+    assert sum(node.kind == KIND["cond"] for node in order) == 1
 
 
 @pytest.mark.parametrize("size", [1, 50])

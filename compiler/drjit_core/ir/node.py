@@ -26,8 +26,6 @@ COND                                           the :class:`drjit_core.ir.region.
 CALL                                           the :class:`drjit_core.ir.region.Call`
 RESULT         position among the results      whether it is memory
 FETCH
-BRANCH                                         the :class:`drjit_core.control.rare.Rare`
-BRANCH_RESULT  position among the values
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.

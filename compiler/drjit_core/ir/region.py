@@ -224,7 +224,14 @@ class Cond(Choice):
     """``true(arguments) if mask else false(arguments)`` per element.  Operands of the ``COND``: the mask, and that of
     the enclosing region."""
 
-    __slots__ = ()
+    __slots__ = ("rare",)
+
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, count: int,
+                 memory_of: Sequence[int], rare: str = "") -> None:
+        super().__init__(regions, initial, label, count, memory_of)
+        #: The name of a branch of an expansion that hardly any element takes: equal names and types are equal regions,
+        #: without captures other than constants, so that a backend may make one function of all such branches.
+        self.rare = rare
 
 
 class Call(Choice):

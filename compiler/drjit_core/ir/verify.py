@@ -10,8 +10,6 @@ from collections.abc import Iterable
 
 from ..ops.table import (
     ACCESS,
-    BRANCH,
-    BRANCH_RESULT,
     COND,
     COUNTER,
     EVALUATED,
@@ -32,7 +30,7 @@ from ..ops.table import (
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
-from .region import CONTROL, Choice, Control, Loop, Region, is_version, operands, origin_of
+from .region import CONTROL, Choice, Cond, Control, Loop, Region, is_version, operands, origin_of
 
 __all__ = ["VerificationError", "verify"]
 
@@ -41,8 +39,12 @@ class VerificationError(AssertionError):
     """An invariant of the graph does not hold."""
 
 
-def verify(roots: Iterable[Node]) -> int:
-    """Check everything that the roots need; returns the number of nodes seen."""
+def verify(roots: Iterable[Node], expanded: bool = False) -> int:
+    """Check everything that the roots need; returns the number of nodes seen.
+
+    ``expanded``: whether they may be parts of expansions as backends get them, which have branches that few elements
+    take.
+    """
     seen: set[int] = set()
     stack: list[Node] = list(roots)
     for root in stack:
@@ -56,6 +58,8 @@ def verify(roots: Iterable[Node]) -> int:
         used = list(operands(node))
         stack += used
         if node.kind in CONTROL:
+            _require(expanded or not (isinstance(node.payload, Cond) and node.payload.rare), node,
+                     "is no part of a graph, but of an expansion")
             _check_control(node, node.payload)
             for region in node.payload.regions:
                 stack += (*region.formals, *region.masks, *region.nodes)
@@ -75,7 +79,7 @@ def _check(node: Node) -> None:
     kind, row = node.kind, OPS[node.kind]
     values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
-    _require(kind not in _OF_EXPANSIONS, node, "is no part of a graph")
+    _require(kind != ACCESS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
     if (kind == GATHER or kind in CONTROL) and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
@@ -101,10 +105,6 @@ def _check(node: Node) -> None:
         formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]
         _require(node.type == formal.type, node, "differs from what it is a result of")
         _require(node.size == (formal.size if node.payload else values[0].size), node, "has another size")
-
-
-#: What there is only where text is made of expansions, and what nothing traces yet.
-_OF_EXPANSIONS = (BRANCH, BRANCH_RESULT, ACCESS)
 
 
 def _check_types(node: Node, row: Op, values: list[Node]) -> None:

@@ -47,9 +47,6 @@ rows = Rows([
                 numbered=False),
     _structural("fetch", (MEMORY,), "What the lanes of a scatter-reduction found before their updates.", size="own",
                 speculable=False),
-    _structural("branch", (), "Part of an expansion that few elements need.", result="mask", size="own",
-                numbered=False),
-    _structural("branch_result", (REGION,), "A value after a branch.", result="own", size="own"),
     # Reserved: tensors will be read through it. Extents, strides and offset are its payload; nothing traces it yet.
     _structural("access", (MEMORY,), "A strided view of an array: base, with extents, strides and offset.",
                 result="same", size="own", speculable=False),
