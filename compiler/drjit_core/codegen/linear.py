@@ -169,7 +169,7 @@ class Function:
         self.literals = 0  # number of literals that are parameters
         self.inputs = 0  # number of arrays that are read by position
         self.rare = False  # there are branches that hardly any element takes, or in functions that are called
-        self.most_live = 0  # the greatest number of values that are needed at once, literals aside
+        self.most_live = 0  # the greatest number of values at once, literals aside: what an instruction uses and makes
         self.largest = 4  # bytes of the largest type of an element
 
     def __iter__(self) -> Iterator[Instruction]:
