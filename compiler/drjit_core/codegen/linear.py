@@ -170,7 +170,7 @@ class Function:
         self.inputs = 0  # number of arrays that are read by position
         self.rare = False  # there are branches that hardly any element takes, or in functions that are called
         self.most_live = 0  # the greatest number of values at once, literals aside: what an instruction uses and makes
-        self.largest = 4  # bytes of the largest type of an element
+        self.largest = 0  # bytes of the largest type of an element
 
     def __iter__(self) -> Iterator[Instruction]:
         """All instructions, in order."""
@@ -284,8 +284,14 @@ class _Builder:
         if special is not None:
             special(self, node, number, block)
             return
-        operands = self.all_at(d for d in (node.d0, node.d1, node.d2) if d is not None)
-        self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
+        known, position, uniform, operands = self.known, self.position, True, []
+        for d in (node.d0, node.d1, node.d2):
+            if d is None:
+                break
+            operand = known[position[d.id]]
+            uniform = uniform and operand.uniform
+            operands.append(operand)
+        self.append(Instruction(number, node, tuple(operands), uniform), block)
 
     def append(self, instruction: Instruction, block: Block | None) -> Instruction:
         """Append an instruction to a block, and note that it uses its operands."""
@@ -294,7 +300,10 @@ class _Builder:
             block = function.once if instruction.uniform or not function.vectorized else function.each
             function.order.append(instruction)
         block.instructions.append(instruction)
-        self.define(instruction, block)
+        instruction.block = block
+        self.known[number] = instruction
+        if number > self.last:
+            self.last = number
         for operand in instruction.operands:
             if operand.last_use < number:
                 operand.last_use = number
@@ -503,16 +512,19 @@ class _Builder:
                 operand.last_use = count
         for value in (*(reduction.value for reduction in function.reductions), *function.results):
             value.last_use = count
-        ends = [0] * (count + 1)
-        live = 0
-        for number, instruction in sorted(function.instructions.items()):
-            if instruction.kind == LITERAL:
+        ends, live, most, types = [0] * (count + 1), 0, 0, set()
+        for number in range(count):
+            instruction = self.known.get(number)
+            if instruction is None or instruction.kind == LITERAL:
                 continue
-            function.largest = max(function.largest, TYPES[instruction.type].size)
+            types.add(instruction.type)
             live += 1
-            function.most_live = max(function.most_live, live)
+            if live > most:
+                most = live
             ends[instruction.last_use] += 1
             live -= ends[number]
+        function.most_live = most
+        function.largest = max((TYPES[type_].size for type_ in types), default=0)
 
 
 def _varies(region: Region) -> bool:

@@ -66,7 +66,7 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out.append(f"br label %{head}")
     emitter.open_block(done)
     emitter.active, emitter.scalar_active = outer
-    emitter.block = instruction.block
+    emitter.enter(instruction.block)
     emitter.define(instruction, "")
 
 
@@ -89,7 +89,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
         before, taken, done = emitter.label, f"cond{number}_taken{side}", f"cond{number}_done{side}"
         out.append(f"br i1 {any_}, label %{taken}, label %{done}")
         emitter.open_block(taken)
-        emitter.block = block
+        emitter.enter(block)
         for formal, start in zip(block.formals, initial, strict=True):
             emitter.define(formal, emitter.names[start.number] or emitter.value(start, True))
         emitter.set_active(live, uniform)
@@ -98,7 +98,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
         values = [(types[value.type], emitter.value(value, uniform)) for value in block.results]
         after = emitter.label
         emitter.active, emitter.scalar_active = outer
-        emitter.block = instruction.block
+        emitter.enter(instruction.block)
         out.append(f"br label %{done}")
         emitter.open_block(done)
         computed.append([f"{name}_value{side}_{i}" for i in range(len(values))])

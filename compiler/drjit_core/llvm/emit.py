@@ -140,7 +140,7 @@ def packets_per_iteration(linear: Linear) -> int:
             scatter.node.attr != ReduceOp.Identity.value for scatter in kernel.scatters):
         return 1
     packets = 4 if operations <= _MANY_PACKETS else 2
-    registers = kernel.largest // 4 * kernel.most_live + len(kernel.reductions)
+    registers = max(1, kernel.largest // 4) * kernel.most_live + len(kernel.reductions)
     while packets > 1 and packets * registers > _REGISTERS:
         packets //= 2
     return packets

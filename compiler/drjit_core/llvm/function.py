@@ -42,7 +42,6 @@ class FunctionEmitter:
         self.phis: list[str] = []  # the head of the block for packets
         self.body: list[str] = []
         self.entry_block, self.body_block = "entry", "packet"
-        self.block = function.each  # whose instructions are being printed
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
         self.active = ""  # mask of the elements that take part, if something needs it
@@ -52,13 +51,15 @@ class FunctionEmitter:
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = function.literals <= _MAX_HELD_BROADCASTS
         self.block_start = {id(self.entry): 0, id(self.body): 0}  # line at which the current block starts
+        self.enter(function.each)
 
     # --- where text goes ---------------------------------------------------------------------------------------------
 
-    @property
-    def lines(self) -> list[str]:
-        """Where the instructions of the current block go."""
-        return self.entry if self.block.once or not self.vectorized else self.body
+    def enter(self, block: Block) -> None:
+        """Print instructions of a block of the linear program from now on."""
+        self.block = block
+        #: Where its instructions go.
+        self.lines = self.entry if block.once or not self.vectorized else self.body
 
     @property
     def in_region(self) -> bool:
@@ -215,17 +216,17 @@ class FunctionEmitter:
         """Print what is in no region, in order."""
         printers = self.module.printers
         for instruction in self.function.order:
-            self.block = instruction.block
+            if instruction.block is not self.block:
+                self.enter(instruction.block)
             printers[instruction.kind](self, instruction)
-        self.block = self.function.each
+        self.enter(self.function.each)
 
     def region(self, block: Block) -> None:
         """Print the instructions of a region."""
         printers = self.module.printers
-        self.block = block
+        self.enter(block)
         for instruction in block.instructions:
             printers[instruction.kind](self, instruction)
-            self.block = block
 
     def text(self, signature: str, always: str = "", end: Sequence[str] = ()) -> str:
         """The whole function.

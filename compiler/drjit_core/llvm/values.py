@@ -19,12 +19,15 @@ __all__ = ["conversion", "copy", "counter", "elementwise", "literal", "undefined
 
 def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A row of the table."""
-    operands, uniform = instruction.operands, instruction.uniform
+    operands, uniform, known = instruction.operands, instruction.uniform, emitter.names
     last = operands[-1].type
-    name = f"%v{instruction.number}"
-    names = [emitter.value(operand, uniform) for operand in operands]
-    emitter.lines.append(TEXTS[instruction.kind << 4 | last](name, *names, emitter.types(uniform)[last]))
-    emitter.names[instruction.number] = name
+    name = known[instruction.number] = f"%v{instruction.number}"
+    names = []
+    for operand in operands:
+        value = known[operand.number]  # in most cases it is the operand
+        names.append(value if value and (uniform or not operand.uniform) else emitter.value(operand, uniform))
+    types = emitter.scalars if uniform else emitter.packets
+    emitter.lines.append(TEXTS[instruction.kind << 4 | last](name, *names, types[last]))
     emitter.split_block()
 
 
