@@ -16,6 +16,7 @@ from drjit_core.codegen.expand import MOST_INLINED
 from drjit_core.codegen.linear import Block, Function, Instruction, Linear, linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ir.build import undefined
+from drjit_core.ir.numbering import forget
 from drjit_core.ir.trace import opaque, scatter
 from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter
@@ -329,9 +330,10 @@ _NOWHERE = SimpleNamespace(address=0, nbytes=1 << 40, padded=True, read_only=Fal
 def random_kernels(seeds: range) -> Iterator[Program]:
     """Kernels of random programs with regions and memory nested in each other."""
     for seed in seeds:
-        for kernel in plan(regions.trace(regions.generate(seed))):
+        for kernel in plan([root for root in regions.trace(regions.generate(seed)) if root.kind != LITERAL]):
             yield assemble(kernel)
             for node in (*kernel.outputs, *kernel.undefined):  # as if it had run
+                forget(node)
                 node.become_evaluated(_NOWHERE)
 
 
