@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
 from collections.abc import Callable, Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +89,7 @@ def test_what_is_computed_of_uniform_values_is_uniform_and_runs_once(name: str, 
     found = [i for i in function if i.node is node or i.kind >= KIND["add"] and i.node is not target
              and not all(operand.kind == LITERAL for operand in i.operands)]
     assert found and {i.uniform for i in found} == {uniform}
-    assert {i.block for i in found} == {function.once if uniform else function.each}
+    assert all(i in (function.once if uniform else function.each).instructions for i in found)
 
 
 @pytest.mark.parametrize("name, make, uniform", [
@@ -138,8 +140,8 @@ def test_loops_vary_with_what_they_begin_with_and_capture() -> None:
     for start, uniform in ((lambda a: number(1.25), True), (lambda a: a[0], False)):
         loop = loop_of(in_a_target(lambda a, start=start: ops.add(  # type: ignore[misc]
             a[0], counting(number(0, UINT32), number(5, UINT32), twice, start(a))[1])))
-        assert loop.uniform == uniform == loop.block.once
-        assert all(block.once == uniform and block.owner is loop for block in loop.blocks)
+        assert loop.uniform == uniform == loop.once
+        assert all(block.once == uniform and block.is_region for block in loop.blocks)
         inside = [i for block in loop.blocks for i in (*block.formals, block.mask, *block.instructions)]
         assert all(i is not None and (i.uniform == uniform or i.kind == LITERAL) for i in inside)
 
@@ -155,7 +157,7 @@ def test_branches_and_calls_vary_where_there_are_packets(size: int) -> None:
     result = branch(ops.lt(make(), number(2.5)), make())
     function = linear_of(result).kernel
     (cond,) = [i for i in function if i.kind == COND]
-    assert cond.uniform == (size == 1) == cond.block.once
+    assert cond.uniform == (size == 1) == cond.once
     assert [block.mask.uniform for block in cond.blocks if block.mask] == [size == 1] * 2
     (value,), _ = core.call(array(np.zeros(size), UINT32), TRUE, [lambda a: [ops.neg(a[0])], lambda a: [a[0]]],
                             [make()])
@@ -248,12 +250,6 @@ def test_literals_are_counted() -> None:
 # --- blocks of nested regions ----------------------------------------------------------------------------------------
 
 
-def owners(block: Block) -> Iterator[str]:
-    while block.owner is not None:
-        yield core.OPS[block.owner.kind].name
-        block = block.owner.block
-
-
 @pytest.mark.parametrize("size", [1, WIDE])
 def test_blocks_of_regions_within_regions(size: int) -> None:
     x = one() if size == 1 else wide()
@@ -264,8 +260,17 @@ def test_blocks_of_regions_within_regions(size: int) -> None:
         return [core.exp(inner[1])]
 
     function = linear_of(counting(number(0, UINT32), number(4, UINT32), body, x)[1]).kernel
-    where = {core.OPS[i.kind].name: list(owners(i.block)) for i in function if i.kind in
-             (KIND["sqrt"], KIND["neg"], COND)}
+    where: dict[str, list[str]] = {}
+
+    def visit(instructions: list[Instruction], *enclosing: str) -> None:
+        for instruction in instructions:
+            name = core.OPS[instruction.kind].name
+            where[name] = list(enclosing)
+            for block in instruction.blocks:
+                visit(block.instructions, name, *enclosing)
+
+    visit(function.order)
+    where = {name: where[name] for name in ("sqrt", "cond", "neg")}
     assert where == {"sqrt": ["loop", "loop"], "cond": ["loop", "loop"], "neg": ["cond", "loop", "loop"]}
     assert sum(i.kind == LOOP for i in function) == 2 and sum(i.kind == LOOP for i in function.order) == 1
     check(function)
@@ -273,54 +278,80 @@ def test_blocks_of_regions_within_regions(size: int) -> None:
 
 def check(function: Function) -> None:
     """State what holds of every function."""
-    listed: dict[Instruction, Block] = {}
-    before: set[Instruction] = set()
+    seen: set[Instruction] = set()
+    #: What is there before an instruction, and the blocks that are open: values of others are gone.
+    place: dict[Instruction, Block] = {}
+    #: A loop hands on its state, which is known in its second block and afterwards.
+    states: set[Instruction] = set()
 
-    def use(user: Instruction | None, operand: Instruction, within: Block) -> None:
-        assert operand in before, f"{user} uses {operand} before it is there"
+    def define(value: Instruction, block: Block) -> None:
+        assert value not in seen, f"{value} is there twice"
+        assert value.once == block.once
+        seen.add(value)
+        place[value] = block
+
+    def use(user: Instruction | None, operand: Instruction, enclosing: tuple[Block, ...]) -> None:
+        assert operand in seen, f"{user} uses {operand} before it is there"
         assert user is None or user.number <= operand.last_use, f"{user} uses {operand} after its last use"
-        enclosing, place = [], within
-        while True:
-            enclosing.append(place)
-            if place.owner is None:
-                break
-            place = place.owner.block
-        if operand.block.owner is None:
-            assert operand.block is function.once or not place.once
-        else:  # the state of a loop is what its results are, and is known in its second part
-            assert operand.block in enclosing or operand.block.owner.kind == LOOP
+        assert place[operand] in enclosing or operand in states, f"{user} uses {operand} of another region"
+        assert operand.once or not enclosing[-1].once, f"{user} runs once, {operand} does not"
 
-    def visit(instruction: Instruction, block: Block) -> None:
-        assert instruction.block is block and instruction not in listed, f"{instruction} is in two blocks"
-        listed[instruction] = block
+    def visit(instruction: Instruction, enclosing: tuple[Block, ...]) -> None:
         for operand in instruction.operands:
-            use(instruction, operand, block)
-        for inner in instruction.blocks:
-            assert inner.owner is instruction and inner.once == block.once
+            use(instruction, operand, enclosing)
+        numbers = [instruction.number]
+        for i, inner in enumerate(instruction.blocks):
+            assert inner.is_region and inner.once == instruction.once
             for formal in (*inner.formals, *([inner.mask] if inner.mask is not None else [])):
-                listed[formal] = inner
-                before.add(formal)
+                define(formal, inner)
+            if instruction.kind == LOOP and i == 0:
+                states.update((*inner.formals, *inner.instructions))  # the body continues where the condition ends
             for nested in inner.instructions:
-                visit(nested, inner)
+                visit(nested, (*enclosing, inner))
+                numbers.append(nested.number)
             for result in inner.results:
-                assert result in before
-        for result in instruction.results[1:]:
-            listed[result] = block
-        before.update((instruction, *instruction.results))
+                use(None, result, (*enclosing, inner))
+        assert numbers == sorted(numbers)
+        for value in (instruction, *instruction.results):
+            define(value, enclosing[-1])
 
-    given = [*function.arguments, *function.extras, *([function.live] if function.live is not None else [])]
-    before.update(given)
-    listed.update((formal, formal.block) for formal in given)
+    outside = (function.once, function.each)
+    for formal in (*function.arguments, *function.extras, *([function.live] if function.live is not None else [])):
+        define(formal, function.each if function.vectorized else function.once)
     for instruction in function.order:
-        assert instruction.block in (function.once, function.each)
-        assert instruction.block is function.once or function.vectorized
-        visit(instruction, instruction.block)
-    assert set(listed) == set(function), "what the function has is not what its blocks list"
-    assert [i.number for i in function.once.instructions] == sorted(i.number for i in function.once.instructions)
+        assert instruction.once or function.vectorized
+        block = function.once if instruction.once else function.each
+        assert instruction in block.instructions
+        visit(instruction, (function.once,) if instruction.once else outside)
+    assert seen == set(function), "what the function has is not what its blocks list"
     for value in (*function.results, *(store.value for store in function.stores),
                   *(output.value for output in function.reductions),
                   *(operand for output in function.scatters for operand in output.operands)):
-        use(None, value, function.each)
+        use(None, value, outside)
+
+
+@pytest.mark.parametrize("calls", [False, True], ids=["loop", "loop and call"])
+def test_a_linear_program_has_no_cycles_and_takes_its_nodes_along(calls: bool) -> None:
+    """Planning asks who else holds a node: what only the garbage collector releases would cost a copy."""
+    root = counting(number(0, UINT32), wide(UINT32), lambda s: [branch(ops.lt(s[0], number(2.5)), core.sin(s[0]))],
+                    wide())[1]
+    if calls:
+        (root,), _ = core.call(wide(UINT32), TRUE, [lambda a: [ops.neg(a[0])], lambda a: [core.log(a[0])]], [root])
+    program = program_of(root)
+    gc.collect()
+    gc.disable()
+    try:
+        linear = linearize(program)
+        nodes = [weakref.ref(instruction.node) for instruction in linear.kernel if instruction.kind != LITERAL]
+        functions = [weakref.ref(function) for function in (linear.kernel, *linear.targets)]
+        emit.ModuleEmitter(linear, 8).text()
+        del linear
+        assert not any(function() for function in functions)
+        if not calls:  # where the programs of targets know that of their caller
+            del program, root
+            assert not any(node() for node in nodes)
+    finally:
+        gc.enable()
 
 
 #: Memory that is never accessed.
@@ -380,7 +411,7 @@ def compare(emitter: FunctionEmitter, text: str) -> None:
     for instruction in function:
         name = emitter.names[instruction.number]
         if name == f"%v{instruction.number}" and instruction.kind != SCATTER:
-            place = once if instruction.block.once or not function.vectorized else often
+            place = once if instruction.once or not function.vectorized else often
             assert name in place, f"{instruction} is not where it should be"
             (line,) = re.findall(rf"^{re.escape(name)} = (.*)", text, re.MULTILINE)
             assert (f"<{emitter.lanes} x" not in line) == instruction.uniform, f"{instruction}: {line}"

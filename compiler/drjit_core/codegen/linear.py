@@ -7,6 +7,9 @@ values are *uniform* (equal in all elements, so that one scalar does) and which 
 which for every packet of elements, where a value is used last, and what the whole needs (a mask of elements, how many
 values live at once).  Numbers of registers and lanes are the backends' business.
 
+References lead to what came before, and from what has blocks into these, never in circles: a linear program goes with
+the last who holds it, and takes its nodes along, of which planning counts the holders.
+
 ===================  ================================================================================================
 instruction          operands; what else it has
 ===================  ================================================================================================
@@ -19,7 +22,7 @@ loop                 initial values; two blocks, condition and body, whose forma
 branch               mask, initial values; two blocks, whose formals are what the initial values are
 rare branch          mask, values, arguments; ``function``, which computes new values from the arguments
 call                 index, mask, arguments, extra arguments; ``site``
-expansion call       values; ``function``, and ``results``, of which the instruction is the first
+expansion call       values; ``function``, of which the instruction is the first result, and ``results``, the others
 result               the loop's formal, or the branch, rare branch or call that it belongs to (``node.attr`` says where)
 ===================  ================================================================================================
 """
@@ -79,10 +82,8 @@ class CallSite(NamedTuple):
 class Instruction:
     """One value, or one effect."""
 
-    __slots__ = ("access", "block", "blocks", "function", "kind", "last_use", "node", "number", "operands", "results",
+    __slots__ = ("access", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands", "results",
                  "site", "type", "uniform")
-
-    block: Block
 
     def __init__(self, number: int, node: Node, operands: tuple[Instruction, ...], uniform: bool) -> None:
         self.number = number  # place in the function: instructions with larger numbers come later
@@ -91,6 +92,7 @@ class Instruction:
         self.type = node.type
         self.operands = operands
         self.uniform = uniform
+        self.once = True  # whether it runs once, not for each packet
         #: The largest number of an instruction that uses the value: that of the instruction itself if none does. What
         #: a loop needs from outside, and what it hands from one iteration to the next, lives until the loop ends. A
         #: value that is stored is so as soon as it is there; one that is reduced or scattered lives to the end.
@@ -115,11 +117,11 @@ class Instruction:
 class Block:
     """Instructions in order: those of a function that run once, those that run for each packet, or of a region."""
 
-    __slots__ = ("formals", "instructions", "mask", "once", "owner", "results")
+    __slots__ = ("formals", "instructions", "is_region", "mask", "once", "results")
 
-    def __init__(self, once: bool, owner: Instruction | None = None) -> None:
+    def __init__(self, once: bool, is_region: bool) -> None:
         self.once = once  # whether it runs once, or is within what does
-        self.owner = owner  # the loop or branch whose region it is
+        self.is_region = is_region  # whether it is part of a loop or branch, not one of the function's own
         self.instructions: list[Instruction] = []
         self.formals: list[Instruction] = []
         self.mask: Instruction | None = None  # the elements that take part
@@ -152,7 +154,7 @@ class Function:
         self.instructions: dict[int, Instruction] = {}
         #: The instructions that are in no region, in order; each is in one of two blocks.
         self.order: list[Instruction] = []
-        self.once, self.each = Block(True), Block(False)
+        self.once, self.each = Block(True, False), Block(False, False)
         # What it gets: values, the mask of elements that take part, and values whose places its parameters say.
         self.arguments: list[Instruction] = []
         self.live: Instruction | None = None
@@ -220,8 +222,7 @@ def _function_from(linear: Linear, name: str, expanded: Expanded, formals: Itera
     """A function of an expansion."""
     function = Function(name, not uniform)
     builder = _Builder(linear, function, expanded, None)
-    function.arguments = [builder.formal(formal, function.once if uniform else function.each, uniform)
-                          for formal in formals]
+    function.arguments = [builder.formal(formal, uniform, uniform) for formal in formals]
     for node in expanded.order:
         builder.add(node, None)
     function.results = [builder.at(result) for result in results]
@@ -300,7 +301,7 @@ class _Builder:
             block = function.once if instruction.uniform or not function.vectorized else function.each
             function.order.append(instruction)
         block.instructions.append(instruction)
-        instruction.block = block
+        instruction.once = block.once
         self.known[number] = instruction
         if number > self.last:
             self.last = number
@@ -309,17 +310,17 @@ class _Builder:
                 operand.last_use = number
         return instruction
 
-    def define(self, instruction: Instruction, block: Block) -> None:
-        """Note where a value is to be found."""
-        instruction.block = block
+    def define(self, instruction: Instruction, once: bool) -> None:
+        """Note where a value is to be found that is in no block's list."""
+        instruction.once = once
         self.known[instruction.number] = instruction
         if instruction.number > self.last:
             self.last = instruction.number
 
-    def formal(self, node: Node, block: Block, uniform: bool, *operands: Instruction) -> Instruction:
+    def formal(self, node: Node, once: bool, uniform: bool, *operands: Instruction) -> Instruction:
         """A value that a block begins with."""
         formal = Instruction(self.position[node.id], node, operands, uniform)
-        self.define(formal, block)
+        self.define(formal, once)
         return formal
 
     def add_leaf(self, node: Node, number: int, block: Block | None) -> None:
@@ -396,13 +397,12 @@ class _Builder:
         uniform = not self.function.vectorized or (
             node.size == 1 and all(value.uniform for value in (*initial, *captures)) and not _varies(region))
         instruction = self.append(Instruction(number, node, initial, uniform), block)
-        once = instruction.block.once
-        condition, body = instruction.blocks = Block(once, instruction), Block(once, instruction)
-        condition.formals = [self.formal(formal, condition, uniform) for _, formal, _ in values]
-        condition.mask = self.formal(region.masks[0], condition, uniform)
+        condition, body = instruction.blocks = Block(instruction.once, True), Block(instruction.once, True)
+        condition.formals = [self.formal(formal, instruction.once, uniform) for _, formal, _ in values]
+        condition.mask = self.formal(region.masks[0], instruction.once, uniform)
         self.add_part(region.parts[0], condition)
         condition.results = (self.at(loop.condition),)
-        body.mask = self.formal(region.masks[1], body, uniform)
+        body.mask = self.formal(region.masks[1], instruction.once, uniform)
         self.add_part(region.parts[1], body)
         body.results = self.all_at(final for _, _, final in values)
         self.used_until_here(*captures, *condition.formals, condition.mask, *condition.results, body.mask,
@@ -422,12 +422,12 @@ class _Builder:
                   if not formal.payload]
         uniform = not self.function.vectorized
         instruction = self.append(Instruction(number, node, (self.at(node.d0), *values), uniform), block)
-        instruction.blocks = tuple(Block(instruction.block.once, instruction) for _ in choice.regions)
+        instruction.blocks = tuple(Block(instruction.once, True) for _ in choice.regions)
         for region, inner in zip(choice.regions, instruction.blocks, strict=True):
             formals = [formal for formal in region.formals if not formal.payload]
-            inner.formals = [self.formal(formal, inner, value.uniform, value)
+            inner.formals = [self.formal(formal, instruction.once, value.uniform, value)
                              for formal, value in zip(formals, values, strict=True)]
-            inner.mask = self.formal(region.masks[0], inner, uniform)
+            inner.mask = self.formal(region.masks[0], instruction.once, uniform)
             self.add_part(region.parts[0], inner)
             inner.results = self.all_at(region.results[0][:choice.count])
         self.used_until_here(*instruction.operands, *(result for inner in instruction.blocks
@@ -466,9 +466,10 @@ class _Builder:
             function = _function_from(self.linear, f"{rows}_{len(expansions)}", expanded, formals, results, uniform)
             expansions[key] = function
         first, *others = (Instruction(self.position[node.id], node, operands, uniform) for node in call.nodes)
-        first.results = (self.append(first, block), *others)
+        self.append(first, block)
+        first.results = tuple(others)
         for other in others:
-            self.define(other, first.block)
+            self.define(other, first.once)
         first.function = function
         self.function.rare |= function.rare
 
@@ -481,12 +482,11 @@ class _Builder:
         if program.outer is None:
             return
         uniform = not function.vectorized
-        block = function.once if uniform else function.each
-        function.arguments = [self.formal(node, block, uniform) for node in program.arguments]
+        function.arguments = [self.formal(node, uniform, uniform) for node in program.arguments]
         assert program.live is not None
-        function.live = self.formal(program.live, block, uniform)
+        function.live = self.formal(program.live, uniform, uniform)
         for node in program.extras:
-            extra = self.formal(node, block, uniform)
+            extra = self.formal(node, uniform, uniform)
             extra.access = Access(program.slots[node.id])
             function.extras.append(extra)
 

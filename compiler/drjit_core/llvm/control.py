@@ -47,7 +47,7 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"{name} = phi {types[formal.type]} [ {start}, %{before} ], [ {name}_next, %{latch} ]")
     entering, live = (f"%loop{number}_{part}" for part in ("active", "live"))
     out.append(f"{entering} = phi {mask} [ {outer_active}, %{before} ], [ {live}, %{latch} ]")
-    outer = emitter.active, emitter.scalar_active
+    outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
     emitter.set_active(entering, uniform)
     emitter.define(condition_block.mask, entering)
     emitter.region(condition_block)
@@ -66,7 +66,7 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out.append(f"br label %{head}")
     emitter.open_block(done)
     emitter.active, emitter.scalar_active = outer
-    emitter.enter(instruction.block)
+    emitter.enter(outer_block)
     emitter.define(instruction, "")
 
 
@@ -79,7 +79,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
     types, out, name = emitter.types(uniform), emitter.lines, f"%cond{instruction.number}"
     mask, condition, active = types[BOOL], emitter.value(chosen, uniform), emitter.active_mask(uniform)
     out.append(f"{name}_else = xor {mask} {condition}, {mask.splat('true')}")
-    outer = emitter.active, emitter.scalar_active
+    outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
     computed: list[list[str]] = []
     for side, (block, wanted) in enumerate(zip(instruction.blocks, (condition, f"{name}_else"), strict=True)):
         assert block.mask is not None
@@ -98,7 +98,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
         values = [(types[value.type], emitter.value(value, uniform)) for value in block.results]
         after = emitter.label
         emitter.active, emitter.scalar_active = outer
-        emitter.enter(instruction.block)
+        emitter.enter(outer_block)
         out.append(f"br label %{done}")
         emitter.open_block(done)
         computed.append([f"{name}_value{side}_{i}" for i in range(len(values))])

@@ -27,14 +27,15 @@ def call(emitter: FunctionEmitter, instruction: Instruction) -> None:
         helpers[function.name] = text
     arguments = ", ".join(f"{types[operand.type]} {emitter.value(operand, uniform)}"
                           for operand in instruction.operands)
-    names = [f"%v{result.number}" for result in instruction.results]
-    returned = _returned([types[result.type] for result in instruction.results])
+    results = (instruction, *instruction.results)
+    names = [f"%v{result.number}" for result in results]
+    returned = _returned([types[result.type] for result in results])
     if len(names) == 1:
         out.append(f"{names[0]} = call {returned} @{function.name}({arguments})")
     else:
         out.append(f"{names[0]}_all = call {returned} @{function.name}({arguments})")
         out += [f"{name} = extractvalue {returned} {names[0]}_all, {i}" for i, name in enumerate(names)]
-    for result, name in zip(instruction.results, names, strict=True):
+    for result, name in zip(results, names, strict=True):
         emitter.define(result, name)
     emitter.split_block()
 

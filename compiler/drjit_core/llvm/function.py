@@ -64,7 +64,7 @@ class FunctionEmitter:
     @property
     def in_region(self) -> bool:
         """Whether instructions go into a region of packets, which runs for some of them only, or repeatedly."""
-        return self.block.owner is not None and not self.block.once
+        return self.block.is_region and not self.block.once
 
     @property
     def label(self) -> str:
@@ -215,14 +215,15 @@ class FunctionEmitter:
     def run(self) -> None:
         """Print what is in no region, in order."""
         printers = self.module.printers
+        once, each = self.function.once, self.function.each
         for instruction in self.function.order:
-            if instruction.block is not self.block:
-                self.enter(instruction.block)
+            if instruction.once != self.block.once:
+                self.enter(once if instruction.once else each)
             printers[instruction.kind](self, instruction)
         self.enter(self.function.each)
 
     def region(self, block: Block) -> None:
-        """Print the instructions of a region."""
+        """Print the instructions of a region, and stay in it."""
         printers = self.module.printers
         self.enter(block)
         for instruction in block.instructions:
