@@ -41,10 +41,11 @@ from drjit_core import (
     undefined,
     while_loop,
 )
-from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, WIDE, Policy
+from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, Policy
 from drjit_core.codegen.signature import Role
 from drjit_core.ir.extents import Extent
 from drjit_core.ops.table import LITERAL
+from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -263,12 +264,12 @@ def scaled(a: Node, x: Node) -> list[Node]:
     return [ops.mul(x, a)]
 
 
-THRESHOLD, CACHE = 50_000, 1 << 24
+THRESHOLD, CACHE, NARROW = 50_000, 1 << 24, WIDE_EXTENT - 1
 #: Programs with the sizes of their arguments on both sides of everything that a size decides.
 GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[int, int]]]] = {
-    "width of positions": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(1, 2), (WIDE - 1, WIDE)]),
+    "width of positions": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(1, 2), (NARROW, NARROW + 1)]),
     "past the cache": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(CACHE // 8, CACHE // 8 + 1)]),
-    "width of indices": (lookup, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)), [(WIDE - 1, WIDE)]),
+    "width of indices": (lookup, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)), [(NARROW, NARROW + 1)]),
     "threads share it": (update, lambda n: (sized(UINT32, 9), sized(UINT32, n), literal(UINT32, 5)),
                          [(SINGLE_WIDTH, SINGLE_WIDTH + 1)]),
     "tables per thread": (update, lambda n: (sized(UINT32, n), sized(UINT32, 100_000), literal(UINT32, 5)),

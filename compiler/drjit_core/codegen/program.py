@@ -40,11 +40,12 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
+from ..passes.domain import WIDE_EXTENT, Domain
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
 __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
-           "REPORT_WORDS", "SCALAR", "SINGLE_WIDTH", "STREAMING_WIDTH", "UNALIGNED", "WIDE", "assemble",
+           "REPORT_WORDS", "SCALAR", "SINGLE_WIDTH", "STREAMING_WIDTH", "UNALIGNED", "assemble",
            "streamed_bytes"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
@@ -57,7 +58,6 @@ ATOMIC, PLAIN, PRIVATE = 0, 1, 2
 SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA = range(-1, -10, -1)
-WIDE = 1 << 31
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
 #: Kernels of fewer elements never write past the cache.
@@ -126,19 +126,20 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "inputs", "key", "links",
-                 "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions", "report",
-                 "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions",
-                 "wide", "width")
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs", "key",
+                 "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
+                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
+                 "versions", "wide", "width")
 
-    def __init__(self, width: int, policy: Policy, checked: bool = False) -> None:
-        self.width = width
+    def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
+        self.domain = domain
+        self.width = width = domain.size
         self.policy = policy
         self.checked = checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of the report, if there are checks
-        self.wide = width >= WIDE  # lane indices need 64 bits
-        self.key: Any = [policy.backend << 2 | (1 if width == 1 else 2 if not self.wide else 3)]
+        self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
+        self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
         self.order: list[Node] = []
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
@@ -182,7 +183,7 @@ class Program:
 
     def access_class(self, access: Node, memory: Node) -> int:
         """What the text of an access depends on: whether its memory needs wide indices, and whether it is checked."""
-        wide = memory.size >= WIDE
+        wide = memory.size >= WIDE_EXTENT
         if not self.checked:
             return wide
         if not self.checks:
@@ -364,7 +365,7 @@ class Program:
                      if not formal.payload]
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
-            target = Program(self.width, self.policy)
+            target = Program(self.domain, self.policy)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
             self.repeats(target.trips)
@@ -535,7 +536,7 @@ def streamed_bytes(program: Program) -> int:
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width, policy, checked)
+    program = Program(kernel.domain, policy, checked)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)

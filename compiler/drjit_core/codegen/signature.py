@@ -13,8 +13,9 @@ from typing import NamedTuple
 
 from ..ir.node import Node
 from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER
+from ..passes.domain import WIDE_EXTENT
 from ..types import ReduceMode, ReduceOp
-from .program import SINGLE_WIDTH, STREAMING_WIDTH, WIDE, Program, streamed_bytes
+from .program import SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
 
 __all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of"]
 
@@ -103,6 +104,10 @@ def slots_of(program: Program) -> list[Slot]:
     return result  # type: ignore[return-value]
 
 
+#: The largest size with positions of 32 bits.
+_NARROW = WIDE_EXTENT - 1
+
+
 class Decision(NamedTuple):
     """What was decided by a size: it stays the same as long as a quantity lies in an interval."""
 
@@ -118,10 +123,11 @@ def decisions_of(program: Program) -> Iterator[Decision]:
     if width == 1:
         yield Decision("one element", None, 1, 1)
     else:
-        yield Decision("width of positions", None, *((2, WIDE - 1) if width < WIDE else (WIDE, math.inf)))
+        yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
     for node in (*program.order, *program.scatters):
         if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
-            yield Decision("width of indices", node.d0, *((1, WIDE - 1) if node.d0.size < WIDE else (WIDE, math.inf)))
+            size = node.d0.size
+            yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
     reductions = [node for node in program.scatters if node.attr != ReduceOp.Identity.value]
     if reductions and width > 1 and program.policy.threads > 1:
         yield Decision("threads share it", None, *((1, SINGLE_WIDTH) if width <= SINGLE_WIDTH else

@@ -11,6 +11,7 @@ from ..ir import build, trace
 from ..ir.node import Node
 from ..math import COMBINE
 from ..ops.reductions import REDUCTIONS
+from ..passes.domain import flat
 from ..passes.schedule import Kernel
 from ..types import TYPES
 from .buffer import view
@@ -33,7 +34,7 @@ class ThreadTables:
 
     def fill(self) -> Kernel:
         """The kernel that fills the tables."""
-        kernel = Kernel(0, self.whole.size)
+        kernel = Kernel(0, flat(self.whole.size))
         kernel.outputs.append(self.whole)
         return kernel
 
@@ -54,6 +55,6 @@ class ThreadTables:
             if reduction.ignores_nan(target.type):  # NaN in the target as well, but only if there was any update
                 combined = trace.ops.select(trace.ops.neq(table, neutral), combined, result)
             result = combined
-        kernel = Kernel(0, target.size)
+        kernel = Kernel(0, flat(target.size))
         kernel.outputs.append(result)
         return result, kernel
