@@ -126,8 +126,8 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs", "key",
-                 "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs",
+                 "key", "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
                  "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
                  "versions", "wide", "width")
 
