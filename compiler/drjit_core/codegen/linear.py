@@ -49,15 +49,12 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
+from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
 from .program import PLAIN, SCALAR, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
-
-#: Arrays of so many elements need indices of 64 bits.
-_WIDE = 1 << 31
-
 
 class Access(NamedTuple):
     """How an instruction gets at a parameter, or at memory whose address is one."""
@@ -348,7 +345,7 @@ class _Builder:
         source, operands = node.d0, (self.at(node.d1), self.at(node.d2))
         assert self.program is not None and source is not None
         gather = self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
-        gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= _WIDE,
+        gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
                                self.program.checks.get(node.id))
         self.function.needs_mask = True
 
@@ -362,9 +359,9 @@ class _Builder:
         assert program is not None and target is not None
         scatter = Instruction(number, node, (self.at(node.d1), self.at(node.d2), self.at(node.d3)),
                               not self.function.vectorized)
-        scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= _WIDE, program.checks.get(node.id),
-                                program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN,
-                                node.id in self.fetched)
+        strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
+        scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
+                                program.checks.get(node.id), strategy, node.id in self.fetched)
         self.function.needs_mask = True
         return scatter
 
