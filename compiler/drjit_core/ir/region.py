@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, PHI, RESULT, SCATTER
+from ..ops.table import HAS_MEMORY, IS_WRITE, OPS, PHI, RESULT
 from .node import Node
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
-           "origin_of"]
+           "origin_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
-CONTROL = (LOOP, COND, CALL)
+CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
 
 
 class MemoryAsValue(Exception):
@@ -58,10 +59,9 @@ class Region:
         self.parts = tuple(_collect(id_, roots, seen, captures, sources) for roots in self.results)
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
-        self.sources = tuple(source for source in sources.values())
+        self.sources = tuple(sources.values())
         #: Whether anything is written.
-        self.writes = any(node.kind == SCATTER or node.kind in CONTROL and node.payload.writes
-                          for part in self.parts for node in part)
+        self.writes = any(writes(node) for part in self.parts for node in part)
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -87,15 +87,19 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         seen.add(node.id)
         found.append(node)
         kind = node.kind
-        if kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
-            values: Iterable[Node | None] = (node.d0, node.d1, node.d2)
+        if kind in CONTROL:
+            control: Control = node.payload
+            values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.values())
+            memory: Iterable[Any] = (*control.memory(), *control.sources())
+        elif HAS_MEMORY[kind]:
+            values, memory = (node.d1, node.d2, node.d3), (node.d0,)
         else:
-            values, memory = _uses(node)
-            for version in memory:
-                if version.scope == id_:
-                    stack.append(version)
-                else:
-                    sources[version.id] = version
+            values, memory = (node.d0, node.d1, node.d2), ()
+        for version in memory:
+            if version.scope == id_:
+                stack.append(version)
+            else:
+                sources[version.id] = version
         for value in values:
             if value is None:
                 continue
@@ -111,22 +115,6 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
 
 def _id(node: Node) -> int:
     return node.id
-
-
-def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
-    """The operands of a node: values, and memory."""
-    if node.kind == GATHER or node.kind == SCATTER:
-        assert node.d0 is not None
-        return [node.d1, node.d2, node.d3], [node.d0]
-    if node.kind in CONTROL:
-        control: Control = node.payload
-        return [node.d0, node.d1, node.d2, *control.values()], [*control.memory(), *control.sources()]
-    if node.kind == RESULT:
-        return [node.d0], []
-    if node.kind == FETCH:
-        assert node.d0 is not None
-        return [], [node.d0]
-    return [node.d0, node.d1, node.d2, node.d3], []
 
 
 class Control:
@@ -248,13 +236,24 @@ def operands(node: Node) -> Iterator[Node]:
 
 def is_version(node: Node) -> bool:
     """Whether a node is an array after a write (or, in a region, before the first one): memory, not a value."""
-    return node.kind == SCATTER or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
+    return IS_WRITE[node.kind] or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
+
+
+def writes(node: Node) -> bool:
+    """Whether a node writes to memory, itself or in its regions."""
+    return IS_WRITE[node.kind] or node.kind in CONTROL and node.payload.writes
+
+
+def width_of_write(node: Node) -> int:
+    """The number of elements that a write with these operands writes, as far as its mask is set."""
+    assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+    return max(node.d1.size, node.d2.size, node.d3.size)
 
 
 def origin_of(node: Node, region: int) -> Node:
     """The version that was there before the writes of a region which led to a node."""
     while node.scope == region and is_version(node):
-        if node.kind == SCATTER:
+        if IS_WRITE[node.kind]:
             assert node.d0 is not None
             node = node.d0
         elif node.kind == RESULT:
