@@ -154,8 +154,12 @@ class Control:
         for region in self.regions:
             yield from region.sources
 
+    def is_memory(self, position: int) -> bool:
+        """Whether a result, given by its position, is the last version of memory."""
+        raise NotImplementedError
+
     def origin(self, position: int) -> Node:
-        """The version that was there before a result, given by its position, which is memory."""
+        """The version that was there before a result that is memory."""
         raise NotImplementedError
 
 
@@ -187,6 +191,9 @@ class Loop(Control):
         """The state after an iteration."""
         return self.regions[0].results[1]
 
+    def is_memory(self, position: int) -> bool:
+        return bool(self.region.formals[position].payload)
+
     def origin(self, position: int) -> Node:
         return self.initial[position]
 
@@ -203,6 +210,9 @@ class Choice(Control):
         self.count = count
         #: Of each result from ``count`` on, the position of the formal that it is a version of.
         self.memory_of = tuple(memory_of)
+
+    def is_memory(self, position: int) -> bool:
+        return position >= self.count
 
     def origin(self, position: int) -> Node:
         return self.initial[self.memory_of[position - self.count]]
