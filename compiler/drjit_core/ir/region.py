@@ -19,11 +19,11 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..ops.table import HAS_MEMORY, IS_WRITE, OPS, PHI, RESULT
+from ..ops.table import CALL, EVALUATED, HAS_MEMORY, IS_WRITE, LITERAL, OPS, PHI, RESULT
 from .node import Node
 
-__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
-           "origin_of", "width_of_write", "writes"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
+           "operands", "origin_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
@@ -43,7 +43,7 @@ class Region:
     A loop's region has two parts, its condition first, so that what both need is computed once; others have one part.
     """
 
-    __slots__ = ("captures", "formals", "id", "masks", "parts", "results", "sources", "writes")
+    __slots__ = ("captures", "formals", "id", "masks", "parts", "recorded", "results", "sources", "writes")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
                  results: Sequence[Sequence[Node]]) -> None:
@@ -60,6 +60,8 @@ class Region:
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
+        #: Of the captures, by their ids, those that only the targets of calls in it use.
+        self.recorded = _recorded([node for part in self.parts for node in part], self.results)
         #: Whether anything is written.
         self.writes = any(writes(node) for part in self.parts for node in part)
 
@@ -89,7 +91,7 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         kind = node.kind
         if kind in CONTROL:
             control: Control = node.payload
-            values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.values())
+            values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.inputs())
             memory: Iterable[Any] = (*control.memory(), *control.sources())
         elif HAS_MEMORY[kind]:
             values, memory = (node.d1, node.d2, node.d3), (node.d0,)
@@ -117,6 +119,31 @@ def _id(node: Node) -> int:
     return node.id
 
 
+def _recorded(nodes: Sequence[Node], results: Sequence[Sequence[Node]]) -> frozenset[int]:
+    """What only the targets of calls capture, of all that some nodes and results of a region use."""
+    found: set[int] = set()
+    for node in nodes:
+        if node.kind in CONTROL:
+            for region in node.payload.regions:
+                found.update((capture.id for capture in region.captures) if node.kind == CALL else region.recorded)
+    if found:
+        for node in nodes:
+            found.difference_update(d.id for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+            if node.kind in CONTROL:
+                found.difference_update(value.id for value in node.payload.initial)
+                if node.kind != CALL:
+                    for region in node.payload.regions:
+                        found.difference_update(capture.id for capture in region.captures
+                                                if capture.id not in region.recorded)
+        found.difference_update(result.id for part in results for result in part)
+    return frozenset(found)
+
+
+def in_record(capture: Node) -> bool:
+    """Whether the targets of a call have a captured value in their records; others are arguments."""
+    return capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1
+
+
 class Control:
     """The payload of a node with regions.
 
@@ -135,13 +162,25 @@ class Control:
         #: Whether anything is written.
         self.writes = any(region.writes for region in regions)
 
-    def values(self) -> Iterator[Node]:
-        """Every value that must be computed before: what formals stand for, and captures."""
+    def arguments(self) -> Iterator[Node]:
+        """What formals that are values stand for."""
         for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
             if not formal.payload:
                 yield initial
+
+    def inputs(self) -> Iterator[Node]:
+        """Every value that is used: what formals stand for, and captures."""
+        yield from self.arguments()
         for region in self.regions:
             yield from region.captures
+
+    def values(self) -> Iterator[Node]:
+        """Every value that must be there before: all but what targets of calls have in their records."""
+        yield from self.arguments()
+        for region in self.regions:
+            for capture in region.captures:
+                if capture.id not in region.recorded or not in_record(capture):
+                    yield capture
 
     def memory(self) -> Iterator[Node]:
         """The versions of arrays that are written to."""
@@ -231,6 +270,11 @@ class Call(Choice):
 
     __slots__ = ()
 
+    def values(self) -> Iterator[Node]:
+        yield from self.arguments()
+        for region in self.regions:
+            yield from (capture for capture in region.captures if not in_record(capture))
+
 
 def operands(node: Node) -> Iterator[Node]:
     """The nodes that a node uses, be it as values or as memory; for a loop also what its region uses."""
@@ -239,7 +283,7 @@ def operands(node: Node) -> Iterator[Node]:
             yield operand
     if node.kind in CONTROL:
         control: Control = node.payload
-        yield from control.values()
+        yield from control.inputs()
         yield from control.memory()
         yield from control.sources()
 
