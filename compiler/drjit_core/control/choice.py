@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes
 from ..ir import trace
 from ..ir.build import append, broadcast_size
-from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
 from ..ir.symbolic import innermost, scope_of
-from ..ops.table import CALL, COND, LITERAL, OPS
+from ..ops.table import CALL, COND, LITERAL
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
-from .inline import inline, live_mask
+from .inline import Rows, inline, live_mask
 from .loop import while_loop
 from .once import atomic
 
@@ -182,15 +181,9 @@ class _Choice(Construct):
         return f"'{super().name(position)}'"
 
 
-class _Plain:
+class _Plain(Rows):
     """Trace functions on nodes."""
 
-    def row(self, kind: int, operands: Sequence[Node]) -> Node:
-        function: Callable[..., Node] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
-        return function(*operands)
-
-    cast = staticmethod(trace.cast)
-    bitcast = staticmethod(trace.bitcast)
     gather = staticmethod(trace.gather)
     scatter = staticmethod(trace.scatter)
     atomic = staticmethod(atomic)

@@ -18,6 +18,7 @@ from ..ir.symbolic import call_site, innermost, scope_of
 from ..ops.table import LITERAL, LOOP
 from ..types import BOOL, TYPES
 from .construct import Construct, Traced, written_widths
+from .hoist import hoisted
 
 __all__ = ["while_loop"]
 
@@ -225,7 +226,6 @@ class _Loop(Construct):
             hand_over(self.statements)
             return list(self.given)
         self.check_memory_of((region,), initial)
-        loop = Loop((region,), initial, self.label, self.trips)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
@@ -238,6 +238,9 @@ class _Loop(Construct):
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
+        if state.flags & OPTIMIZE_LOOPS:
+            region = hoisted(region, initial, mask)
+        loop = Loop((region,), initial, self.label, self.trips)
         results = iter(self.results_of(append(LOOP, BOOL, size, mask, payload=loop, scope=scope)))
         outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
         self.settle(outputs[len(self.given):])
