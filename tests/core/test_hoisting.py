@@ -148,10 +148,10 @@ def one_read_of_two() -> list[Node]:
 
 
 #: Programs, and how many reads their loop has before it, and in it.
-PROGRAMS = {trace: expected for trace, expected in [
-    (a_captured_index, (1, 0)), (a_captured_mask, (1, 0)), (a_condition_that_reads, (1, 0)),
-    (a_condition_that_holds_at_first, (1, 0)), (one_read_of_two, (1, 1)), (a_loop_with_a_branch_and_a_call, (1, 0)),
-]}
+PROGRAMS: dict[Callable[[], list[Node]], tuple[int, int]] = {
+    a_captured_index: (1, 0), a_captured_mask: (1, 0), a_condition_that_reads: (1, 0),
+    a_condition_that_holds_at_first: (1, 0), one_read_of_two: (1, 1), a_loop_with_a_branch_and_a_call: (1, 0),
+}
 
 
 @pytest.mark.parametrize("trace", PROGRAMS, ids=lambda trace: trace.__name__)

@@ -106,9 +106,11 @@ class Expanded:
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
-            self.order, self.position, self.calls = [], {}, _calls(program.order)
+            given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
+            self.order, self.position = [], {}
+            self.calls = _calls([node for node in program.order if node.id not in given])
             for node in program.order:
-                if node.kind >= FIRST_EXPANDED and node.id not in self.calls:
+                if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in (node.d0, node.d1) if d is not None))
                 else:
                     self._append(node)

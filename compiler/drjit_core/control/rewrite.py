@@ -5,14 +5,14 @@ Unlike :mod:`.inline`, which traces a region as a part of what is around it, thi
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from weakref import ref
 
 from ..ir.build import append
 from ..ir.node import Node, label_of, set_label
 from ..ir.region import CONTROL, Choice, Control, Loop, Region
 from ..ir.symbolic import new_region
-from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, PHI, RESULT
+from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PHI, RESULT
 from .inline import ROWS
 
 __all__ = ["Rewriter"]
@@ -31,15 +31,26 @@ class Rewriter:
     def __getitem__(self, node: Node) -> Node:
         return self.known.get(node.id, node)
 
-    def region(self, region: Region) -> Region:
-        """A region with formals of its own, and the regions in it."""
+    def region(self, region: Region, arguments: Sequence[Node] = (), before: Sequence[Node] = ()) -> Region:
+        """A region with formals of its own, and the regions in it.
+
+        ``arguments`` are values from outside that get a formal each; nodes that are computed from them, ``before``
+        those of the region, become part of it, and their reads happen for its elements only.
+        """
         scope = new_region()
         for formal in (*region.formals, *region.masks):
             self.known[formal.id] = append(PHI, formal.type, formal.size, attr=formal.attr, payload=formal.payload,
                                            scope=scope)
+        for position, argument in enumerate(arguments, len(region.formals)):
+            self.known[argument.id] = append(PHI, argument.type, argument.size, attr=position, payload=False,
+                                             scope=scope)
+        for node in before:
+            self.known[node.id] = self.read(node, self[region.masks[0]]) if node.kind == GATHER else \
+                self.node(node, scope)
         for node in region.nodes:
             self.known[node.id] = self.node(node, scope)
-        return Region(scope, [self[formal] for formal in region.formals], [self[mask] for mask in region.masks],
+        return Region(scope, [self[formal] for formal in (*region.formals, *arguments)],
+                      [self[mask] for mask in region.masks],
                       [[self[result] for result in results] for results in region.results])
 
     def node(self, node: Node, region: int) -> Node:
@@ -60,6 +71,11 @@ class Rewriter:
             assert new.d0 is not None
             new.d0.payload.outputs.append(ref(new))
         return labelled(new, node)
+
+    def read(self, node: Node, active: Node) -> Node:
+        """A read that happens for some elements only, those of a region."""
+        source, index, mask = (self[d] for d in (node.d0, node.d1, node.d2) if d is not None)
+        return labelled(append(GATHER, node.type, node.size, source, index, mask, active, scope=active.scope), node)
 
     def control(self, control: Control) -> Control:
         """The payload of a loop, a branch or a call."""

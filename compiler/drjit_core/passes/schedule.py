@@ -34,6 +34,7 @@ from ..ops.table import (
     UNDEFINED,
 )
 from ..types import ReduceOp
+from .sink import sink
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
 
@@ -78,6 +79,8 @@ def plan(roots: list[Node]) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
+    if sink(order, roots):
+        order = post_order(roots)
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
         add_results(writing, roots)
