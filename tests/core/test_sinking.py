@@ -92,6 +92,12 @@ def a_read_of_what_is_computed() -> list[Node]:
     return choose(seldom(), lambda s: [ops.add(y, s[0])], floats())
 
 
+def of_what_is_read_by_index_as_well() -> list[Node]:
+    x = floats()
+    y = dear(x)
+    return choose(seldom(), lambda s: [ops.add(y, gather(x, ops.mod(counter(SIZE), uint(9)), TRUE))])
+
+
 def inside_of_a_loop() -> list[Node]:
     def body(s: list[Node]) -> list[Node]:
         y = dear(s[1])
@@ -99,6 +105,18 @@ def inside_of_a_loop() -> list[Node]:
         return [ops.add(s[0], uint(1)), ops.add(s[1], ops.mul(found, number(0.25)))]
 
     return while_loop([uint(0), floats()], lambda s: ops.lt(s[0], uint(5)), body)[1:]
+
+
+def of_a_version_that_is_replaced() -> list[Node]:
+    """The read comes before the write, the branch after it."""
+    def body(s: list[Node]) -> list[Node]:
+        index = counter(SIZE)
+        y = dear(gather(s[2], index, TRUE))
+        version = scatter(s[2], ops.mul(s[1], number(0.5)), index, TRUE, ReduceOp.Identity.value, 0)
+        (found,) = choose(ops.lt(s[1], number(2)), lambda t: [ops.add(y, t[0])], s[1])
+        return [ops.add(s[0], uint(1)), ops.mul(found, number(0.25)), version]
+
+    return while_loop([uint(0), floats(), floats()], lambda s: ops.lt(s[0], uint(5)), body)[1:]
 
 
 def with_regions_inside() -> list[Node]:
@@ -125,7 +143,8 @@ def beside_a_write() -> list[Node]:
 
 
 SUNK = [one_side, the_other_side, the_result_itself, each_side_its_own, a_read, a_read_of_what_is_computed,
-        inside_of_a_loop, with_regions_inside, beside_a_write]
+        of_what_is_read_by_index_as_well, inside_of_a_loop, of_a_version_that_is_replaced, with_regions_inside,
+        beside_a_write]
 
 
 def used_twice() -> list[Node]:

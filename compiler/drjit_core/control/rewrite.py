@@ -41,15 +41,17 @@ class Rewriter:
         for formal in (*region.formals, *region.masks):
             self.known[formal.id] = append(PHI, formal.type, formal.size, attr=formal.attr, payload=formal.payload,
                                            scope=scope)
-        for position, argument in enumerate(arguments, len(region.formals)):
-            self.known[argument.id] = append(PHI, argument.type, argument.size, attr=position, payload=False,
-                                             scope=scope)
-        for node in before:
-            self.known[node.id] = self.read(node, self[region.masks[0]]) if node.kind == GATHER else \
-                self.node(node, scope)
+        formals = [append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope)
+                   for position, argument in enumerate(arguments, len(region.formals))]
+        if before:
+            new = Rewriter({argument.id: formal for argument, formal in zip(arguments, formals, strict=True)})
+            for node in before:
+                new.known[node.id] = new.read(node, self[region.masks[0]]) if node.kind == GATHER else \
+                    new.node(node, scope)
+            self.known.update((node.id, new[node]) for node in before)  # not arguments, which may be read by index
         for node in region.nodes:
             self.known[node.id] = self.node(node, scope)
-        return Region(scope, [self[formal] for formal in (*region.formals, *arguments)],
+        return Region(scope, [*(self[formal] for formal in region.formals), *formals],
                       [self[mask] for mask in region.masks],
                       [[self[result] for result in results] for results in region.results])
 
@@ -74,8 +76,9 @@ class Rewriter:
 
     def read(self, node: Node, active: Node) -> Node:
         """A read that happens for some elements only, those of a region."""
-        source, index, mask = (self[d] for d in (node.d0, node.d1, node.d2) if d is not None)
-        return labelled(append(GATHER, node.type, node.size, source, index, mask, active, scope=active.scope), node)
+        assert node.d1 is not None and node.d2 is not None
+        return labelled(append(GATHER, node.type, node.size, node.d0, self[node.d1], self[node.d2], active,
+                               scope=active.scope), node)
 
     def control(self, control: Control) -> Control:
         """The payload of a loop, a branch or a call."""

@@ -52,7 +52,11 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
 
 
 def _may_sink(node: Node) -> bool:
-    return node.kind >= FIRST_ELEMENTWISE or node.kind in (CAST, BITCAST, GATHER)
+    """Whether a node may be computed later than where it stands: a region's memory may be written to meanwhile."""
+    if node.kind == GATHER:
+        assert node.d0 is not None
+        return not node.scope or node.d0.scope < node.scope
+    return node.kind >= FIRST_ELEMENTWISE or node.kind in (CAST, BITCAST)
 
 
 def _sides(order: Sequence[Node], roots: Iterable[Node], sizes: dict[int, int]) -> dict[int, _Side | None]:
