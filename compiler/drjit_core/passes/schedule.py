@@ -2,7 +2,7 @@
 
 A kernel is a (stage, width): all that can run together.  The stage of a node is the number of barriers on its longest
 path: results of reductions and scatters exist only when their kernel has ended, and a gather needs its source in
-memory.  Work proceeds in three steps.
+memory.  Branches are first given what only one of their sides needs (:mod:`.sink`).  Then work proceeds in three steps.
 
 1. :func:`_separate_targets` gives every pending scatter a target of its own: one that somebody else holds is copied
    first (copy-on-write, expressed as an ``OPAQUE`` node that a kernel stores).
