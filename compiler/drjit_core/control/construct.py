@@ -138,13 +138,16 @@ class Construct:
 
     def finds_memory(self) -> bool:
         """Whether a trace has found variables that are accessed by index: they are memory in the next one."""
-        found = frozenset[int]().union(*(traced.region.by_index for traced in self.traced)) - self.memory - \
-            self.constant
-        self.memory |= found
-        return bool(found)
+        before = self.memory
+        for traced in self.traced:
+            if traced.region.by_index:
+                self.memory |= traced.region.by_index - self.constant
+        return self.memory != before
 
     def add_borrowed(self) -> None:
         """Add memory of statements to the variables, as far as any region has written to it."""
+        if not self.statements:
+            return
         for traced in self.traced:
             self.borrowed += (memory for memory, formal in traced.lent.items()
                               if formal.id in traced.latest and memory not in self.borrowed)

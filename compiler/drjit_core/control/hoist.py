@@ -28,14 +28,14 @@ def hoisted(region: Region, initial: Sequence[Node], mask: Node | None) -> Regio
 
     ``mask`` is that of the elements of the enclosing region that take part in the loop, if it is in one.
     """
-    masks = {formal.id for formal in region.masks}
-    if not any(node.kind == GATHER and node.d3 is not None and node.d3.id in masks and
-               not any(d.scope == region.id for d in (node.d0, node.d1, node.d2) if d is not None)
-               for node in region.nodes):
-        return region
-    hoisting = _Hoisting(region, initial, mask)
-    new = hoisting.region(region)
-    return new if hoisting.found else region
+    for part in region.parts:
+        for node in part:
+            if node.kind == GATHER and node.d3 in region.masks and region.id not in (
+                    node.d0.scope, node.d1.scope, node.d2.scope):  # type: ignore[union-attr]
+                hoisting = _Hoisting(region, initial, mask)
+                new = hoisting.region(region)
+                return new if hoisting.found else region
+    return region
 
 
 class _Hoisting(Rewriter):

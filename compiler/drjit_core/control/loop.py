@@ -105,7 +105,8 @@ class _Loop(Construct):
                 self.misfit, self.failure, probed, size = self.failure, None, True, 0
                 continue
             self.add_borrowed()
-            self.results += (self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):])
+            if self.borrowed:
+                self.results += (self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):])
             unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
                                   if a is b) - self.changed
             self.check_memory(unchanged)

@@ -61,7 +61,7 @@ class Region:
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
         #: Of the captures, by their ids, those that only the targets of calls in it use.
-        self.recorded = _recorded([node for part in self.parts for node in part], self.results)
+        self.recorded = _recorded(self.parts, self.results)
         #: Whether anything is written.
         self.writes = any(writes(node) for part in self.parts for node in part)
 
@@ -119,15 +119,16 @@ def _id(node: Node) -> int:
     return node.id
 
 
-def _recorded(nodes: Sequence[Node], results: Sequence[Sequence[Node]]) -> frozenset[int]:
-    """What only the targets of calls capture, of all that some nodes and results of a region use."""
+def _recorded(parts: Sequence[Sequence[Node]], results: Sequence[Sequence[Node]]) -> frozenset[int]:
+    """What only the targets of calls capture, of all that the nodes and the results of a region use."""
     found: set[int] = set()
-    for node in nodes:
-        if node.kind in CONTROL:
-            for region in node.payload.regions:
-                found.update((capture.id for capture in region.captures) if node.kind == CALL else region.recorded)
+    for part in parts:
+        for node in part:
+            if node.kind in CONTROL:
+                for region in node.payload.regions:
+                    found.update((capture.id for capture in region.captures) if node.kind == CALL else region.recorded)
     if found:
-        for node in nodes:
+        for node in (node for part in parts for node in part):
             found.difference_update(d.id for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
             if node.kind in CONTROL:
                 found.difference_update(value.id for value in node.payload.initial)

@@ -31,9 +31,11 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
     branches = []
     for node in order:
         if node.kind in CONTROL:
-            if node.kind == COND and node.size > 1 and any(map(_may_sink, node.payload.inputs())):
+            regions = node.payload.regions
+            if node.kind == COND and node.size > 1 and any(_may_sink(each) for region in regions
+                                                           for each in region.captures):
                 branches.append(node)
-            for region in node.payload.regions:
+            for region in regions:
                 inner = list(region.nodes)
                 if any(each.kind in CONTROL for each in inner):
                     sunk = sink(inner, (result for part in region.results for result in part))
