@@ -43,7 +43,7 @@ class Region:
     A loop's region has two parts, its condition first, so that what both need is computed once; others have one part.
     """
 
-    __slots__ = ("captures", "formals", "id", "masks", "parts", "recorded", "results", "sources", "writes")
+    __slots__ = ("captures", "formals", "id", "inner", "masks", "parts", "recorded", "results", "sources", "writes")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
                  results: Sequence[Sequence[Node]]) -> None:
@@ -60,8 +60,10 @@ class Region:
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
+        #: The loops, branches and calls in it.
+        self.inner = tuple([node for part in self.parts for node in part if node.kind in CONTROL])
         #: Of the captures, by their ids, those that only the targets of calls in it use.
-        self.recorded = _recorded(self.parts, self.results)
+        self.recorded = _recorded(self) if self.inner else frozenset()
         #: Whether anything is written.
         self.writes = any(writes(node) for part in self.parts for node in part)
 
@@ -119,24 +121,22 @@ def _id(node: Node) -> int:
     return node.id
 
 
-def _recorded(parts: Sequence[Sequence[Node]], results: Sequence[Sequence[Node]]) -> frozenset[int]:
-    """What only the targets of calls capture, of all that the nodes and the results of a region use."""
+def _recorded(region: Region) -> frozenset[int]:
+    """The captures of a region that nothing in it uses but the targets of calls."""
     found: set[int] = set()
-    for part in parts:
-        for node in part:
-            if node.kind in CONTROL:
-                for region in node.payload.regions:
-                    found.update((capture.id for capture in region.captures) if node.kind == CALL else region.recorded)
+    for node in region.inner:
+        for inner in node.payload.regions:
+            found.update((capture.id for capture in inner.captures) if node.kind == CALL else inner.recorded)
     if found:
-        for node in (node for part in parts for node in part):
+        for node in region.nodes:
             found.difference_update(d.id for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
-            if node.kind in CONTROL:
-                found.difference_update(value.id for value in node.payload.initial)
-                if node.kind != CALL:
-                    for region in node.payload.regions:
-                        found.difference_update(capture.id for capture in region.captures
-                                                if capture.id not in region.recorded)
-        found.difference_update(result.id for part in results for result in part)
+        for node in region.inner:
+            found.difference_update(value.id for value in node.payload.initial)
+            if node.kind != CALL:
+                for inner in node.payload.regions:
+                    found.difference_update(capture.id for capture in inner.captures
+                                            if capture.id not in inner.recorded)
+        found.difference_update(result.id for results in region.results for result in results)
     return frozenset(found)
 
 

@@ -31,16 +31,15 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
     branches = []
     for node in order:
         if node.kind in CONTROL:
-            regions = node.payload.regions
-            if node.kind == COND and node.size > 1 and any(_may_sink(each) for region in regions
-                                                           for each in region.captures):
-                branches.append(node)
-            for region in regions:
-                inner = list(region.nodes)
-                if any(each.kind in CONTROL for each in inner):
-                    sunk = sink(inner, (result for part in region.results for result in part))
+            takes = False
+            for region in node.payload.regions:
+                takes = takes or any(map(_may_sink, region.captures))
+                if region.inner:
+                    sunk = sink(list(region.nodes), (result for part in region.results for result in part))
                     if sunk:
                         region.parts = tuple([each for each in part if each.id not in sunk] for part in region.parts)
+            if takes and node.kind == COND and node.size > 1:
+                branches.append(node)
     moved: set[int] = set()
     if branches:
         sides = _sides(order, roots, {branch.id: branch.size for branch in branches})
@@ -55,10 +54,11 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
 
 def _may_sink(node: Node) -> bool:
     """Whether a node may be computed later than where it stands: a region's memory may be written to meanwhile."""
-    if node.kind == GATHER:
+    kind = node.kind
+    if kind == GATHER:
         assert node.d0 is not None
         return not node.scope or node.d0.scope < node.scope
-    return node.kind >= FIRST_ELEMENTWISE or node.kind in (CAST, BITCAST)
+    return kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST
 
 
 def _sides(order: Sequence[Node], roots: Iterable[Node], sizes: dict[int, int]) -> dict[int, _Side | None]:
