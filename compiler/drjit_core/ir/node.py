@@ -15,7 +15,10 @@ What ``attr`` and ``payload`` mean, by kind
 kind           ``attr``                        ``payload``
 =============  ==============================  =====================================
 LITERAL        PARAMETER, BAKED or SHAPE       the value, normalised to the type
+BOUND                                          the value now, for the first launch
 EVALUATED                                      the buffer
+COUNTER        serial number of the extent
+               that is its size, or 0
 PHI            position among the formals;     whether it is memory
                -1, -2: a mask of the region;
                -3: memory of a deferred

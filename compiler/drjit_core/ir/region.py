@@ -19,7 +19,7 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..ops.table import CALL, EVALUATED, HAS_MEMORY, IS_WRITE, LITERAL, OPS, PHI, RESULT
+from ..ops.table import BOUND, CALL, EVALUATED, HAS_MEMORY, IS_WRITE, LITERAL, OPS, PHI, RESULT
 from .node import Node
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
@@ -142,7 +142,7 @@ def _recorded(region: Region) -> frozenset[int]:
 
 def in_record(capture: Node) -> bool:
     """Whether the targets of a call have a captured value in their records; others are arguments."""
-    return capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1
+    return capture.kind == LITERAL or capture.kind == BOUND or capture.kind == EVALUATED and capture.size == 1
 
 
 class Control:

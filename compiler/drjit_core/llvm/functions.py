@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..codegen.expand import Call
 from ..codegen.program import Policy, Program
 from ..ops.table import OPS
+from ..passes.domain import flat
 
 if TYPE_CHECKING:
     from .emit import Emitter
@@ -51,7 +52,7 @@ def _function(caller: Emitter, call: Call, uniform: bool, name: str) -> str:
     from .emit import Emitter
 
     formals, results, expanded = call.body()
-    emitter = Emitter(Program(1 if uniform else 2, Policy()), expanded, caller.lanes)
+    emitter = Emitter(Program(flat(1 if uniform else 2), Policy()), expanded, caller.lanes)
     emitter.block_start = dict.fromkeys(emitter.block_start, sys.maxsize)  # is not split
     types = emitter.types(uniform)
     for number, node in enumerate(formals):

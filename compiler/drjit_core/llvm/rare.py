@@ -14,6 +14,7 @@ from ..codegen.program import Policy, Program
 from ..control.rare import Rare
 from ..ir.expansion import expanding
 from ..ir.node import Node
+from ..passes.domain import flat
 from ..types import BOOL, TYPES
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def _make(rare: Rare, lanes: int, name: str) -> tuple[str, str]:
     with expanding("both"):
         results = rare.branch(*formals)
         expanded = Expanded.function(results, formals)
-    emitter = Emitter(Program(1, Policy()), expanded, lanes)
+    emitter = Emitter(Program(flat(1), Policy()), expanded, lanes)
     emitter.block_start[id(emitter.entry)] = sys.maxsize  # is not split
     scalars, body, word = emitter.scalars, emitter.entry, f"i{lanes}"
     assert BOOL not in {node.type for node in (*formals, *results)}  # masks in memory are bits

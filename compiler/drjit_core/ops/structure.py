@@ -23,6 +23,8 @@ rows = Rows([
     # --- leaves ------------------------------------------------------------------------------------------------------
     _leaf("invalid", "The array of size zero."),
     _leaf("literal", "The same constant in every element; a kernel parameter unless baked in."),
+    _leaf("bound", "A constant of which tracing knows the type only: it is bound when the kernel is launched.",
+          numbered=False),
     _leaf("undefined", "Memory that has not been written yet.", numbered=False),
     _leaf("evaluated", "The contents of a buffer.", cost=6, numbered=False),
     _leaf("counter", "The position of the element: 0, 1, 2 …"),

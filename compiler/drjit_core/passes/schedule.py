@@ -34,6 +34,7 @@ from ..ops.table import (
     UNDEFINED,
 )
 from ..types import ReduceOp
+from .domain import Domain, flat
 from .sink import sink
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
@@ -44,13 +45,14 @@ RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
-    """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
+    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
 
-    __slots__ = ("order", "outputs", "stage", "undefined", "width")
+    __slots__ = ("domain", "order", "outputs", "stage", "undefined", "width")
 
-    def __init__(self, stage: int, width: int) -> None:
+    def __init__(self, stage: int, domain: Domain) -> None:
         self.stage = stage
-        self.width = width
+        self.domain = domain
+        self.width = domain.size  # number of points
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
@@ -171,7 +173,7 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
             return None
     if reductions:  # some reduction is none of the roots, but is used by one of them
         return None
-    kernel = Kernel(0, width)
+    kernel = Kernel(0, flat(width))
     kernel.outputs = roots
     kernel.order = order
     return kernel
@@ -310,7 +312,7 @@ class _Planner:
         key = (self.stages[node.id], width_of(node))
         kernel = self.kernels.get(key)
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(*key)
+            kernel = self.kernels[key] = Kernel(key[0], flat(key[1]))
         kernel.outputs.append(node)
 
     def claim(self, kernel: Kernel) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from ..control.rewrite import Rewriter
 from ..ir.node import Node
 from ..ir.region import CONTROL, Cond
-from ..ops.table import BITCAST, CAST, COND, FIRST_ELEMENTWISE, GATHER, HAS_MEMORY, LITERAL, OPS
+from ..ops.table import BITCAST, BOUND, CAST, COND, FIRST_ELEMENTWISE, GATHER, HAS_MEMORY, LITERAL, OPS
 
 __all__ = ["sink"]
 
@@ -95,7 +95,7 @@ def _move(branch: Node, side: int, nodes: Sequence[Node]) -> None:
     arguments: dict[int, Node] = {}
     for node in nodes:
         for operand in (node.d1, node.d2) if HAS_MEMORY[node.kind] else (node.d0, node.d1, node.d2):
-            if operand is not None and operand.kind != LITERAL and operand.id not in moved:
+            if operand is not None and operand.kind not in (LITERAL, BOUND) and operand.id not in moved:
                 arguments[operand.id] = operand
     regions = [Rewriter({}).region(region, tuple(arguments.values()), nodes if number == side else ())
                for number, region in enumerate(choice.regions)]

@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
@@ -24,10 +25,10 @@ from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
 from .backend import Backend
 
-__all__ = ["Report", "expect", "warn"]
+__all__ = ["Access", "Report", "accesses_of", "expect", "warn"]
 
 
-class _Access(NamedTuple):
+class Access(NamedTuple):
     """What a message says of an access besides the position."""
 
     function: str
@@ -43,15 +44,24 @@ class Report:
 
     __slots__ = ("accesses", "backend", "ticket", "words")
 
-    def __init__(self, backend: Backend, program: Program) -> None:
+    def __init__(self, backend: Backend, accesses: Sequence[Access]) -> None:
         self.backend = backend
-        self.accesses = [_describe(check.access, check.size) for check in program.checks.values()]
-        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(self.accesses)))()
+        self.accesses = accesses
+        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
         self.ticket = 0
-        program.parameters[program.report] = ctypes.addressof(self.words)
+
+    @property
+    def address(self) -> int:
+        """What the kernel gets."""
+        return ctypes.addressof(self.words)
 
 
-def _describe(access: Node, size: int) -> _Access:
+def accesses_of(program: Program) -> list[Access]:
+    """The accesses that a program checks."""
+    return [_describe(check.access, check.size) for check in program.checks.values()]
+
+
+def _describe(access: Node, size: int) -> Access:
     index = access.d1 if access.kind == GATHER else access.d2
     assert index is not None
     if access.kind == GATHER:
@@ -62,11 +72,11 @@ def _describe(access: Node, size: int) -> _Access:
     bits = TYPES[index.type].bits
     if index.kind == CAST and index.d0 is not None and TYPES[index.d0.type].kind == "i":
         index = index.d0  # a negative number, as the program wrote it
-    return _Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
+    return Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
 
 
 launched: deque[Report] = deque()
-found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
+found: dict[Access, tuple[int, int]] = {}  # position and number of violations
 _lock = threading.Lock()
 
 
@@ -104,7 +114,7 @@ def warn() -> None:
         warnings.warn(_message(access, position, count), RuntimeWarning, stacklevel=_user_level())
 
 
-def _message(access: _Access, position: int, count: int) -> str:
+def _message(access: Access, position: int, count: int) -> str:
     position &= (1 << access.bits) - 1 if access.bits < 64 else -1
     if access.signed and position >> access.bits - 1:
         position -= 1 << access.bits
