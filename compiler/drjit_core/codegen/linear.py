@@ -476,11 +476,10 @@ class _Builder:
         """What a target gets from its caller."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is None:
+        if program.live is None:
             return
         uniform = not function.vectorized
         function.arguments = [self.formal(node, uniform, uniform) for node in program.arguments]
-        assert program.live is not None
         function.live = self.formal(program.live, uniform, uniform)
         for node in program.extras:
             extra = self.formal(node, uniform, uniform)
@@ -491,7 +490,7 @@ class _Builder:
         """What a kernel writes, or a target returns."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is not None:
+        if program.live is not None:
             function.results = [self.at(node) for node in program.stores]
             return
         function.stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores]
