@@ -106,7 +106,7 @@ class Expanded:
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
-            given = {node.id for node in program.extras}  # of a function: what its caller has computed
+            given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
             self.calls = _calls([node for node in program.order if node.id not in given])
             for node in program.order:

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node
-from ..ir.region import CONTROL
+from ..ir.region import CONTROL, in_record
 from ..ops.table import (
     BOUND,
     CALL,
@@ -236,7 +236,7 @@ class Program:
                 if kind == GATHER:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
-                    used = _used_by_call(node) if kind == CALL else (node.d0, node.d1, *node.payload.values())
+                    used = (node.d0, node.d1, node.d2, *node.payload.values())
                 else:
                     used = (node.d0,)
                 for operand in used:
@@ -361,8 +361,7 @@ class Program:
         """Key of a call; the programs of its targets, of which equal ones become one function."""
         choice, position = node.payload, self.position
         assert node.d0 is not None and node.d1 is not None
-        arguments = [initial for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True)
-                     if not formal.payload]
+        arguments = list(choice.arguments())
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
             target = Program(self.domain, self.policy)
@@ -400,8 +399,9 @@ class Program:
         self.live = region.masks[0]
         self.append_formal(self.live)
         for capture in region.captures:
-            if _in_record(capture):
-                self.append(capture)
+            if in_record(capture):
+                if capture.id not in region.recorded:  # else it is in the records of other targets
+                    self.append(capture)
             else:
                 self.position[capture.id] = len(self.order)
                 self.order.append(capture)
@@ -496,11 +496,6 @@ class Program:
         return strategy
 
 
-def _in_record(capture: Node) -> bool:
-    """Whether the targets of a call have a captured value in their records; others are arguments."""
-    return capture.kind == LITERAL or capture.kind == BOUND or capture.kind == EVALUATED and capture.size == 1
-
-
 def _as_literal(node: Node) -> Node:
     """A literal with the value that a constant has now, and its place in the graph."""
     literal: Node = object.__new__(Node)
@@ -508,17 +503,6 @@ def _as_literal(node: Node) -> Node:
     literal.d0 = literal.d1 = literal.d2 = literal.d3 = None
     literal.attr, literal.payload, literal.scope = PARAMETER, node.payload, 0
     return literal
-
-
-def _used_by_call(node: Node) -> Iterator[Node | None]:
-    """What must be in place before a call: what is in the records of its targets is no part of the caller."""
-    yield from (node.d0, node.d1, node.d2)
-    choice = node.payload
-    for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True):
-        if not formal.payload:
-            yield initial
-    for region in choice.regions:
-        yield from (capture for capture in region.captures if not _in_record(capture))
 
 
 def _float_bits(type_: int, value: float) -> int:

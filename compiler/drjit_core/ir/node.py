@@ -3,7 +3,8 @@
 Invariants
 ----------
 * A node is immutable but for one event: evaluation turns it into kind ``EVALUATED`` (:meth:`Node.become_evaluated`),
-  which replaces its operands by a buffer.  Its ``id``, ``type`` and ``size`` never change.
+  which replaces its operands by a buffer.  Its ``id``, ``type`` and ``size`` never change.  Planning puts equal things
+  in place of others: a copy for the target of a write, regions that compute more by themselves for those of a branch.
 * Operands are held in the fixed slots ``d0 … d3``; a region (``payload`` of a ``LOOP``) holds its nodes in tuples.
   Lifetimes are CPython's: a node lives as long as an array, another node, a region or an AD edge holds it.
 * ``size`` is the number of elements: 0 only for ``INVALID``, and 1 broadcasts.
