@@ -388,8 +388,8 @@ class _Builder:
         region = loop.region
         values = [(initial, formal, final) for initial, formal, final
                   in zip(loop.initial, region.formals, loop.finals, strict=True) if not formal.payload]
-        captures = self.all_at(region.captures)
         initial = self.all_at(value for value, _, _ in values)
+        captures = self.all_at(loop.values())[len(initial):]  # but what is in the records of targets of calls only
         # arguments of functions are packets, whatever their size
         uniform = not self.function.vectorized or (
             node.size == 1 and all(value.uniform for value in (*initial, *captures)) and not _varies(region))
