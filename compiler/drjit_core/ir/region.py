@@ -73,6 +73,12 @@ class Region:
         for part in self.parts:
             yield from part
 
+    def needed(self) -> Iterator[Node]:
+        """Captures that must be there before: all but what only the targets of calls in it have in their records."""
+        for capture in self.captures:
+            if capture.id not in self.recorded or not in_record(capture):
+                yield capture
+
 
 def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int, Node],
              sources: dict[int, Node]) -> list[Node]:
@@ -179,9 +185,7 @@ class Control:
         """Every value that must be there before: all but what targets of calls have in their records."""
         yield from self.arguments()
         for region in self.regions:
-            for capture in region.captures:
-                if capture.id not in region.recorded or not in_record(capture):
-                    yield capture
+            yield from region.needed()
 
     def memory(self) -> Iterator[Node]:
         """The versions of arrays that are written to."""
