@@ -7,6 +7,7 @@ Programs are run in symbolic and in evaluated mode, and compared with what they 
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import drjit as dr
 from drjit import llvm
 from drjit.llvm import PCG32, Array2f, Array3f, Bool, Complex2f, Float, Float16, Int, TensorXf, UInt
+from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 TRIPS = [2, 0, 3, 1]
@@ -598,7 +600,8 @@ REFUSED: list[tuple[str, Callable[[Float, Int], Any], str]] = [
     ("two indices", lambda y, left: dr.scatter(y, Float(1), UInt(0, 1)), r"drjit.scatter\(\): this write is part of a "
      "symbolic loop with 4 elements.*but not 2"),
     ("an array of the body", _own, "writes by index to an array of type drjit.llvm.Float that it has made itself"),
-    ("older contents", _older, r"drjit.gather\(\).*copy of one that was written to since.*no older contents"),
+    ("older contents", _older, r"drjit.gather\(\).*older copy of an array that the symbolic loop .* "
+     r"writes to; it was written to since.*no older contents"),
     ("evaluation", lambda y, left: _evaluate(y, left),
      r"drjit.eval\(\).*the array 'target', which"),
 ]
@@ -612,6 +615,62 @@ def test_what_a_symbolic_loop_cannot_do_is_refused_in_words(change: Callable[[Fl
     assert plain(target) == [0] * 8
     loop(lambda left: dr.scatter_add(target, Float(1), UInt(left)), "symbolic")
     assert plain(target) == HITS + [0] * 4
+
+
+def _keep(left: Int, a: Float, b: Float) -> Any:
+    """Read and write in the place of another array."""
+    dr.scatter(b, dr.gather(Float, a, UInt(left)) + 1, UInt(left))
+    return b, a
+
+
+def _older_returned(read: bool, write_before: bool) -> Callable[..., Any]:
+    def body(left: Int, a: Float, b: Float) -> Any:
+        if write_before:
+            dr.scatter(a, Float(1), UInt(left))
+        copy = Float(a)
+        dr.scatter(a, Float(2), UInt(left))
+        return copy, b + dr.gather(Float, a, UInt(left)) if read else b
+    return body
+
+
+#: Name, body, and words of the message, which names the variables as they are labelled.
+REFUSED_STATE: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
+    ("written and exchanged", _keep, NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a', and accesses elements of them by "
+     "index.*number of iterations.*one array.*mode='evaluated'"),
+    ("read and exchanged", lambda left, a, b: (b, a + dr.gather(Float, a, UInt(left)) * 0), NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a'"),
+    ("only one exchanged", lambda left, a, b: [dr.scatter(b, Float(1), UInt(left)), b, b][1:], NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a'"),
+    ("new values", lambda left, a, b: (a + dr.gather(Float, a, UInt(left)), b), NotImplementedError,
+     "the state variable 'a' is accessed by index and given other values"),
+    ("as it was", _older_returned(False, False), SymbolicValue,
+     "writes by index to the state variable 'a', or to a copy of it, but returns an older copy"),
+    ("as it was before a write that is read", _older_returned(True, False), SymbolicValue, "returns an older copy"),
+    ("as it was between two writes", _older_returned(False, True), SymbolicValue, "returns an older copy"),
+    # gave the elements of the second write
+    ("as it was between two writes that are read", _older_returned(True, True), SymbolicValue,
+     "returns an older copy"),
+]
+
+
+@pytest.mark.parametrize(("body", "error", "words"), [row[1:] for row in REFUSED_STATE],
+                         ids=[row[0] for row in REFUSED_STATE])
+def test_state_that_a_symbolic_loop_cannot_exchange_is_refused_in_words(
+        body: Callable[..., Any], error: type[Exception], words: str) -> None:
+    def step(left: Int, a: Float, b: Float) -> Any:
+        return (left - 1, *body(left, a, b))
+
+    state = Int(3), Float(1, 2, 3, 4), Float(5, 6, 7, 8)
+    for mode in MODES:
+        try:
+            dr.while_loop(state, lambda left, a, b: left > 0, step, ("left", "a", "b"), mode=mode)
+        except error as caught:
+            assert mode == "symbolic"
+            assert re.search(words, str(caught)), str(caught)
+        else:
+            assert mode == "evaluated"
+        assert plain(state) == [[3], [1, 2, 3, 4], [5, 6, 7, 8]]
 
 
 def test_what_is_written_by_index_is_no_value() -> None:

@@ -200,6 +200,7 @@ class _Loop:
             region.live = live
             self.results = list(self.body(list(self.variables)))
             self.check_results()
+            self.check_versions()
             self.add_borrowed()
         except Exception as error:
             return error
@@ -232,18 +233,43 @@ class _Loop:
             raise SymbolicValue(f"{call_site('while_loop')}(): the body of a symbolic loop writes to an array that is "
                                 "not among its state variables.")
 
+    def check_versions(self) -> None:
+        """Refuse older versions of what was written to: regions make no copies of memory."""
+        for i in self.memory:
+            formal, result = self.variables[i], self.results[i]
+            if result is not self.region.latest.get(formal.id, formal) and is_version(result) and \
+                    origin_of(result, self.region.id) is formal:
+                raise SymbolicValue(
+                    f"{call_site('while_loop')}(): the body of a symbolic loop writes by index to {self.name(i)}, or "
+                    "to a copy of it, but returns an older copy, without that write; symbolic loops keep no older "
+                    "contents of arrays. Return the array that was written to, or run the loop with "
+                    "mode='evaluated'.")
+
     def check_memory(self, unchanged: frozenset[int]) -> None:
         """Refuse memory that the body gives other values than by writes."""
         for i in self.memory - unchanged:
             formal, result = self.variables[i], self.results[i]
-            if not is_version(result) or origin_of(result, self.region.id) is not formal:
-                raise NotImplementedError(
-                    f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
-                    "other values in one symbolic loop; only writes by index can change such a variable. Run the "
-                    "loop with mode='evaluated'.")
+            origin = origin_of(result, self.region.id)
+            if origin is formal and is_version(result):
+                continue
+            if origin.kind == PHI and origin.scope == self.region.id and 0 <= origin.attr < self.first_array:
+                raise self.exchanged(i, origin)
+            raise NotImplementedError(
+                f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
+                "other values in one symbolic loop; only writes by index can change such a variable. Run the "
+                "loop with mode='evaluated'.")
         for i, result in ((-1, self.test), *enumerate(self.results)):
             if result.scope == self.region.id and is_version(result) and i not in self.memory:
-                raise self.used_as_value(result)
+                raise self.used_as_value(result) if i < 0 else self.exchanged(i, origin_of(result, self.region.id))
+
+    def exchanged(self, position: int, formal: Node) -> NotImplementedError:
+        """What is wrong with a body that returns another variable, its formal, in the place of one."""
+        return NotImplementedError(
+            f"{call_site('while_loop')}(): the body of a symbolic loop returns {self.name(formal.attr)} in the place "
+            f"of {self.name(position)}, and accesses elements of them by index. Which of these arrays is which would "
+            "depend on the number of iterations, which nobody knows before the loop has run. Keep both in one array, "
+            "one behind the other, and exchange the positions at which they begin; or run the loop with "
+            "mode='evaluated'.")
 
     def used_as_value(self, version: Node) -> SymbolicValue:
         """What is wrong with a body that computes with the elements of what it writes to by index."""

@@ -135,8 +135,7 @@ def require_memory(operation: str, source: Node) -> None:
         if is_version(source):
             root = region.roots.get(source.id)
             if root is not None and region.latest[root] is not source:
-                raise symbolic_error(source, operation, "this array is a copy of one that was written to since, and a "
-                                     "symbolic loop keeps no older contents of arrays")
+                raise _replaced(source, operation)
             return
         if source.kind == PHI and source.attr >= 0:
             region.by_index.add(source.attr)  # what is traced from now on will be traced again
@@ -283,6 +282,16 @@ def describe_value(node: Node) -> str:
     return f"a value{labelled} of {loop}, computed from {variables}"
 
 
+def _replaced(version: Node, operation: str) -> SymbolicValue:
+    """The exception for an access to what an array held before a write of the region that is being traced."""
+    line = user_line()
+    at = f" ({line[0]}:{line[1]})" if line else ""
+    return SymbolicValue(
+        f"{call_site(operation)}(){at}: this array is an older copy of {describe_value(version)}; it was written to "
+        "since, and symbolic loops keep no older contents of arrays. Do this before the write, or run the loop with "
+        "mode='evaluated'.")
+
+
 def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
@@ -294,6 +303,11 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
     what = describe_value(node)
+    if place is not None and place.open and node.scope not in state.open:
+        return SymbolicValue(
+            f"{function}{at}: this array is symbolic: it is {what}, which another thread is tracing. Such a value "
+            "exists only in that thread, while the loop is traced: use the loop's results once it has been, or "
+            "compute in the thread that traces the loop.")
     if place is None or not place.open:
         return SymbolicValue(
             f"{function}{at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
