@@ -39,16 +39,26 @@ class _Access(NamedTuple):
 
 
 class Report:
-    """Memory for what a launch reports, and the accesses that it may report."""
+    """Memory for what a launch reports, and the accesses that it may report: those of its kernel, and of the functions
+    that it calls."""
 
     __slots__ = ("accesses", "backend", "ticket", "words")
 
     def __init__(self, backend: Backend, program: Program) -> None:
         self.backend = backend
-        self.accesses = [_describe(check.access, check.size) for check in program.checks.values()]
+        self.accesses: list[_Access] = []
+        parts: list[tuple[Program, int]] = []
+        programs = [program]
+        for each in programs:  # which grows meanwhile
+            if each.checks:
+                parts.append((each, len(self.accesses)))
+                self.accesses += (_describe(check.access, check.size) for check in each.checks.values())
+            programs += (target for site in each.calls.values() for target in site.targets)
         self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(self.accesses)))()
         self.ticket = 0
-        program.parameters[program.report] = ctypes.addressof(self.words)
+        start = ctypes.addressof(self.words)
+        for each, first in parts:
+            each.parameters[each.report] = start + first * REPORT_WORDS * ctypes.sizeof(ctypes.c_uint64)
 
 
 def _describe(access: Node, size: int) -> _Access:

@@ -56,7 +56,7 @@ def _launch(backend: KernelBackend, policy: Policy, kernel: Kernel) -> None:
     compiled, hit = backend.compile(program)
     outputs = _allocate_outputs(backend, program, compiled)
     tables = [_filled_tables(backend, program, node) for node in program.scatters if node.id in program.tables]
-    report = bounds.Report(backend, program) if program.checks else None
+    report = bounds.Report(backend, program) if program.checks or program.checked and program.calls else None
     if report is not None:
         keep.append(report)
     if program.calls:
