@@ -12,6 +12,7 @@ from ..ir.node import Node
 from ..ir.symbolic import Tracing, call_site, innermost
 from ..ops.table import LITERAL
 from ..types import BOOL, UINT32, UINT64, ReduceOp
+from .choice import cond
 from .once import once
 
 __all__ = ["Capture", "capture"]
@@ -94,7 +95,14 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
         if _is_uniform(region):
             active = trace.ops.and_(active, trace.ops.eq(counter(width, element), literal(element, 0)))
     found = Capture(nodes, element, limit)
-    found.trace(region, active, width, counter(width, element))
+
+    def trace_if_any(_: list[Node]) -> Sequence[Node]:
+        inner = innermost()
+        assert inner is not None
+        found.trace(inner, literal(BOOL, True), width, counter(width, element))
+        return []
+
+    cond(active, [], trace_if_any, lambda _: [])
     defer(Statement(found.memory, lambda: act(found)))
     return []
 

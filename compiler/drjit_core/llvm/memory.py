@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
 from ..ir.node import Node
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
-from . import checks
+from . import checks, counting
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -165,6 +165,13 @@ def scatter(emitter: Emitter, node: Node) -> None:
     base = emitter.parameter(emitter.program.pointers[node.id], "ptr")
     place = emitter.expanded.position.get(node.id)  # of a write in a region, which has one
     name = f"%s{emitter.program.scatters.index(node)}" if place is None else f"%v{place}"
+    if counting.is_count(emitter, node):
+        strategy = emitter.program.strategies[node.id]
+        if strategy == PRIVATE:
+            base = _own_table(emitter, emitter.program.pointers[node.id])
+        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
+        counting.add(emitter, node, name, base, condition, strategy)
+        return
     type_ = stored_type(emitter, node.type, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
     condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, uniform), uniform)
