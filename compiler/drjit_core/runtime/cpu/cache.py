@@ -14,7 +14,7 @@ from typing import Any
 from ...codegen.program import Program
 from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
-from . import call_tables, disk, dump, pool
+from . import call_tables, disk, dump, launches
 
 __all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
 
@@ -63,7 +63,7 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = pool.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
@@ -95,12 +95,12 @@ class CompiledKernel:
         """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(program, self.native.addresses, keep)
 
-    def launch(self, program: Program, keep: list[Any], timed: bool) -> pool.Launch:
+    def launch(self, program: Program, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch with the parameters that a program has now."""
         trips = program.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             _work_of_loops(self, program), True)
-        return pool.Launch(self.functions, self._parameters(*program.parameters), program.width, work, keep, timed,
+        return launches.Launch(self.functions, self._parameters(*program.parameters), program.width, work, keep, timed,
                            program.single, known)
 
     def dump(self, program: Program) -> None:
@@ -174,7 +174,7 @@ def text_of(program: Program) -> str:
 
 def partial_bytes(program: Program, work: int) -> int:
     """Bytes of partial results of a program with reductions, given the operations of an element."""
-    return reduction.partial_stride(len(program.reductions)) * pool.block_count(work, program.width)
+    return reduction.partial_stride(len(program.reductions)) * launches.block_count(work, program.width)
 
 
 def operations_of(program: Program) -> int:
