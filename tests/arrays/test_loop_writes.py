@@ -398,6 +398,54 @@ def one_update_beside_many_in_a_loop_of_one_element(mode: str) -> Any:
     return y, z
 
 
+@program([[3, 3, 3], [2, 3, 4], [1, 4, 9], [0, 0, 0]])
+def rows_of_a_tensor(mode: str) -> Any:
+    t, scale = dr.zeros(TensorXf, (4, 3)), TensorXf([1, 2, 3])
+
+    def body(left: Int) -> None:
+        row = 3 - left
+        t[row, :] = dr.select(left == 3, TensorXf(Float(left)), dr.select(left == 2, scale + 1, scale * scale))
+
+    loop(body, mode, trips=[3])
+    return t
+
+
+@program([[0, 1, 2], [3, 5, 7], [9, 12, 15]])
+def each_row_of_a_tensor_follows_from_the_one_before(mode: str) -> Any:
+    t = TensorXf(dr.arange(Float, 9), (3, 3))
+
+    def body(left: Int) -> None:
+        row = UInt(3 - left)
+        t[row, :] += t[row - 1, :]
+
+    loop(body, mode, trips=[2])
+    return t
+
+
+@program([[0, 0, 0, 0], [1, 5, 5, 0], [2, 5, 5, 0]])
+def columns_and_corners_of_a_tensor(mode: str) -> Any:
+    t = dr.zeros(TensorXf, (3, 4))
+
+    def body(left: Int) -> None:
+        t[1:, UInt(left)] = 5
+        t[1:, 0] = TensorXf([1, 2])
+
+    loop(body, mode, trips=[2])
+    return t
+
+
+@program([[0, 3, 2, 1], [0, 3, 2, 1], [0, 30, 20, 10]])
+def elements_of_all_components_at_once(mode: str) -> Any:
+    v = dr.zeros(Array3f, 4)
+
+    def body(left: Int) -> None:
+        v[0:2, UInt(left)] += Float(4) - Float(left)
+        v[:, UInt(left)] = Array3f(v.x[UInt(left)], v.y[UInt(left)], Float(40 - 10 * left))
+
+    loop(body, mode, trips=[3])
+    return v
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_programs(name: str, mode: str) -> None:

@@ -13,13 +13,13 @@ from typing import Any
 
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
-from ..ops.table import PHI
+from ..ops.table import COUNTER, GATHER, LITERAL, PHI, RESULT
 from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
-__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of",
-           "symbolic_error", "user_line", "written_outside"]
+__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
+           "is_same_in_all_elements", "open_", "replace_elements", "replace_version", "require_memory",
+           "require_open", "scope_of", "symbolic_error", "user_line", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -175,6 +175,27 @@ def written_outside(node: Node) -> Node | None:
         return None
     origin = origin_of(node, region.id)
     return None if origin.scope == region.id else origin
+
+
+def is_same_in_all_elements(node: Node) -> bool:
+    """Whether a value of a region whose elements all do the same does not tell them apart, as far as that is easily
+    seen: it is computed from the region's variables, and from single values.
+    """
+    region = innermost()
+    if region is None or not region.uniform:
+        return False
+    stack, seen = [node], {node.id}
+    while stack:
+        node = stack.pop()
+        if node.size == 1 or node.kind == LITERAL or node.kind == PHI and node.scope == region.id:
+            continue
+        if not node.scope or node.kind in (COUNTER, PHI, RESULT) or len(seen) > _SEARCHED:
+            return False
+        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+            if operand is not None and operand.id not in seen:
+                seen.add(operand.id)
+                stack.append(operand)
+    return True
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
