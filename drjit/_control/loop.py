@@ -333,9 +333,14 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
             results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
                                       name_of, count)
         except IncompatibleSizes as error:
-            if user_part(error) is None:
-                _require_common_size(nodes, nodes, spec, names)
-            raise
+            if user_part(error) is not None:
+                raise
+            _require_common_size(nodes, nodes, spec, names)
+            widths = list(dict.fromkeys(size for size in error.sizes if size != 1))
+            raise SizeError(
+                f"{_FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
+                f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
+                "run the loop with mode='evaluated' otherwise.") from None
     return results, final
 
 

@@ -379,6 +379,17 @@ def a_slice_in_a_loop_of_one_element(mode: str) -> Any:
     return y
 
 
+@program([3, 4, 5])
+def an_array_of_the_body_filled_with_a_symbolic_value(mode: str) -> Any:
+    def body(left: Int, total: Float) -> Any:
+        own = dr.zeros(Float, 3)
+        own[:] = Float(left)
+        own[:] += Float(0, 1, 2) * (left == 1)
+        return (total + own,)
+
+    return loop(body, mode, dr.zeros(Float, 3), trips=[2])[0]
+
+
 @program([0, 6, 0, 12, 0, 18, 0, 24])
 def many_updates_in_a_loop_of_one_element(mode: str) -> Any:
     y, values, index = dr.zeros(Float, 8), Float(1, 2, 3, 4), UInt(1, 3, 5, 7)
@@ -719,6 +730,27 @@ def test_state_that_a_symbolic_loop_cannot_exchange_is_refused_in_words(
         else:
             assert mode == "evaluated"
         assert plain(state) == [[3], [1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+def test_writes_of_several_widths() -> None:
+    target = dr.zeros(Float, 5)
+
+    def body(left: Int) -> None:
+        dr.scatter_add(target, Float(1, 2, 3), UInt(0, 1, 2))
+        dr.scatter_add(target, Float(1), UInt(3, 4))
+
+    with pytest.raises(RuntimeError, match=r"(?s)drjit.while_loop\(\): .*what the body of this symbolic loop computes and "
+                                           r"writes by index, have incompatible sizes! \(sizes: 3, 2\)"):
+        loop(body, "symbolic", trips=[2])
+    loop(body, "evaluated", trips=[2])
+    assert plain(target) == [2, 4, 6, 2, 2]
+
+
+def test_the_whole_of_an_array_from_outside_cannot_be_filled() -> None:
+    target = dr.zeros(Float, 3)
+    with pytest.raises(RuntimeError, match="changes the array 'target', which was made outside, as a whole"):
+        loop(lambda left: _set(target, slice(None), Float(left)), "symbolic", trips=[2])
+    assert plain(target) == [0, 0, 0]
 
 
 def test_what_is_written_by_index_is_no_value() -> None:
