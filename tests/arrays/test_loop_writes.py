@@ -739,8 +739,8 @@ def test_writes_of_several_widths() -> None:
         dr.scatter_add(target, Float(1, 2, 3), UInt(0, 1, 2))
         dr.scatter_add(target, Float(1), UInt(3, 4))
 
-    with pytest.raises(RuntimeError, match=r"(?s)drjit.while_loop\(\): .*what the body of this symbolic loop computes and "
-                                           r"writes by index, have incompatible sizes! \(sizes: 3, 2\)"):
+    with pytest.raises(RuntimeError, match=r"(?s)drjit.while_loop\(\): .*what the body of this symbolic loop computes "
+                                           r"and writes by index, have incompatible sizes! \(sizes: 3, 2\)"):
         loop(body, "symbolic", trips=[2])
     loop(body, "evaluated", trips=[2])
     assert plain(target) == [2, 4, 6, 2, 2]
