@@ -457,6 +457,61 @@ def elements_of_all_components_at_once(mode: str) -> Any:
     return v
 
 
+# tables in the state of a loop of one element, which is not as wide as they are
+
+@program([[0, 0, 0], [1, 2, 0], [0, 0, 0], [0, 0, 0]])
+def a_part_of_a_tensor_in_the_state(mode: str) -> Any:
+    def body(left: Int, t: TensorXf) -> Any:
+        t[1, 0:2] = TensorXf([1, 2])
+        return (t,)
+
+    return loop(body, mode, dr.zeros(TensorXf, (4, 3)), trips=[3])[0]
+
+
+@program([0, 0, 1, 1, 1, 0, 0, 7])
+def a_slice_of_an_array_in_the_state(mode: str) -> Any:
+    def body(left: Int, x: Float) -> Any:
+        x[2:5] = Float(left)
+        x[-1] = 7
+        return (x,)
+
+    return loop(body, mode, dr.zeros(Float, 8), trips=[3])[0]
+
+
+@program([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]])
+def rows_of_a_tensor_in_the_state(mode: str) -> Any:
+    def body(left: Int, t: TensorXf) -> Any:
+        row = UInt(4 - left)
+        t[row, :] = t[row - 1, :] + 1
+        return (t,)
+
+    return loop(body, mode, TensorXf(dr.arange(Float, 12), (4, 3)), trips=[3])[0]
+
+
+@program([[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]])
+def elements_of_all_components_in_the_state(mode: str) -> Any:
+    def body(left: Int, v: Array3f) -> Any:
+        index = UInt(4 - left)
+        v[:, index] = v[:, index - 1] + 1
+        return (v,)
+
+    return loop(body, mode, dr.zeros(Array3f, 4), trips=[3])[0]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_errors_of_the_body_are_passed_on_beside_tables_in_the_state(error: type[Exception]) -> None:
+    raised = []
+
+    def body(left: Int, x: Float) -> Any:
+        dr.scatter(x, Float(left), UInt(left))
+        raised.append(error("no"))
+        raise raised[-1]
+
+    with pytest.raises(error, match="no") as caught:
+        loop(body, "symbolic", dr.zeros(Float, 8), trips=[3])
+    assert caught.value in raised
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", list(PROGRAMS))
 def test_programs(name: str, mode: str) -> None:

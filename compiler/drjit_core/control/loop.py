@@ -115,12 +115,14 @@ class _Loop:
                 size = self.width() if size else 0
                 continue
             if failure is not None:
-                if probed or size <= 1 or not _about_sizes(failure):
+                if probed or size <= 1 or not (_about_sizes(failure) or self.may_be_narrower(failure)):
+                    if self.misfit is not None and not _about_sizes(self.misfit):  # it is the one that the user knows
+                        failure = self.misfit
                     try:
                         raise failure
                     finally:
                         del failure  # its frames lead back to this one
-                # what does not go together may be the size of a variable that is left alone
+                # what does not go together may be the size of a variable that is left alone, or memory
                 self.misfit, failure, probed, size = failure, None, True, 0
                 continue
             unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
@@ -164,6 +166,12 @@ class _Loop:
                 if found == size or narrowed:
                     return self.finish(region, size)
                 size, narrowed = found, True
+
+    def may_be_narrower(self, failure: Exception) -> bool:
+        """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
+        of others, which are memory as it may turn out."""
+        return isinstance(failure, RuntimeError) and any(
+            value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
