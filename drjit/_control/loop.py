@@ -331,7 +331,7 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     with recording(journal):
         try:
             results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
-                                      name_of, count)
+                                      name_of, count, together=True)
         except IncompatibleSizes as error:
             if user_part(error) is not None:
                 raise

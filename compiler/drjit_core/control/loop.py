@@ -28,6 +28,7 @@ from ..ir.symbolic import (
 )
 from ..ops.table import LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES
+from .alike import check_alike
 from .widths import written_widths
 
 __all__ = ["while_loop"]
@@ -40,7 +41,7 @@ _NONE: frozenset[int] = frozenset()
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0) -> list[Node]:
+               trips: int = 0, together: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -56,8 +57,12 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     In a region, a loop runs for the elements that take part, and its results depend on which; unless it has
     ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
     the region around it computes; 0 if nobody knows.
+
+    A loop of one element whose body writes several values at once gets as many elements.  Elements know nothing of each
+    other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
+    cannot be seen to do so is refused.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips, together).trace()
 
 
 class _Loop:
@@ -65,7 +70,7 @@ class _Loop:
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, trips: int) -> None:
+                 name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool) -> None:
         self.given = initial
         self.condition = condition
         self.body = body
@@ -74,6 +79,7 @@ class _Loop:
         #: Positions from here on are arrays that the body writes to.
         self.first_array = variables
         self.trips = trips
+        self.together = together
         self.line = user_line()
         #: Positions of variables that the body leaves alone: their initial values are used directly.
         self.constant = _NONE
@@ -83,6 +89,8 @@ class _Loop:
         self.changed = _NONE
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
+        #: The widths of writes in the body before it was.
+        self.single: list[int] = []
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
         # Of a trace:
@@ -153,6 +161,8 @@ class _Loop:
             if needed != size:
                 self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
+                if self.uniform:
+                    self.single = self.region.widths
                 size = needed
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 self.constant |= alone
@@ -191,7 +201,7 @@ class _Loop:
         id_ = region.id
         self.initial, self.borrowed, self.statements = self.given, [], []
         self.memory = frozenset(i for i in self.memory if i < len(self.given))
-        region.uniform = self.uniform
+        region.uniform, region.single = self.uniform, self.single
         self.variables = [
             value if i in self.constant else
             append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
@@ -300,6 +310,10 @@ class _Loop:
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
         initial = self.but(self.constant, self.initial)
+        if self.uniform and self.together:
+            for formal in region.formals:
+                if formal.payload and formal.attr != BORROWED:
+                    check_alike(region, size, self.name(formal.attr), formal)
         if self.test.kind == LITERAL and not self.test.payload:
             return list(self.given)
         if not initial:

@@ -19,7 +19,8 @@ from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
            "is_same_in_all_elements", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "symbolic_error", "user_line", "written_outside"]
+           "require_open", "scope_of", "symbolic_error", "tells_elements_apart",
+           "user_line", "width_of_write", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -36,7 +37,7 @@ class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
     __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of",
-                 "open", "outer", "outside", "roots", "statements", "uniform", "variables")
+                 "open", "outer", "outside", "roots", "single", "statements", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -57,6 +58,9 @@ class Tracing:
         self.entering: Node | None = None
         #: Whether all elements do the same: there are several only because so many are written at once.
         self.uniform = False
+        #: The widths of its writes, in their order; and what they were when it still was a region of one element.
+        self.widths: list[int] = []
+        self.single: list[int] = []
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
         #: Positions of formals that a value is but for elements that were set, by the value's id.
@@ -177,17 +181,30 @@ def written_outside(node: Node) -> Node | None:
     return None if origin.scope == region.id else origin
 
 
-def is_same_in_all_elements(node: Node) -> bool:
+def width_of_write(region: Tracing, width: int) -> int:
+    """The width of the next write of a region, as the program means it: 1 also if only the region has become wider."""
+    number = len(region.widths)
+    if region.uniform and number < len(region.single):
+        width = region.single[number]
+    region.widths.append(width)
+    return width
+
+
+def is_same_in_all_elements(node: Node, region: int = 0) -> bool:
     """Whether a value of a region whose elements all do the same does not tell them apart, as far as that is easily
     seen: it is computed from the region's variables, and from single values.
+
+    The region is the one that is being traced, if no other is given.
     """
-    region = innermost()
-    if region is None or not region.uniform:
-        return False
+    if not region:
+        tracing = innermost()
+        if tracing is None or not tracing.uniform:
+            return False
+        region = tracing.id
     stack, seen = [node], {node.id}
     while stack:
         node = stack.pop()
-        if node.size == 1 or node.kind == LITERAL or node.kind == PHI and node.scope == region.id:
+        if node.size == 1 or node.kind == PHI and node.scope == region:
             continue
         if not node.scope or node.kind in (COUNTER, PHI, RESULT) or len(seen) > _SEARCHED:
             return False
@@ -196,6 +213,22 @@ def is_same_in_all_elements(node: Node) -> bool:
                 seen.add(operand.id)
                 stack.append(operand)
     return True
+
+
+def tells_elements_apart(node: Node) -> bool:
+    """Whether a value is computed from the positions of elements, or from several values that were there before."""
+    stack, seen = [node], {node.id}
+    while stack:
+        node = stack.pop()
+        if node.kind == COUNTER or not node.scope and node.size > 1 and node.kind != LITERAL:
+            return True
+        if len(seen) > _SEARCHED:
+            return False
+        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+            if operand is not None and operand.id not in seen:
+                seen.add(operand.id)
+                stack.append(operand)
+    return False
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
