@@ -841,7 +841,7 @@ def test_what_elements_of_a_widened_loop_would_do_to_each_other_is_refused(chang
     """Packets run one after the other, each all iterations: most of these gave wrong values."""
     arrays = dr.zeros(Float, 3000), dr.zeros(Float, 4), dr.zeros(TensorXf, (4, 3000))
     with pytest.raises(SymbolicValue, match=r"this symbolic loop of one element writes \d+ values at once.*run in no "
-                                            r"order; but what one of them writes to the array 'arrays\[\d]', another one"):
+                                            r"order; but what one of them writes to the array 'arrays\[\d]'"):
         loop(lambda left: change(*arrays, UInt(left)), "symbolic", trips=[3])
     assert all(not dr.any(dr.ravel(array) != 0)[0] for array in arrays)
 
