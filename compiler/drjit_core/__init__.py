@@ -7,7 +7,8 @@ Tracing
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``read_element``, ``write_element``, ``import_copy``, ``import_shared``,
-    ``host_view``, ``sync``; ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
+    ``host_view``, ``sync``; ``record`` and ``Recorded`` run the same again for other arrays; ``on_backend`` chooses
+    what does it: kernels of LLVM, the null backend, the interpreter.
 
 ``README.md`` beside this package walks the road of ``a + b`` through it.
 """
@@ -24,8 +25,9 @@ from .control.once import atomic, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
-from .ir.build import broadcast_size, counter, invalid, known_literal, literal, undefined
+from .ir.build import bound, broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
+from .ir.extents import size_of
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.region import is_version, operands, origin_of
 from .ir.symbolic import (
@@ -61,6 +63,7 @@ from .runtime.history import mark as profile_mark
 from .runtime.host import (host_view, import_copy, import_shared, opaque, read_element, state_of, sync, unshared,
                            write_element)
 from .runtime.interpret import interpret
+from .runtime.recording import Recorded, record
 
 #: Every public name that is imported above.
 __all__ = [name for name, value in globals().items()

@@ -109,6 +109,8 @@ class State(threading.local):
     mode: int = 0
     #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
     region: Any = None
+    #: What records the program (a :class:`drjit_core.runtime.recording.Recorder`), if anything does.
+    recording: Any = None
 
     def __init__(self) -> None:
         #: All regions that are being traced, by their ids.

@@ -16,6 +16,7 @@ from drjit_core.ir.expansion import EXPANSIONS
 from drjit_core.ir.verify import verify
 from drjit_core.llvm import emit, jit
 from tests.core.harness import (
+    BOOL,
     FLOAT32,
     FLOAT64,
     FLOATS,
@@ -195,7 +196,7 @@ def test_branches_that_few_elements_take() -> None:
 def test_such_a_branch_is_shared() -> None:
     a = array(np.full(20, 1e9, np.float32))
     order = Expanded(program_of(core.sin(a), core.cos(a))).order
-    assert sum(node.kind == KIND["branch"] for node in order) == 1
+    assert sum(node.kind == KIND["cond"] for node in order) == 1
 
 
 @pytest.mark.parametrize("size", [1, 50])
@@ -321,6 +322,25 @@ def test_functions_inside_loops(size: int) -> None:
         return lambda a: expanded_now(OPS[KIND[name]], a)
 
     assert_same_bits(run(MANY, core.sin, core.cos), run(MANY, expanded("sin"), expanded("cos")))
+
+
+@pytest.mark.parametrize("count", [1, MANY])
+def test_what_a_target_of_a_call_captures_is_computed_by_the_caller(count: int) -> None:
+    x = array(np.linspace(0.2, 0.8, 50).astype(np.float32))
+
+    def run(trace: Callable[[Node], Node]) -> np.ndarray[Any, Any]:
+        captured = [trace(ops.mul(x, literal(FLOAT32, 0.1 * k))) for k in range(count)]
+        index = ops.and_(core.counter(50), literal(UINT32, 1))
+
+        def target(arguments: list[Node]) -> list[Node]:
+            (value,) = arguments
+            for each in captured:
+                value = ops.add(value, ops.mul(trace(value), each))
+            return [value]
+
+        return values(core.call(index, literal(BOOL, True), [target, lambda s: s], [x])[0][0])
+
+    assert_same_bits(run(core.sin), run(lambda a: expanded_now(OPS[KIND["sin"]], a)))
 
 
 @pytest.mark.parametrize("lanes", [4, 8, 16, 32, 64])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from drjit_core import Node, evaluate, ops, scatter
+from drjit_core import Node, evaluate, literal, ops, scatter, while_loop
 from drjit_core.ir.holders import held_elsewhere
-from tests.core.harness import FLOAT32, TRUE, array, shared, values
+from tests.core.harness import FLOAT32, TRUE, UINT32, array, shared, values
 
 
 class Slot:
@@ -31,7 +31,13 @@ def written() -> Node:
     return scatter(memory(), memory(), index, TRUE, 0, 0)
 
 
-@pytest.mark.parametrize("make", [memory, written])
+def of_a_loop() -> Node:
+    limit = array(np.arange(10), UINT32)
+    return while_loop([literal(UINT32, 0)], lambda s: ops.lt(s[0], limit),
+                      lambda s: [ops.add(s[0], literal(UINT32, 2))])[0]
+
+
+@pytest.mark.parametrize("make", [memory, written, of_a_loop])
 def test_one_slot_is_no_holder(make) -> None:
     slot = Slot(make())
     assert not held(slot)
@@ -69,3 +75,14 @@ def test_what_value_numbering_finds_may_be_found_at_any_moment() -> None:
 def test_memory_of_others_is_held_by_them() -> None:
     slot = Slot(shared(np.arange(10, dtype=np.float32)))
     assert held(slot)
+
+
+@pytest.mark.parametrize("holders", [0, 1])
+def test_a_write_to_what_a_loop_has_computed_leaves_what_others_hold_of_it(holders: int) -> None:
+    result = of_a_loop()
+    held_too = [result] * holders
+    version = scatter(result, literal(UINT32, 77), literal(UINT32, 3), TRUE, 0, 0)
+    del result
+    evaluate([version, *held_too])
+    assert values(version).tolist() == [0, 2, 2, 77, 4, 6, 6, 8, 8, 10]
+    assert all(values(node).tolist() == [0, 2, 2, 4, 4, 6, 6, 8, 8, 10] for node in held_too)

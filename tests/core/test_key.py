@@ -29,7 +29,7 @@ from drjit_core import (
     undefined,
     while_loop,
 )
-from drjit_core.codegen.expand import Expanded
+from drjit_core.codegen.linear import linearize
 from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Policy, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
@@ -222,7 +222,7 @@ def test_many_streams_that_come_from_memory_are_asked_for_ahead(type_: int) -> N
     def prefetches(streams: int, size: int) -> tuple[int, int]:
         """How many there are, and bytes of a packet."""
         program = program_of(functools.reduce(ops.add, [opaque(undefined(type_, size)) for _ in range(streams)]))
-        packets = emit.packets_per_iteration(program, Expanded(program))
+        packets = emit.packets_per_iteration(linearize(program))
         return emit.emit(program, 16).count("call void @llvm.prefetch"), 16 * packets * TYPES[type_].size
 
     count, nbytes = prefetches(40, 1 << 22)

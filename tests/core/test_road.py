@@ -21,6 +21,7 @@ from drjit_core import (
     scoped_set_flag,
     state_of,
 )
+from drjit_core.codegen.linear import linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
@@ -69,6 +70,15 @@ def test_the_program_lists_operands_first_and_the_key_leaves_out_what_may_differ
     assert _program((other, other)).key != program.key  # one input, used twice
     another = import_copy(FLOAT32, array.array("f", range(17)))
     assert _program((other, another)).key == program.key
+
+
+def test_the_linear_program_says_what_varies_and_what_is_used_last(operands: tuple[Node, Node]) -> None:
+    function = linearize(_program(operands)).kernel
+    first, second, total = function.order
+    assert total.operands == (first, second) and (first.last_use, second.last_use) == (2, 2)
+    assert not any(instruction.uniform for instruction in function.order) and function.most_live == 3
+    assert function.each.instructions == function.order and not function.once.instructions
+    assert [store.value for store in function.stores] == [total]
 
 
 def test_the_text_is_a_loop_over_packets(operands: tuple[Node, Node]) -> None:

@@ -27,11 +27,13 @@ from drjit_core import (
     scatter,
     while_loop,
 )
+from drjit_core.ir.expansion import EXPANSIONS, expanding
 from drjit_core.ir.region import CONTROL
 from drjit_core.ir.trace import opaque
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops import table
-from tests.core.harness import BOOL, FLOAT32, FLOAT64, INT16, INT32, UINT32, array
+from drjit_core.passes.schedule import post_order
+from tests.core.harness import BOOL, FLOAT32, FLOAT64, FLOATS, INT16, INT32, UINT32, array, name_of
 
 SLOTS = ("d0", "d1", "d2", "d3")
 
@@ -82,7 +84,7 @@ def malformed(node: Node, **slots: object) -> Node:
 def test_every_row_that_is_traced_has_a_sample() -> None:
     leaves = {row.kind for row in OPS if not row.roles}
     elsewhere = {row.kind for row in EXPANDED if row.name not in TRACE} | {
-        table.BRANCH_RESULT, table.ACCESS, table.FETCH, *CONTROL}  # in regions: see test_fetch.py, test_regions.py
+        table.ACCESS, table.FETCH, *CONTROL}  # in regions: see test_fetch.py, test_regions.py
     assert set(TRACED) == {row.kind for row in OPS} - leaves - elsewhere
     assert {row.kind for row in ELEMENTWISE} <= set(TRACED)
 
@@ -142,10 +144,21 @@ def test_operands_of_other_sizes_are_refused_but_memory_has_one_of_its_own(row: 
                 verify([other])
 
 
-@pytest.mark.parametrize("kind", [table.BRANCH, table.ACCESS], ids=lambda kind: OPS[kind].name)
-def test_what_is_no_part_of_a_graph_is_refused(kind: int) -> None:
+def test_what_is_no_part_of_a_graph_is_refused() -> None:
     with pytest.raises(VerificationError, match="is no part of a graph"):
-        verify([malformed(sample(BOOL), kind=kind)])
+        verify([malformed(sample(BOOL), kind=table.ACCESS)])
+
+
+@pytest.mark.parametrize("row", EXPANDED, ids=lambda row: row.name)
+@pytest.mark.parametrize("type_", FLOATS, ids=name_of)
+def test_expansions_are_well_formed_and_their_rare_branches_are_no_part_of_a_graph(row: Op, type_: int) -> None:
+    operands = [sample(type_), sample(type_)][:row.arity]
+    with expanding("branch"):
+        root = EXPANSIONS[row.kind](*operands)
+    assert verify([root], expanded=True) > 1
+    if any(node.kind == table.COND for node in post_order([root])):
+        with pytest.raises(VerificationError, match="is no part of a graph, but of an expansion"):
+            verify([root])
 
 
 def test_selections_by_something_that_is_no_mask_are_refused() -> None:

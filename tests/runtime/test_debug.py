@@ -19,6 +19,7 @@ from drjit_core import KIND, TYPES, ReduceOp, VarType
 from drjit_core.codegen.program import Policy, assemble
 from drjit_core.control.choice import call
 from drjit_core.llvm import emit
+from drjit_core.passes.domain import flat
 from drjit_core.passes.schedule import Kernel
 
 TRUE = core.literal(VarType.Bool.value, True)
@@ -244,7 +245,7 @@ def test_reports_at_exit():
 def test_without_the_flag_kernels_are_unchanged():
     source, index = dr.opaque(Float, 1, 10), UInt64(1, 2, 3)
     node = dr.gather(Float, source, UInt(index))._nodes()[0]
-    kernel = Kernel(0, 3)
+    kernel = Kernel(0, flat(3))
     kernel.outputs.append(node)
     plain, checked = (assemble(kernel, Policy(), flag) for flag in (False, True))
     assert plain.key != checked.key
@@ -254,7 +255,7 @@ def test_without_the_flag_kernels_are_unchanged():
 
 
 def test_kernels_without_accesses_are_the_same_with_the_flag():
-    kernel = Kernel(0, 3)
+    kernel = Kernel(0, flat(3))
     kernel.outputs.append((UInt(1, 2, 3) + 5)._nodes()[0])
     assert kernel.outputs[0].kind == KIND["add"]
     assert assemble(kernel, checked=True).key == assemble(kernel).key

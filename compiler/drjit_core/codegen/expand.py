@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ops.table import BRANCH, FIRST_EXPANDED, LITERAL, UNDEFINED
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
@@ -106,9 +106,11 @@ class Expanded:
         self.calls: dict[int, Call] = {}
         self._stand_ins: dict[tuple[int, int], Node] = {}
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
-            self.order, self.position, self.calls = [], {}, _calls(program.order)
+            given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
+            self.order, self.position = [], {}
+            self.calls = _calls([node for node in program.order if node.id not in given])
             for node in program.order:
-                if node.kind >= FIRST_EXPANDED and node.id not in self.calls:
+                if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
                     self._expand(node, *(self._stand_in(d, node.scope) for d in (node.d0, node.d1) if d is not None))
                 else:
                     self._append(node)
@@ -158,8 +160,9 @@ class Expanded:
             if node.id in position:
                 stack.pop()
                 continue
-            used = list(node.payload.inputs()) if node.kind == BRANCH else \
-                [d for d in (node.d0, node.d1, node.d2) if d is not None]
+            used = [d for d in (node.d0, node.d1, node.d2) if d is not None]
+            if node.kind == COND:  # whose regions are no part of this order
+                used += node.payload.initial
             missing = [d for d in reversed(used) if d.id not in position]
             if missing:
                 stack += missing

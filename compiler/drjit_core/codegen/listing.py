@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
@@ -15,57 +14,19 @@ from ..ir.region import Choice, Loop
 from ..ops.table import CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
+from .signature import Role, Slot, slots_of
 
-__all__ = ["Parameter", "format_program", "parameters"]
+__all__ = ["format_program"]
 
 #: How inputs are read, by access class.
 ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", 2: "packets, masked at the end: foreign memory"}
 _STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", 2: "a table per thread"}
 
 
-class Parameter(NamedTuple):
-    """One of the 64-bit words that a kernel gets, by its role.
-
-    ``width``, ``partials`` (address of the partial results of reductions), ``literal`` (its bits), ``input``,
-    ``output`` and ``memory`` (addresses of arrays that are read or written by position, and by index), ``tables`` and
-    ``table bytes`` (of a scatter-reduction), ``limit`` (which indices are compared with), ``report``.
-    """
-
-    role: str
-    type: int  # of the elements, or of the literal
-    size: int  # number of elements
-    node: Node | None
-
-
-def parameters(program: Program) -> list[Parameter]:
-    """The meaning of each parameter."""
-    result = [Parameter("", 0, 0, None)] * len(program.parameters)
-    result[:2] = [Parameter("width", 0, 0, None), Parameter("partials", 0, 0, None)]
-    for node in program.order:
-        slot = program.slots.get(node.id)
-        if slot is not None and node.kind in (LITERAL, EVALUATED):
-            result[slot] = Parameter("literal" if node.kind == LITERAL else "input", node.type, node.size, node)
-    for node in (*program.stores, *program.reductions):
-        result[program.slots[node.id]] = Parameter("output", node.type, node.size, node)
-    for node in program.inputs:
-        if node.id in program.pointers:
-            result[program.pointers[node.id]] = Parameter("memory", node.type, node.size, node)
-    for node in program.scatters:
-        if node.id in program.tables:
-            slot = program.tables[node.id]
-            result[slot] = Parameter("tables", node.type, node.size, node)
-            result[slot + 1] = Parameter("table bytes", node.type, node.size, node)
-    if program.checks:
-        result[program.report] = Parameter("report", 0, len(program.checks), None)
-    for check in program.checks.values():
-        result[check.slot] = Parameter("limit", 0, check.size, check.access)
-    return result
-
-
 def format_program(program: Program) -> str:
     """Parameters, nodes and outputs, one a line."""
     lines = ["parameters"]
-    for slot, parameter in enumerate(parameters(program)):
+    for slot, parameter in enumerate(slots_of(program)):
         lines.append(_with_source(f"  {slot:3}  {_describe(program, slot, parameter)}", parameter.node))
     lines.append("program")
     done: set[int] = set()
@@ -85,21 +46,23 @@ def format_program(program: Program) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _describe(program: Program, slot: int, parameter: Parameter) -> str:
-    role, value = parameter.role, program.parameters[slot]
-    array = f"{TYPES[parameter.type].name}[{parameter.size}]" if parameter.type else ""
-    if role == "literal":
-        assert parameter.node is not None
-        return f"literal {TYPES[parameter.type].name} {parameter.node.payload!r}"
-    if role == "input":
-        assert parameter.node is not None
-        return f"input {array}, {ACCESSES[program.accesses[parameter.node.id]]}"
-    if role in ("output", "memory", "tables"):
-        return f"{role} {array}" + (", accessed by index" if role == "memory" else "")
-    if role == "partials":
+def _describe(program: Program, number: int, slot: Slot) -> str:
+    role, value = slot.role, program.parameters[number]
+    array = f"{TYPES[slot.type].name}[{slot.size}]" if slot.type else ""
+    if role is Role.LITERAL:
+        assert slot.node is not None
+        return f"literal {TYPES[slot.type].name} {slot.node.payload!r}"
+    if role is Role.INPUT:
+        assert slot.node is not None
+        return f"input {array}, {ACCESSES[program.accesses[slot.node.id]]}"
+    if role in (Role.OUTPUT, Role.MEMORY, Role.TABLES):
+        return f"{role} {array}" + (", accessed by index" if role is Role.MEMORY else "")
+    if role is Role.PARTIALS:
         return "address of the partial results of reductions"
-    if role == "report":
-        return f"report of {parameter.size} checked access{'' if parameter.size == 1 else 'es'}"
+    if role is Role.REPORT:
+        return f"report of {slot.size} checked access{'' if slot.size == 1 else 'es'}"
+    if role is Role.CALLS:
+        return "table of a call"
     return f"{role} {value}"
 
 

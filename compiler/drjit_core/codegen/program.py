@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import struct
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.node import BAKED, Node
-from ..ir.region import CONTROL
+from ..ir.node import BAKED, PARAMETER, Node
+from ..ir.region import CONTROL, in_record
 from ..ops.table import (
+    BOUND,
     CALL,
     COND,
     COUNTER,
@@ -40,11 +41,13 @@ from ..ops.table import (
     SCATTER,
     UNDEFINED,
 )
+from ..passes.domain import WIDE_EXTENT, Domain
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program", "REPORT_WORDS",
-           "SCALAR", "UNALIGNED", "assemble"]
+__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
+           "REPORT_WORDS", "SCALAR", "SINGLE_WIDTH", "STREAMING_WIDTH", "UNALIGNED", "assemble",
+           "streamed_bytes"]
 
 #: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
 SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
@@ -53,10 +56,9 @@ FIRST_PARAMETER = 2
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
 ATOMIC, PLAIN, PRIVATE = 0, 1, 2
 #: Up to this many elements, one thread does the updates of a scatter-reduction.
-_SINGLE_WIDTH = 1 << 15
+SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
 STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA = range(-1, -10, -1)
-_WIDE = 1 << 31
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
 #: Kernels of fewer elements never write past the cache.
@@ -93,6 +95,26 @@ class Site:
         return len(self.arguments) + len(self.results) + self.extras.index(extra)
 
 
+class Binding:
+    """The values of a kernel's parameters for one launch, and what else the launch depends on.
+
+    A :class:`Program` is one for itself; those of a recording know nothing of the graph.
+    """
+
+    __slots__ = ("calls", "functions", "key", "links", "parameters", "single", "trips", "width")
+
+    def __init__(self, key: Any, parameters: list[int], width: int, single: bool, trips: int | None,
+                 functions: Any, links: Sequence[tuple[int, int]] = ()) -> None:
+        self.key = key
+        self.parameters = parameters
+        self.width = width
+        self.single = single
+        self.trips = trips
+        self.calls: Any = {}  # values with a `slot` and `targets`
+        self.functions = functions  # by keys
+        self.links = links
+
+
 class Policy(NamedTuple):
     """What a program needs to know of where it runs: its backend provides it."""
 
@@ -105,19 +127,20 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "extras", "functions", "inputs", "key", "links",
-                 "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions", "report",
-                 "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions",
-                 "wide", "width")
+    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs",
+                 "key", "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
+                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
+                 "versions", "wide", "width")
 
-    def __init__(self, width: int, policy: Policy, checked: bool = False) -> None:
-        self.width = width
+    def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
+        self.domain = domain
+        self.width = width = domain.size
         self.policy = policy
         self.checked = checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
-        self.wide = width >= _WIDE  # lane indices need 64 bits
-        self.key: Any = [policy.backend << 2 | (1 if width == 1 else 2 if not self.wide else 3)]
+        self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
+        self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
         self.order: list[Node] = []
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
@@ -161,7 +184,7 @@ class Program:
 
     def access_class(self, access: Node, memory: Node) -> int:
         """What the text of an access depends on: whether its memory needs wide indices, and whether it is checked."""
-        wide = memory.size >= _WIDE
+        wide = memory.size >= WIDE_EXTENT
         if not self.checked:
             return wide
         if not self.checks:
@@ -214,7 +237,7 @@ class Program:
                 if kind == GATHER:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
-                    used = _used_by_call(node) if kind == CALL else (node.d0, node.d1, *node.payload.values())
+                    used = (node.d0, node.d1, node.d2, *node.payload.values())
                 else:
                     used = (node.d0,)
                 for operand in used:
@@ -238,6 +261,9 @@ class Program:
                         position[node.d2.id])
         elif kind == LITERAL:
             self.append_literal(node)
+        elif kind == BOUND:  # to whoever makes text of it, a literal like any other
+            self.order[-1] = literal = _as_literal(node)
+            self.append_literal(literal)
         elif kind == EVALUATED:
             buffer = node.payload
             access = SCALAR if node.size == 1 else ALIGNED if buffer.padded else UNALIGNED
@@ -336,11 +362,10 @@ class Program:
         """Key of a call; the programs of its targets, of which equal ones become one function."""
         choice, position = node.payload, self.position
         assert node.d0 is not None and node.d1 is not None
-        arguments = [initial for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True)
-                     if not formal.payload]
+        arguments = list(choice.arguments())
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
-            target = Program(self.width, self.policy, self.checked)
+            target = Program(self.domain, self.policy, self.checked)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
             self.repeats(target.trips)
@@ -375,8 +400,9 @@ class Program:
         self.live = region.masks[0]
         self.append_formal(self.live)
         for capture in region.captures:
-            if _in_record(capture):
-                self.append(capture)
+            if in_record(capture):
+                if capture.id not in region.recorded:  # else it is in the records of other targets
+                    self.append(capture)
             else:
                 self.position[capture.id] = len(self.order)
                 self.order.append(capture)
@@ -410,8 +436,6 @@ class Program:
             or self.policy.threads == 1 or node.payload == ReduceMode.NoConflicts.value else ATOMIC
         self.key += (SCATTER << 4 | node.type, node.attr, strategy, pointer, self.access_class(node, target),
                      position[node.d1.id], position[node.d2.id], position[node.d3.id])
-        self.slots[node.id] = len(self.parameters)
-        self.parameters.append(target.size)
 
     def add_output(self, node: Node) -> None:
         """Append one of the kernel's outputs and what it needs."""
@@ -461,7 +485,7 @@ class Program:
             strategy = self.strategies.get(target.id, PLAIN)  # after a plain write only if the width is 1
         elif mode == ReduceMode.NoConflicts.value or self.policy.threads == 1:
             strategy = PLAIN
-        elif self.width <= _SINGLE_WIDTH:
+        elif self.width <= SINGLE_WIDTH:
             strategy = PLAIN
             self.single = True
         elif mode == ReduceMode.Expand.value or (
@@ -473,36 +497,36 @@ class Program:
         return strategy
 
 
-def _in_record(capture: Node) -> bool:
-    """Whether the targets of a call have a captured value in their records; others are arguments."""
-    return capture.kind == LITERAL or capture.kind == EVALUATED and capture.size == 1
-
-
-def _used_by_call(node: Node) -> Iterator[Node | None]:
-    """What must be in place before a call: what is in the records of its targets is no part of the caller."""
-    yield from (node.d0, node.d1, node.d2)
-    choice = node.payload
-    for initial, formal in zip(choice.initial, choice.regions[0].formals, strict=True):
-        if not formal.payload:
-            yield initial
-    for region in choice.regions:
-        yield from (capture for capture in region.captures if not _in_record(capture))
+def _as_literal(node: Node) -> Node:
+    """A literal with the value that a constant has now, and its place in the graph."""
+    literal: Node = object.__new__(Node)
+    literal.kind, literal.type, literal.size, literal.id = LITERAL, node.type, node.size, node.id
+    literal.d0 = literal.d1 = literal.d2 = literal.d3 = None
+    literal.attr, literal.payload, literal.scope = PARAMETER, node.payload, 0
+    return literal
 
 
 def _float_bits(type_: int, value: float) -> int:
     return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
 
 
+def streamed_bytes(program: Program) -> int:
+    """Bytes that each element of a kernel reads and writes by position; 0 if it writes none."""
+    if not program.stores:
+        return 0
+    accesses = program.accesses
+    return sum(TYPES[node.type].size for node in program.stores) + \
+        sum(TYPES[node.type].size for node in program.inputs if accesses.get(node.id, SCALAR) != SCALAR)
+
+
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.width, policy, checked)
+    program = Program(kernel.domain, policy, checked)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
     if kernel.width > STREAMING_WIDTH:
-        written = sum(TYPES[node.type].size for node in program.stores)
-        read = sum(TYPES[node.type].size for node in program.inputs if node.size == kernel.width)
-        program.streaming = written > 0 and kernel.width * (written + read) > policy.cache_bytes
+        program.streaming = kernel.width * streamed_bytes(program) > policy.cache_bytes
         program.key.append(program.streaming)
     program.finish_key()
     return program

@@ -100,13 +100,13 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
         inner = innermost()
         assert inner is not None
         found.trace(inner, active, width, counter(width, element))
+        defer(Statement(found.memory, lambda: act(found)))
         return []
 
     if _is_uniform(region):
         trace_if_any([])
     else:
         cond(active, [], trace_if_any, lambda _: [])
-    defer(Statement(found.memory, lambda: act(found)))
     return []
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from ..ir import trace
 from ..ir.build import literal
+from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.symbolic import innermost
-from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, RESULT, SCATTER
+from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, OPS, RESULT, SCATTER
 from ..types import BOOL
 
-__all__ = ["TraceFunctions", "inline", "live_mask"]
+__all__ = ["ROWS", "Rows", "TraceFunctions", "inline", "live_mask"]
 
 
 class TraceFunctions(Protocol):
@@ -44,6 +46,29 @@ class TraceFunctions(Protocol):
 
     def call(self, index: Any, mask: Any, targets: Sequence[Any], arguments: Sequence[Any], label: str | None) -> Any:
         """A call: results, and new versions of arguments by position."""
+
+
+class Rows:
+    """Trace functions on nodes: of what each element computes for itself."""
+
+    def row(self, kind: int, operands: Sequence[Node]) -> Node:
+        """An elementwise operation."""
+        function: Callable[..., Node] = TRACED.get(kind) or getattr(trace.ops, OPS[kind].name)
+        return function(*operands)
+
+    cast = staticmethod(trace.cast)
+    bitcast = staticmethod(trace.bitcast)
+
+    def again(self, node: Node, operands: Sequence[Node]) -> Node:
+        """What such a node computes, of other operands."""
+        if node.kind == CAST:
+            return trace.cast(operands[0], node.type)
+        if node.kind == BITCAST:
+            return trace.bitcast(operands[0], node.type)
+        return self.row(node.kind, operands)
+
+
+ROWS = Rows()
 
 
 def inline(region: Region, actuals: Sequence[Any], *masks: Any, functions: TraceFunctions) -> list[Any]:

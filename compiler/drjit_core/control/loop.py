@@ -6,36 +6,25 @@ The caller provides flat state; structure, labels and evaluation modes are the a
 from __future__ import annotations
 
 import sys
-import weakref
 from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
-from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
+from ..ir.deferred import BORROWED, hand_over
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import (
-    Tracing,
-    call_site,
-    close,
-    innermost,
-    open_,
-    replace_version,
-    require_memory,
-    scope_of,
-    user_line,
-)
-from ..ops.table import LITERAL, LOOP, PHI, RESULT
+from ..ir.symbolic import call_site, innermost, scope_of
+from ..ops.table import LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
-from .widths import written_widths
+from .construct import Construct, Traced, written_widths
+from .hoist import hoisted
 
 __all__ = ["while_loop"]
 
 #: Positions of the formals that are masks: of the elements that the condition is computed for, and the body.
 _ENTERING, _LIVE = -1, -2
-_NONE: frozenset[int] = frozenset()
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
@@ -65,28 +54,30 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     return _Loop(initial, condition, body, label, name_of, variables, trips, together).trace()
 
 
-class _Loop:
-    """A loop that is being traced, perhaps several times."""
+class _Loop(Construct):
+    """A loop that is being traced."""
+
+    OUTSIDE = "the body of a symbolic loop writes to an array that is not among its state variables."
+    AS_VALUE = ("the body of a symbolic loop writes to {} by index, and computes with all of its elements; there, only "
+                "accesses by index know what they find. Use drjit.gather(), or run the loop with mode='evaluated'.")
+    READ_BEFORE = ("a symbolic loop within another one writes to {} by index, and reads what was there before it "
+                   "began; symbolic loops make no copies of arrays. Read it before the inner loop, or run the outer "
+                   "one with mode='evaluated'.")
+    SAME_ARRAY = ("two state variables of a symbolic loop within another one are the same array, and {} is written to "
+                  "by index; symbolic loops make no copies of arrays. Copy it before the outer loop, or run that with "
+                  "mode='evaluated'.")
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
                  name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool) -> None:
-        self.given = initial
+        super().__init__("while_loop", initial, label, name_of, variables)
         self.condition = condition
         self.body = body
-        self.label = label
-        self.name_of = name_of
-        #: Positions from here on are arrays that the body writes to.
-        self.first_array = variables
         self.trips = trips
         self.together = together
-        self.line = user_line()
-        #: Positions of variables that the body leaves alone: their initial values are used directly.
-        self.constant = _NONE
-        #: Of those that are accessed by index.
         self.memory = frozenset(range(variables, len(initial)))
-        #: Of those that the body has changed once: whether it does may depend on their width.
-        self.changed = _NONE
+        #: Positions of variables that the body has changed once: whether it does may depend on their width.
+        self.changed: frozenset[int] = frozenset()
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
         #: The widths of writes in the body before it was.
@@ -94,12 +85,7 @@ class _Loop:
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
         # Of a trace:
-        self.region: Tracing
-        self.initial: Sequence[Node] = initial  # and then what statements write to, which the body has borrowed
-        self.borrowed: list[Memory] = []
-        self.statements: list[Statement] = []
         self.variables: list[Node]
-        self.masks: tuple[Node, Node]
         self.test: Node
         self.results: list[Node]
 
@@ -116,23 +102,21 @@ class _Loop:
         size = self.width()
         probed, narrowed = not size, False
         while True:
-            failure = self.attempt(size)
-            by_index = frozenset(self.region.by_index) - self.memory - self.constant
-            if by_index:
-                self.memory |= by_index
+            self.attempt(size)
+            if self.finds_memory():
                 size = self.width() if size else 0
                 continue
-            if failure is not None:
-                if probed or size <= 1 or not (_about_sizes(failure) or self.may_be_narrower(failure)):
+            if self.failure is not None:
+                if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
                     if self.misfit is not None and not _about_sizes(self.misfit):  # it is the one that the user knows
-                        failure = self.misfit
-                    try:
-                        raise failure
-                    finally:
-                        del failure  # its frames lead back to this one
+                        self.failure = self.misfit
+                    self.fail()
                 # what does not go together may be the size of a variable that is left alone, or memory
-                self.misfit, failure, probed, size = failure, None, True, 0
+                self.misfit, self.failure, probed, size = self.failure, None, True, 0
                 continue
+            self.add_borrowed()
+            if self.borrowed:
+                self.results += (self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):])
             unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
                                   if a is b) - self.changed
             self.check_memory(unchanged)
@@ -142,7 +126,7 @@ class _Loop:
                 size = self.width(strict=True)
                 continue
             try:
-                region = Region(self.region.id, *self.interface())
+                region = self.region()
             except MemoryAsValue as error:
                 raise self.used_as_value(error.node) from None
             try:
@@ -162,7 +146,7 @@ class _Loop:
                 self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
-                    self.single = self.region.widths
+                    self.single = self.traced[0].region.widths
                 size = needed
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 self.constant |= alone
@@ -195,68 +179,43 @@ class _Loop:
     def but(self, left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
         return [node for i, node in enumerate(nodes) if i not in left_out]
 
-    def attempt(self, size: int) -> Exception | None:
-        """Trace condition and body once; returns the exception that they have raised."""
-        region = self.region = Tracing(self.label, self.line, self.name_of, self.first_array)
-        id_ = region.id
-        self.initial, self.borrowed, self.statements = self.given, [], []
-        self.memory = frozenset(i for i in self.memory if i < len(self.given))
-        region.uniform, region.single = self.uniform, self.single
-        self.variables = [
-            value if i in self.constant else
-            append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                   payload=i in self.memory, scope=id_)
-            for i, value in enumerate(self.initial)]
-        entering, live = (append(PHI, BOOL, size or 1, attr=attr, payload=False, scope=id_)
-                          for attr in (_ENTERING, _LIVE))
-        self.masks = entering, live
-        open_(region)
-        try:
-            region.entering = region.live = entering
-            self.test = self.condition(list(self.variables))
-            _check_condition(self.test)
-            region.live = live
-            self.results = list(self.body(list(self.variables)))
-            self.check_results()
-            self.check_versions()
-            self.add_borrowed()
-        except Exception as error:
-            return error
-        finally:
-            close(region)
-        return None
+    def attempt(self, size: int) -> None:
+        """Trace condition and body once."""
+        self.begin()
+        traced = self.enter(size, size or 1, (_ENTERING, _LIVE))
+        traced.region.uniform, traced.region.single = self.uniform, self.single
+        self.variables = traced.formals
+        if self.run(traced, self.trace_parts):
+            self.results = traced.results
 
-    def add_borrowed(self) -> None:
-        """Add memory of statements to the variables, as far as it was written to."""
-        region = self.region
-        self.statements = region.statements
-        written = [(memory, formal) for memory, formal in region.borrowed.items() if formal.id in region.latest]
-        self.borrowed = [memory for memory, _ in written]
-        self.memory |= frozenset(range(len(self.given), len(self.given) + len(written)))
-        self.initial = [*self.given, *(version_of(memory, region.outer) for memory in self.borrowed)]
-        self.variables += (formal for _, formal in written)
-        self.results += (region.latest[formal.id] for _, formal in written)
+    def trace_parts(self, traced: Traced) -> None:
+        """Trace the condition, then the body."""
+        region, (entering, live) = traced.region, traced.masks
+        region.entering = region.live = entering
+        self.test = self.condition(list(self.variables))
+        _check_condition(self.test)
+        region.live = live
+        traced.results = list(self.body(list(self.variables)))
+        self.check_results(traced.results)
+        self.check_versions(traced)
+        scope_of(self.test)
 
-    def check_results(self) -> None:
+    def check_results(self, results: Sequence[Node]) -> None:
         """Refuse results that are no state."""
-        if len(self.results) != len(self.initial):
-            raise ValueError(f"while_loop(): the body returned {len(self.results)} variables, the loop has "
-                             f"{len(self.initial)}")
-        for i, (before, after) in enumerate(zip(self.initial, self.results, strict=True)):
+        if len(results) != len(self.given):
+            raise ValueError(f"while_loop(): the body returned {len(results)} variables, the loop has "
+                             f"{len(self.given)}")
+        for i, (before, after) in enumerate(zip(self.given, results, strict=True)):
             if before.type != after.type:
                 raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} "
                                 f"to {TYPES[after.type].name} in the loop's body")
-        scope_of(self.test, *self.results)
-        if self.region.outside and not self.region.by_index:
-            raise SymbolicValue(f"{call_site('while_loop')}(): the body of a symbolic loop writes to an array that is "
-                                "not among its state variables.")
 
-    def check_versions(self) -> None:
+    def check_versions(self, traced: Traced) -> None:
         """Refuse older versions of what was written to: regions make no copies of memory."""
         for i in self.memory:
-            formal, result = self.variables[i], self.results[i]
-            if result is not self.region.latest.get(formal.id, formal) and is_version(result) and \
-                    origin_of(result, self.region.id) is formal:
+            formal, result = traced.formals[i], traced.results[i]
+            if result is not traced.region.latest.get(formal.id, formal) and is_version(result) and \
+                    origin_of(result, traced.region.id) is formal:
                 raise SymbolicValue(
                     f"{call_site('while_loop')}(): the body of a symbolic loop writes by index to {self.name(i)}, or "
                     "to a copy of it, but returns an older copy, without that write; symbolic loops keep no older "
@@ -265,20 +224,21 @@ class _Loop:
 
     def check_memory(self, unchanged: frozenset[int]) -> None:
         """Refuse memory that the body gives other values than by writes."""
+        id_ = self.traced[0].region.id
         for i in self.memory - unchanged:
             formal, result = self.variables[i], self.results[i]
-            origin = origin_of(result, self.region.id)
+            origin = origin_of(result, id_)
             if origin is formal and is_version(result):
                 continue
-            if origin.kind == PHI and origin.scope == self.region.id and 0 <= origin.attr < self.first_array:
+            if origin.kind == PHI and origin.scope == id_ and 0 <= origin.attr < self.first_array:
                 raise self.exchanged(i, origin)
             raise NotImplementedError(
                 f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
                 "other values in one symbolic loop; only writes by index can change such a variable. Run the "
                 "loop with mode='evaluated'.")
         for i, result in ((-1, self.test), *enumerate(self.results)):
-            if result.scope == self.region.id and is_version(result) and i not in self.memory:
-                raise self.used_as_value(result) if i < 0 else self.exchanged(i, origin_of(result, self.region.id))
+            if result.scope == id_ and is_version(result) and i not in self.memory:
+                raise self.used_as_value(result) if i < 0 else self.exchanged(i, origin_of(result, id_))
 
     def exchanged(self, position: int, formal: Node) -> NotImplementedError:
         """What is wrong with a body that returns another variable, its formal, in the place of one."""
@@ -291,21 +251,17 @@ class _Loop:
 
     def used_as_value(self, version: Node) -> SymbolicValue:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
-        formal = origin_of(version, self.region.id)
-        return SymbolicValue(
-            f"{call_site('while_loop')}(): the body of a symbolic loop writes to {self.name(formal.attr)} by index, "
-            "and computes with all of its elements; there, only accesses by index know what they find. Use "
-            "drjit.gather(), or run the loop with mode='evaluated'.")
+        return self.refusal(self.AS_VALUE, origin_of(version, version.scope))
 
     def name(self, position: int) -> str:
-        """A variable as the user knows it."""
-        name = str(position) if self.name_of is None else self.name_of(position)
+        name = super().name(position)
         return name if position >= self.first_array else f"the state variable '{name}'"
 
-    def interface(self) -> tuple[list[Node], tuple[Node, Node], tuple[tuple[Node], list[Node]]]:
-        """Formals, masks and results of the region."""
-        return (self.but(self.constant, self.variables), self.masks,
-                ((self.test,), self.but(self.constant, self.results)))
+    def region(self) -> Region:
+        """The region that was traced."""
+        traced = self.traced[0]
+        return Region(traced.region.id, self.but(self.constant, self.variables), traced.masks,
+                      ((self.test,), self.but(self.constant, self.results)))
 
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
@@ -319,21 +275,7 @@ class _Loop:
         if not initial:
             hand_over(self.statements)
             return list(self.given)
-        for value, formal in zip(initial, region.formals, strict=True):
-            if formal.payload:
-                if value.scope and any(source is value for source in region.sources):
-                    raise SymbolicValue(
-                        f"{call_site('while_loop')}(): a symbolic loop within another one writes to "
-                        f"{self.name(formal.attr)} by index, and reads what was there before it began; symbolic "
-                        "loops make no copies of arrays. Read it before the inner loop, or run the outer one with "
-                        "mode='evaluated'.")
-                if value.scope and sum(value is other for other in initial) > 1:
-                    raise SymbolicValue(
-                        f"{call_site('while_loop')}(): two state variables of a symbolic loop within another one are "
-                        f"the same array, and {self.name(formal.attr)} is written to by index; symbolic loops make no "
-                        "copies of arrays. Copy it before the outer loop, or run that with mode='evaluated'.")
-                require_memory("while_loop", value)
-        loop = Loop((region,), initial, self.label, self.trips)
+        self.check_memory_of((region,), initial)
         outer = innermost()
         mask = None if outer is None else outer.live
         scope = scope_of(*initial, *region.captures, *region.sources)
@@ -346,21 +288,13 @@ class _Loop:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        node = append(LOOP, BOOL, size, mask, payload=loop, scope=scope)
-        outputs, borrowed = list(self.given), iter(self.borrowed)
-        for position, formal in enumerate(region.formals):
-            memory = bool(formal.payload)
-            result = append(RESULT, formal.type, formal.size if memory else size, node, attr=position,
-                            payload=memory)
-            loop.outputs.append(weakref.ref(result))
-            if memory:
-                replace_version(initial[position], result)
-            if formal.attr == BORROWED:
-                settle(next(borrowed), result)
-            else:
-                outputs[formal.attr] = result
-        hand_over(self.statements)
-        return outputs
+        if state.flags & OPTIMIZE_LOOPS:
+            region = hoisted(region, initial, mask)
+        loop = Loop((region,), initial, self.label, self.trips)
+        results = iter(self.results_of(append(LOOP, BOOL, size, mask, payload=loop, scope=scope)))
+        outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
+        self.settle(outputs[len(self.given):])
+        return outputs[:len(self.given)]
 
 
 def _about_sizes(error: BaseException | None) -> bool:

@@ -7,46 +7,30 @@ from weakref import ref
 
 from ..flags import state
 from ..ir.build import append, broadcast_size
-from ..ir.expansion import context
+from ..ir.expansion import context, expanding
 from ..ir.node import Node
 from ..ir.numbering import numbered
+from ..ir.region import Cond, Region
+from ..ir.symbolic import Tracing, close, open_, scope_of
 from ..ir.trace import ops
-from ..ops.table import BRANCH, BRANCH_RESULT, LITERAL
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, PHI, RESULT
 from ..types import BOOL
 
-__all__ = ["Rare", "rarely"]
+__all__ = ["rarely"]
 
 Branch = Callable[..., Sequence[Node]]
 
-
-class Rare:
-    """``values = branch(*arguments) if mask else values``: the payload of a ``BRANCH`` node.
-
-    A backend makes one function of all branches with the same name and types.  Such nodes are found in expansions only,
-    not in the graph that the user's program makes.
-    """
-
-    __slots__ = ("arguments", "branch", "mask", "name", "values")
-
-    def __init__(self, name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node],
-                 branch: Branch) -> None:
-        self.name = name
-        self.mask = mask
-        self.values = tuple(values)
-        self.arguments = tuple(arguments)
-        self.branch = branch
-
-    def inputs(self) -> tuple[Node, ...]:
-        """Every value that the branch or what follows it needs."""
-        return self.mask, *self.values, *self.arguments
+#: The two regions of a branch by its name, and by the types of values and arguments.
+_regions: dict[tuple[str, tuple[int, ...], tuple[int, ...]], tuple[Region, Region]] = {}
 
 
 def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[Node], branch: Branch) -> list[Node]:
     """``branch(*arguments)`` where the mask is set, else the values.
 
     A packet in which no element has the mask set skips the branch, which therefore may cost much.  Its result must
-    follow from name, arguments and their types alone.  Where there is no text to be made, both sides are computed, or
-    only the usual one (:data:`drjit_core.ir.expansion.context`).
+    follow from name, arguments and their types alone: it is a ``COND`` whose regions are traced once, and which a
+    backend makes one function of (:attr:`drjit_core.ir.region.Cond.rare`).  Where there is no text to be made, both
+    sides are computed, or only the usual one (:data:`drjit_core.ir.expansion.context`).
     """
     if mask.kind == LITERAL:
         return list(branch(*arguments) if mask.payload else values)
@@ -60,8 +44,38 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
     if len(found) == len(values):
         return found
     size = broadcast_size(name, mask, *values, *arguments)
-    rare = append(BRANCH, BOOL, size, payload=Rare(name, mask, values, arguments, branch))
-    results = [append(BRANCH_RESULT, value.type, size, rare, attr=i) for i, value in enumerate(values)]
-    for key, node in zip(keys, results, strict=True):
-        numbered[key] = ref(node)
+    choice = Cond(_regions_of(name, values, arguments, branch), (*values, *arguments), None, len(values), (), name)
+    node = append(COND, BOOL, size, mask, payload=choice, scope=scope_of(mask, *choice.initial))
+    results = [append(RESULT, value.type, size, node, attr=i, payload=False) for i, value in enumerate(values)]
+    for key, result in zip(keys, results, strict=True):
+        numbered[key] = ref(result)
     return results
+
+
+def _regions_of(name: str, values: Sequence[Node], arguments: Sequence[Node], branch: Branch) -> tuple[Region, Region]:
+    """The region of the branch, and the one that passes the values on; the formals of both are values and arguments."""
+    key = name, tuple(value.type for value in values), tuple(argument.type for argument in arguments)
+    found = _regions.get(key)
+    if found is None:
+        count = len(values)
+        types = (*key[1], *key[2])
+        taken = _trace(types, lambda formals: branch(*formals[count:]))
+        # it has no regions within, and what it captures are constants: a function can be made of it by itself
+        assert all(node.kind < FIRST_EXPANDED for node in taken.nodes), f"{name} needs another expansion"
+        assert all(capture.kind == LITERAL for capture in taken.captures) and not taken.sources
+        found = _regions.setdefault(key, (taken, _trace(types, lambda formals: formals[:count])))
+    return found
+
+
+def _trace(types: Sequence[int], function: Callable[[list[Node]], Sequence[Node]]) -> Region:
+    """What a function computes of some values, of which nothing is known but their types."""
+    with expanding("both"):
+        tracing = Tracing(None, None, None)
+        formals = [append(PHI, type_, 1, attr=i, payload=False, scope=tracing.id) for i, type_ in enumerate(types)]
+        live = append(PHI, BOOL, 1, attr=-1, payload=False, scope=tracing.id)
+        open_(tracing)
+        try:
+            results = function(formals)
+        finally:
+            close(tracing)
+        return Region(tracing.id, formals, (live,), (results,))

@@ -22,6 +22,7 @@ from ..ir.node import BAKED, Node
 from ..ir.region import Choice, Control, Loop, Region, operands
 from ..ops.table import (
     BITCAST,
+    BOUND,
     CALL,
     CAST,
     COND,
@@ -246,9 +247,9 @@ class Interpreter:
 
 #: What the kinds of nodes mean.  Formals of regions get their values from the region.
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
-    INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, UNDEFINED: Interpreter._undefined,
-    EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter, GATHER: Interpreter._gather,
-    SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce,
+    INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
+    UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
+    GATHER: Interpreter._gather, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce,
     OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
     COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

@@ -17,11 +17,12 @@ from ..flags import DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
+from .extents import Extent, sized
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["announce", "append", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
+__all__ = ["announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
            "literal", "resize", "undefined"]
 
 _new = object.__new__
@@ -104,7 +105,7 @@ known_literal = _literals.get
 _invalid: dict[int, Node] = {}
 
 
-def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag: int = 0) -> Node:
+def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = None, tag: int = 0) -> Node:
     """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
 
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
@@ -115,14 +116,19 @@ def literal(type_: int, value: Any, size: int = 1, attr: int | None = None, tag:
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
         if value != value:
             value = math.copysign(math.nan, value)
+        if isinstance(size, Extent):
+            return sized(size, literal(type_, value, size.value, attr, size.serial))
         key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
     elif size == 1 and attr is None and not tag:
         key = (type_, value)
+    elif isinstance(size, Extent):
+        return sized(size, literal(type_, value, size.value, attr, size.serial))
     else:
         key = (type_, size, attr, tag, value)
     node = _literals.get(key)
     if node is not None:
         return node
+    assert isinstance(size, int)
     if size == 0:
         return invalid(type_)
     value = semantics.normalise(type_, value)
@@ -193,13 +199,25 @@ def invalid(type_: int) -> Node:
     return node
 
 
-def undefined(type_: int, size: int) -> Node:
+def bound(type_: int, value: Any) -> Node:
+    """A constant that is bound at the launch: the value of an extent, or a literal whose value has no meaning else."""
+    if value.__class__ is Extent and state.recording is not None:
+        return state.recording.number(type_, value.value, value.expression)  # type: ignore[no-any-return]
+    return literal(type_, value, 1, SHAPE)
+
+
+def undefined(type_: int, size: int | Extent) -> Node:
     """An array whose contents do not matter until it is written to."""
+    if isinstance(size, Extent):
+        return sized(size, undefined(type_, size.value))
     return append(UNDEFINED, type_, size) if size else invalid(type_)
 
 
-def counter(size: int, type_: int = UINT32) -> Node:
+def counter(size: int | Extent, type_: int = UINT32) -> Node:
     """0, 1, 2 … ``size - 1`` as 32-bit (or, beyond their range, 64-bit) unsigned integers."""
+    if isinstance(size, Extent):
+        return sized(size, append(COUNTER, type_, size.value, attr=size.serial) if size > 1 else
+                     counter(size.value, type_))
     if size == 0:
         return invalid(type_)
     if type_ == UINT32 and size > 1 << 32:

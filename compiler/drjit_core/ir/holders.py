@@ -8,13 +8,10 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from ..ops.table import EVALUATED, OPAQUE, SCATTER, UNDEFINED
-from .region import is_version
+from ..ops.table import EVALUATED, IS_NUMBERED
 
 __all__ = ["held_elsewhere"]
 
-#: Kinds of nodes that value numbering does not find (evaluation removes them), so that their holders can be counted.
-_UNNUMBERED = (EVALUATED, SCATTER, OPAQUE, UNDEFINED)
 #: Free-threaded builds do not count exactly: there everything counts as held.
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
@@ -25,7 +22,7 @@ def held_elsewhere(node: Any, known: int = 0) -> bool:
     Call it as ``held_elsewhere(holder.slot)``; a name for the node in between is one more holder that is known.  Where
     the answer is not certain, it is yes: a copy too many costs time only.
     """
-    if node.kind not in _UNNUMBERED and not is_version(node):
+    if IS_NUMBERED[node.kind]:
         return True  # another thread may come upon it by value numbering at any moment
     if not _COUNTS_ARE_EXACT or node.kind == EVALUATED and node.payload.read_only:
         return True

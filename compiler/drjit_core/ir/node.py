@@ -3,7 +3,8 @@
 Invariants
 ----------
 * A node is immutable but for one event: evaluation turns it into kind ``EVALUATED`` (:meth:`Node.become_evaluated`),
-  which replaces its operands by a buffer.  Its ``id``, ``type`` and ``size`` never change.
+  which replaces its operands by a buffer.  Its ``id``, ``type`` and ``size`` never change.  Planning puts equal things
+  in place of others: a copy for the target of a write, regions that compute more by themselves for those of a branch.
 * Operands are held in the fixed slots ``d0 … d3``; a region (``payload`` of a ``LOOP``) holds its nodes in tuples.
   Lifetimes are CPython's: a node lives as long as an array, another node, a region or an AD edge holds it.
 * ``size`` is the number of elements: 0 only for ``INVALID``, and 1 broadcasts.
@@ -14,7 +15,10 @@ What ``attr`` and ``payload`` mean, by kind
 kind           ``attr``                        ``payload``
 =============  ==============================  =====================================
 LITERAL        PARAMETER, BAKED or SHAPE       the value, normalised to the type
+BOUND                                          the value now, for the first launch
 EVALUATED                                      the buffer
+COUNTER        serial number of the extent
+               that is its size, or 0
 PHI            position among the formals;     whether it is memory
                -1, -2: a mask of the region;
                -3: memory of a deferred
@@ -26,8 +30,6 @@ COND                                           the :class:`drjit_core.ir.region.
 CALL                                           the :class:`drjit_core.ir.region.Call`
 RESULT         position among the results      whether it is memory
 FETCH
-BRANCH                                         the :class:`drjit_core.control.rare.Rare`
-BRANCH_RESULT  position among the values
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..ops.table import COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
+from ..ops.table import BOUND, COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
 from .node import BAKED, SHAPE, Node, label_of
 from .region import CONTROL, Choice, Control, Loop, Region, operands
@@ -88,6 +88,8 @@ def _right_side(node: Node) -> str:
     name, kind = OPS[node.kind].word, node.kind
     if kind == LITERAL:
         return f"{node.payload!r}" + (f" ({_LITERAL_CLASSES[node.attr]})" if node.attr in _LITERAL_CLASSES else "")
+    if kind == BOUND:
+        return f"{node.payload!r} (bound)"
     if kind == EVALUATED:
         return f"memory at {node.payload.address:#x}"
     used = [f"n{d.id}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]

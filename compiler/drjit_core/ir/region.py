@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, PHI, RESULT, SCATTER
+from ..ops.table import BOUND, CALL, EVALUATED, HAS_MEMORY, IS_WRITE, LITERAL, OPS, PHI, RESULT
 from .node import Node
 
-__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "is_version", "operands",
-           "origin_of"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
+           "operands", "origin_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
-CONTROL = (LOOP, COND, CALL)
+CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
 
 
 class MemoryAsValue(Exception):
@@ -42,7 +43,7 @@ class Region:
     A loop's region has two parts, its condition first, so that what both need is computed once; others have one part.
     """
 
-    __slots__ = ("captures", "formals", "id", "masks", "parts", "results", "sources", "writes")
+    __slots__ = ("captures", "formals", "id", "inner", "masks", "parts", "recorded", "results", "sources", "writes")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
                  results: Sequence[Sequence[Node]]) -> None:
@@ -58,10 +59,13 @@ class Region:
         self.parts = tuple(_collect(id_, roots, seen, captures, sources) for roots in self.results)
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
-        self.sources = tuple(source for source in sources.values())
+        self.sources = tuple(sources.values())
+        #: The loops, branches and calls in it.
+        self.inner = tuple([node for part in self.parts for node in part if node.kind in CONTROL])
+        #: Of the captures, by their ids, those that only the targets of calls in it use.
+        self.recorded = _recorded(self) if self.inner else frozenset()
         #: Whether anything is written.
-        self.writes = any(node.kind == SCATTER or node.kind in CONTROL and node.payload.writes
-                          for part in self.parts for node in part)
+        self.writes = any(writes(node) for part in self.parts for node in part)
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -87,15 +91,19 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         seen.add(node.id)
         found.append(node)
         kind = node.kind
-        if kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
-            values: Iterable[Node | None] = (node.d0, node.d1, node.d2)
+        if kind in CONTROL:
+            control: Control = node.payload
+            values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.inputs())
+            memory: Iterable[Any] = (*control.memory(), *control.sources())
+        elif HAS_MEMORY[kind]:
+            values, memory = (node.d1, node.d2, node.d3), (node.d0,)
         else:
-            values, memory = _uses(node)
-            for version in memory:
-                if version.scope == id_:
-                    stack.append(version)
-                else:
-                    sources[version.id] = version
+            values, memory = (node.d0, node.d1, node.d2), ()
+        for version in memory:
+            if version.scope == id_:
+                stack.append(version)
+            else:
+                sources[version.id] = version
         for value in values:
             if value is None:
                 continue
@@ -113,20 +121,28 @@ def _id(node: Node) -> int:
     return node.id
 
 
-def _uses(node: Node) -> tuple[list[Node | None], list[Node]]:
-    """The operands of a node: values, and memory."""
-    if node.kind == GATHER or node.kind == SCATTER:
-        assert node.d0 is not None
-        return [node.d1, node.d2, node.d3], [node.d0]
-    if node.kind in CONTROL:
-        control: Control = node.payload
-        return [node.d0, node.d1, node.d2, *control.values()], [*control.memory(), *control.sources()]
-    if node.kind == RESULT:
-        return [node.d0], []
-    if node.kind == FETCH:
-        assert node.d0 is not None
-        return [], [node.d0]
-    return [node.d0, node.d1, node.d2, node.d3], []
+def _recorded(region: Region) -> frozenset[int]:
+    """The captures of a region that nothing in it uses but the targets of calls."""
+    found: set[int] = set()
+    for node in region.inner:
+        for inner in node.payload.regions:
+            found.update((capture.id for capture in inner.captures) if node.kind == CALL else inner.recorded)
+    if found:
+        for node in region.nodes:
+            found.difference_update(d.id for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
+        for node in region.inner:
+            found.difference_update(value.id for value in node.payload.initial)
+            if node.kind != CALL:
+                for inner in node.payload.regions:
+                    found.difference_update(capture.id for capture in inner.captures
+                                            if capture.id not in inner.recorded)
+        found.difference_update(result.id for results in region.results for result in results)
+    return frozenset(found)
+
+
+def in_record(capture: Node) -> bool:
+    """Whether the targets of a call have a captured value in their records; others are arguments."""
+    return capture.kind == LITERAL or capture.kind == BOUND or capture.kind == EVALUATED and capture.size == 1
 
 
 class Control:
@@ -147,13 +163,25 @@ class Control:
         #: Whether anything is written.
         self.writes = any(region.writes for region in regions)
 
-    def values(self) -> Iterator[Node]:
-        """Every value that must be computed before: what formals stand for, and captures."""
+    def arguments(self) -> Iterator[Node]:
+        """What formals that are values stand for."""
         for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
             if not formal.payload:
                 yield initial
+
+    def inputs(self) -> Iterator[Node]:
+        """Every value that is used: what formals stand for, and captures."""
+        yield from self.arguments()
         for region in self.regions:
             yield from region.captures
+
+    def values(self) -> Iterator[Node]:
+        """Every value that must be there before: all but what targets of calls have in their records."""
+        yield from self.arguments()
+        for region in self.regions:
+            for capture in region.captures:
+                if capture.id not in region.recorded or not in_record(capture):
+                    yield capture
 
     def memory(self) -> Iterator[Node]:
         """The versions of arrays that are written to."""
@@ -166,8 +194,12 @@ class Control:
         for region in self.regions:
             yield from region.sources
 
+    def is_memory(self, position: int) -> bool:
+        """Whether a result, given by its position, is the last version of memory."""
+        raise NotImplementedError
+
     def origin(self, position: int) -> Node:
-        """The version that was there before a result, given by its position, which is memory."""
+        """The version that was there before a result that is memory."""
         raise NotImplementedError
 
 
@@ -199,6 +231,9 @@ class Loop(Control):
         """The state after an iteration."""
         return self.regions[0].results[1]
 
+    def is_memory(self, position: int) -> bool:
+        return bool(self.region.formals[position].payload)
+
     def origin(self, position: int) -> Node:
         return self.initial[position]
 
@@ -216,6 +251,9 @@ class Choice(Control):
         #: Of each result from ``count`` on, the position of the formal that it is a version of.
         self.memory_of = tuple(memory_of)
 
+    def is_memory(self, position: int) -> bool:
+        return position >= self.count
+
     def origin(self, position: int) -> Node:
         return self.initial[self.memory_of[position - self.count]]
 
@@ -224,7 +262,14 @@ class Cond(Choice):
     """``true(arguments) if mask else false(arguments)`` per element.  Operands of the ``COND``: the mask, and that of
     the enclosing region."""
 
-    __slots__ = ()
+    __slots__ = ("rare",)
+
+    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, count: int,
+                 memory_of: Sequence[int], rare: str = "") -> None:
+        super().__init__(regions, initial, label, count, memory_of)
+        #: The name of a branch of an expansion that hardly any element takes: equal names and types are equal regions,
+        #: without captures other than constants, so that a backend may make one function of all such branches.
+        self.rare = rare
 
 
 class Call(Choice):
@@ -232,6 +277,11 @@ class Call(Choice):
     region; an element that is masked out, or whose index is too large, gets zeros."""
 
     __slots__ = ()
+
+    def values(self) -> Iterator[Node]:
+        yield from self.arguments()
+        for region in self.regions:
+            yield from (capture for capture in region.captures if not in_record(capture))
 
 
 def operands(node: Node) -> Iterator[Node]:
@@ -241,20 +291,31 @@ def operands(node: Node) -> Iterator[Node]:
             yield operand
     if node.kind in CONTROL:
         control: Control = node.payload
-        yield from control.values()
+        yield from control.inputs()
         yield from control.memory()
         yield from control.sources()
 
 
 def is_version(node: Node) -> bool:
     """Whether a node is an array after a write (or, in a region, before the first one): memory, not a value."""
-    return node.kind == SCATTER or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
+    return IS_WRITE[node.kind] or (node.kind == PHI or node.kind == RESULT) and bool(node.payload)
+
+
+def writes(node: Node) -> bool:
+    """Whether a node writes to memory, itself or in its regions."""
+    return IS_WRITE[node.kind] or node.kind in CONTROL and node.payload.writes
+
+
+def width_of_write(node: Node) -> int:
+    """The number of elements that a write with these operands writes, as far as its mask is set."""
+    assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+    return max(node.d1.size, node.d2.size, node.d3.size)
 
 
 def origin_of(node: Node, region: int) -> Node:
     """The version that was there before the writes of a region which led to a node."""
     while node.scope == region and is_version(node):
-        if node.kind == SCATTER:
+        if IS_WRITE[node.kind]:
             assert node.d0 is not None
             node = node.d0
         elif node.kind == RESULT:

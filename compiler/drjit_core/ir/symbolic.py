@@ -18,9 +18,9 @@ from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
-           "is_same_in_all_elements", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "symbolic_error", "tells_elements_apart",
-           "user_line", "width_of_write", "written_outside"]
+           "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
+           "require_open", "scope_of", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
+           "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -30,7 +30,8 @@ _REMEMBERED = 256
 #: An error looks at so many nodes for the variables that a value depends on.
 _SEARCHED = 10_000
 
-_regions = itertools.count(1)
+#: Numbers of regions: inner ones have larger numbers than those around them.
+new_region = itertools.count(1).__next__
 
 
 class Tracing:
@@ -41,8 +42,7 @@ class Tracing:
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
-        #: Inner regions have larger numbers than those around them.
-        self.id = next(_regions)
+        self.id = new_region()
         #: The loop's label.
         self.label = label
         #: File and line of the user's call.

@@ -19,7 +19,21 @@ from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
-from ..ops.table import BITCAST, CAST, ELEMENTWISE, FETCH, GATHER, INVALID, LITERAL, OPAQUE, OPS, REDUCE, SCATTER, Op
+from ..ops.table import (
+    BITCAST,
+    BOUND,
+    CAST,
+    ELEMENTWISE,
+    FETCH,
+    GATHER,
+    INVALID,
+    LITERAL,
+    OPAQUE,
+    OPS,
+    REDUCE,
+    SCATTER,
+    Op,
+)
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
@@ -293,7 +307,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         return literal(source.type, 0, size)
-    if source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: a real access
+    if source.kind == BOUND or source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: an access
         source = opaque(source)
     if source.kind == LITERAL:
         value = literal(source.type, source.payload, size, source.attr)
@@ -337,7 +351,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         if live.size > 1:
             mask = _once_if_uniform(region, meant, (value, index, mask), live.size)
         mask = ops.and_(mask, live)
-    if target.kind == LITERAL:
+    if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
     version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
     if region is not None:
@@ -402,7 +416,7 @@ def reduce(a: Node, op: int) -> Node:
         return literal(a.type, reduction.empty(a.type))
     if a.size == 1:
         return a
-    if a.kind == LITERAL:
+    if a.kind == LITERAL and (state.recording is None or a.id not in state.recording.sizes):
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:

@@ -10,15 +10,13 @@ from collections.abc import Iterable
 
 from ..ops.table import (
     ACCESS,
-    BRANCH,
-    BRANCH_RESULT,
     COND,
     COUNTER,
     EVALUATED,
     FETCH,
-    GATHER,
     INDEX,
     INVALID,
+    IS_WRITE,
     LITERAL,
     MASK,
     MEMORY,
@@ -26,13 +24,12 @@ from ..ops.table import (
     PHI,
     REDUCE,
     RESULT,
-    SCATTER,
     VALUE,
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
-from .region import CONTROL, Choice, Control, Loop, Region, is_version, operands, origin_of
+from .region import CONTROL, Choice, Cond, Control, Loop, Region, is_version, operands, origin_of, width_of_write
 
 __all__ = ["VerificationError", "verify"]
 
@@ -41,8 +38,12 @@ class VerificationError(AssertionError):
     """An invariant of the graph does not hold."""
 
 
-def verify(roots: Iterable[Node]) -> int:
-    """Check everything that the roots need; returns the number of nodes seen."""
+def verify(roots: Iterable[Node], expanded: bool = False) -> int:
+    """Check everything that the roots need; returns the number of nodes seen.
+
+    ``expanded``: whether they may be parts of expansions as backends get them, which have branches that few elements
+    take.
+    """
     seen: set[int] = set()
     stack: list[Node] = list(roots)
     for root in stack:
@@ -56,6 +57,8 @@ def verify(roots: Iterable[Node]) -> int:
         used = list(operands(node))
         stack += used
         if node.kind in CONTROL:
+            _require(expanded or not (isinstance(node.payload, Cond) and node.payload.rare), node,
+                     "is no part of a graph, but of an expansion")
             _check_control(node, node.payload)
             for region in node.payload.regions:
                 stack += (*region.formals, *region.masks, *region.nodes)
@@ -75,9 +78,9 @@ def _check(node: Node) -> None:
     kind, row = node.kind, OPS[node.kind]
     values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
-    _require(kind not in _OF_EXPANSIONS, node, "is no part of a graph")
+    _require(kind != ACCESS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
-    if (kind == GATHER or kind in CONTROL) and len(values) == row.arity + 1:
+    if not row.speculable and kind != FETCH and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
     _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
     _check_types(node, row, values)
@@ -92,19 +95,15 @@ def _check(node: Node) -> None:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:
         scatter = values[0]
-        _require(scatter.kind == SCATTER and scatter.attr != ReduceOp.Identity.value, node,
+        _require(IS_WRITE[scatter.kind] and scatter.attr != ReduceOp.Identity.value, node,
                  "its operand is no scatter-reduction")
         _require(scatter.scope != 0, node, "is in no region")
-        _require(node.size == _width_of(scatter), node, "has not the width of its scatter-reduction")
+        _require(node.size == width_of_write(scatter), node, "has not the width of its scatter-reduction")
     elif kind == RESULT:
         control = values[0].payload
         formal = control.origin(node.attr) if node.payload else control.regions[0].results[-1][node.attr]
         _require(node.type == formal.type, node, "differs from what it is a result of")
         _require(node.size == (formal.size if node.payload else values[0].size), node, "has another size")
-
-
-#: What there is only where text is made of expansions, and what nothing traces yet.
-_OF_EXPANSIONS = (BRANCH, BRANCH_RESULT, ACCESS)
 
 
 def _check_types(node: Node, row: Op, values: list[Node]) -> None:
@@ -222,7 +221,8 @@ def _check_region(region: Region, node: Node) -> None:
             _require(operand.id in defined, inner, f"uses {operand!r} before it is there")
         for version in _versions_read(inner):
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
-        _require(inner.kind != SCATTER or _width_of(inner) <= node.size, inner, "writes more elements than there are")
+        _require(not IS_WRITE[inner.kind] or width_of_write(inner) <= node.size, inner,
+                 "writes more elements than there are")
         _require(is_version(inner) or inner.size <= node.size, inner, f"is wider than {node!r}")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
@@ -239,20 +239,13 @@ def _check_region(region: Region, node: Node) -> None:
             _require(not any(_versions_written(inner)), inner, "is an effect in a condition")
 
 
-def _width_of(scatter: Node) -> int:
-    """Number of elements that are written."""
-    return max(operand.size for operand in (scatter.d1, scatter.d2, scatter.d3) if operand is not None)
+def _versions_read(node: Node) -> tuple[Node, ...]:
+    if node.kind in CONTROL:
+        return tuple(node.payload.sources())
+    return (node.d0,) if node.d0 is not None and OPS[node.kind].needs_memory and not IS_WRITE[node.kind] else ()
 
 
-def _versions_read(node: Node) -> Iterable[Node]:
-    if node.kind == GATHER:
-        assert node.d0 is not None
-        return (node.d0,)
-    return tuple(node.payload.sources()) if node.kind in CONTROL else ()
-
-
-def _versions_written(node: Node) -> Iterable[Node]:
-    if node.kind == SCATTER:
-        assert node.d0 is not None
-        return (node.d0,)
-    return tuple(node.payload.memory()) if node.kind in CONTROL else ()
+def _versions_written(node: Node) -> tuple[Node, ...]:
+    if node.kind in CONTROL:
+        return tuple(node.payload.memory())
+    return (node.d0,) if node.d0 is not None and IS_WRITE[node.kind] else ()

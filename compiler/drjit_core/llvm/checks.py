@@ -9,27 +9,28 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..codegen.linear import Access, Instruction
 from ..codegen.program import REPORT_WORDS
-from ..ir.node import Node
 from ..types import BOOL, TYPES, UINT64
 
 if TYPE_CHECKING:
-    from .emit import Emitter
+    from .function import FunctionEmitter
 
 __all__ = ["within_bounds"]
 
 _REPORT_ONE, _REPORT_PACKET = "out_of_bounds", "out_of_bounds_packet"
 
 
-def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: str, uniform: bool) -> str:
+def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, name: str, mask: str,
+                  uniform: bool) -> str:
     """The mask of an access without the lanes that are out of bounds, which are reported; without checks, the mask.
 
     Indices are compared as unsigned 64-bit numbers, signed ones sign-extended: negative ones are too large.
     """
-    check = emitter.program.checks.get(access.id)
+    check = access.check
     if check is None:
         return mask
-    types, out = emitter.types(uniform), emitter.lines(uniform)
+    types, out = emitter.types(uniform), emitter.lines
     wide, mask_type = types[UINT64], types[BOOL]
     limit = emitter.parameter(check.slot, "i64")
     if not uniform:
@@ -42,7 +43,7 @@ def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: 
     out.append(f"{name}_inside = icmp ult {wide} {position}, {limit}")
     out.append(f"{name}_allowed = and {mask_type} {mask}, {name}_inside")
     out.append(f"{name}_bad = xor {mask_type} {mask}, {name}_allowed")
-    report = emitter.parameter(emitter.program.report, "ptr")
+    report = emitter.parameter(emitter.function.report, "ptr")
     out.append(f"{name}_report = getelementptr i64, ptr {report}, i64 {REPORT_WORDS * check.number}")
     _helpers(emitter)
     if uniform:
@@ -53,18 +54,18 @@ def within_bounds(emitter: Emitter, access: Node, index: Node, name: str, mask: 
     return f"{name}_allowed"
 
 
-def _count_of_uniform(emitter: Emitter, name: str, out: list[str]) -> str:
-    """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch, or one
-    a call of a function."""
+def _count_of_uniform(emitter: FunctionEmitter, name: str, out: list[str]) -> str:
+    """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch, or one a
+    call of a function."""
     bad = f"{name}_bad"
-    if emitter.vectorized and emitter.region:
+    if emitter.vectorized and emitter.in_region:
         packet = emitter.packets[BOOL]
         emitter.splat(f"{name}_everywhere", bad, packet, out)
         out.append(f"{name}_active = and {packet} {name}_everywhere, {emitter.active_mask(False)}")
         out.append(f"{name}_bits = bitcast {packet} {name}_active to i{emitter.lanes}")
         out.append(f"{name}_ones = call i{emitter.lanes} @llvm.ctpop.i{emitter.lanes}(i{emitter.lanes} {name}_bits)")
         return _as_word(f"{name}_ones", emitter.lanes)
-    if emitter.vectorized and emitter.program.outer is None:  # every block runs this: the first one reports
+    if emitter.vectorized and emitter.function.live is None:  # a kernel: every block runs this: the first one reports
         if "%first_block" not in emitter.loaded:
             emitter.loaded.add("%first_block")
             emitter.prologue.append("%first_block = icmp eq i64 %begin, 0")
@@ -77,11 +78,11 @@ def _as_word(name: str, bits: int) -> str:
     return f"zext i{bits} {name} to i64" if bits < 64 else f"add i64 {name}, 0"
 
 
-def _helpers(emitter: Emitter) -> None:
+def _helpers(emitter: FunctionEmitter) -> None:
     """Add the functions that write a report to the module."""
-    if _REPORT_ONE in emitter.helpers:
+    if _REPORT_ONE in emitter.module.helpers:
         return
-    emitter.helpers[_REPORT_ONE] = "\n".join((
+    emitter.module.helpers[_REPORT_ONE] = "\n".join((
         f"define internal void @{_REPORT_ONE}(ptr %report, i64 %position, i64 %count) #0 {{",
         "%any = icmp ne i64 %count, 0", "br i1 %any, label %found, label %done", "found:",
         "%before = atomicrmw add ptr %report, i64 %count monotonic, align 8",
@@ -91,7 +92,7 @@ def _helpers(emitter: Emitter) -> None:
     if not emitter.vectorized:
         return
     lanes, wide, mask = emitter.lanes, emitter.packets[UINT64], emitter.packets[BOOL]
-    emitter.helpers[_REPORT_PACKET] = "\n".join((
+    emitter.module.helpers[_REPORT_PACKET] = "\n".join((
         f"define internal void @{_REPORT_PACKET}(ptr %report, {wide} %positions, {mask} %bad) #0 {{",
         f"%bits = bitcast {mask} %bad to i{lanes}", f"%any = icmp ne i{lanes} %bits, 0",
         "br i1 %any, label %found, label %done", "found:",

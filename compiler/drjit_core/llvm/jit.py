@@ -8,6 +8,7 @@ LLVM are loaded at the first compilation, not at import.
 from __future__ import annotations
 
 import itertools
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from functools import cache
@@ -86,8 +87,13 @@ def _machine(level: int) -> Any:
 
 @cache
 def engine() -> Any:
-    """What holds the code of all modules."""
-    return _binding().create_lljit_compiler(_machine(2), use_jit_link=False)
+    """What holds the code of all modules.
+
+    Its linker is JITLink, which gives all sections of an object one block of memory.  The older one maps each section
+    where there is room, and aborts the process when they come to lie more than 2 GiB apart; but on Windows, LLVM's own
+    default is that one.
+    """
+    return _binding().create_lljit_compiler(_machine(2), use_jit_link=sys.platform != "win32")
 
 
 def _parse(text: str) -> Any:

@@ -4,47 +4,38 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..codegen.program import ALIGNED, ATOMIC, PLAIN, PRIVATE, SCALAR, UNALIGNED
-from ..ir.node import Node
-from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT8, UINT32, UINT64, ReduceOp
+from ..codegen.linear import Access, Instruction, Store
+from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, SCALAR, UNALIGNED
+from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import checks, counting
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
-    from .emit import Emitter
+    from .function import FunctionEmitter
 
-__all__ = ["fetch", "gather", "load", "scatter", "store"]
-
-_WIDE = 1 << 31
+__all__ = ["fetch", "gather", "load", "scatter", "scatter_in_region", "store"]
 
 
-def stored_type(emitter: Emitter, type_: int, uniform: bool) -> TypeText:
-    """Text of a value's type in memory: masks take a byte."""
-    return emitter.types(uniform)[UINT8 if type_ == BOOL else type_]
-
-
-def _alignment(emitter: Emitter, type_: int, access: int) -> int:
+def _alignment(emitter: FunctionEmitter, type_: int, access: int) -> int:
     size = TYPES[type_].size
     return size if access != ALIGNED else min(64, emitter.lanes * size)
 
 
-def load(emitter: Emitter, node: Node) -> None:
+def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Read an evaluated array: one element in the entry block, or a packet."""
-    program, place = emitter.program, emitter.place(node)
-    access = program.accesses[node.id]
-    base = emitter.parameter(program.slots[node.id], "ptr")
-    uniform = access == SCALAR
-    type_ = stored_type(emitter, node.type, uniform)
-    name = f"%v{place}"
-    value = f"{name}_m" if node.type == BOOL else name
-    align = _alignment(emitter, node.type, access)
-    if uniform:
-        out = emitter.entry
+    access, type_index = instruction.access, instruction.type
+    assert access is not None
+    base = emitter.parameter(access.slot, "ptr")
+    type_ = emitter.stored_type(type_index, instruction.uniform)
+    name = f"%v{instruction.number}"
+    value = f"{name}_m" if type_index == BOOL else name
+    align = _alignment(emitter, type_index, access.layout)
+    out = emitter.lines
+    if instruction.uniform:
         out.append(f"{value} = load {type_}, ptr {base}, align {align}")
     else:
-        out = emitter.body
         out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
-        if access == UNALIGNED:
+        if access.layout == UNALIGNED:
             out.append(f"{value} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
                        f"{type_.mask} %active, {type_} zeroinitializer)")
         else:
@@ -53,18 +44,18 @@ def load(emitter: Emitter, node: Node) -> None:
             for line in range(0, type_.info.size * emitter.lanes, _CACHE_LINE):
                 out.append(f"{name}_ahead{line} = getelementptr i8, ptr {name}_at, i64 {_AHEAD + line}")
                 out.append(f"call void @llvm.prefetch.p0(ptr {name}_ahead{line}, i32 0, i32 3, i32 1)")
-    if node.type == BOOL:
+    if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
-    emitter.define(node, name, uniform)
+    emitter.define(instruction, name)
 
 
-def _outruns_prefetcher(emitter: Emitter) -> bool:
+def _outruns_prefetcher(emitter: FunctionEmitter) -> bool:
     """Whether inputs are asked for ahead of their use: those of kernels with many streams that come from memory.
 
     A product of a million 4 x 4 matrices reads 32 arrays and writes 16: 16 ms on one core, 11 with prefetches.
     """
-    program = emitter.program
-    return program.streaming and len(program.stores) + len(program.accesses) > _FOLLOWED_STREAMS
+    function = emitter.function
+    return function.streaming and len(function.stores) + function.inputs > _FOLLOWED_STREAMS
 
 
 #: The hardware follows some 32 streams on its own (Intel, *Optimization Reference Manual*, data prefetching to the L2
@@ -72,28 +63,27 @@ def _outruns_prefetcher(emitter: Emitter) -> bool:
 _FOLLOWED_STREAMS, _AHEAD, _CACHE_LINE = 32, 1024, 64
 
 
-def store(emitter: Emitter, node: Node) -> None:
+def store(emitter: FunctionEmitter, output: Store) -> None:
     """Write a value to the kernel's output for it."""
-    place = emitter.place(node)
-    slot = emitter.program.slots[node.id]
-    base = emitter.parameter(slot, "ptr")
-    uniform = not emitter.vectorized
-    value = emitter.value(node, uniform)
-    out = emitter.lines(uniform)
-    type_ = stored_type(emitter, node.type, uniform)
-    if node.type == BOOL:
-        out.append(f"%o{place}_m = zext {type_.mask} {value} to {type_}")
-        value = f"%o{place}_m"
-    align = _alignment(emitter, node.type, SCALAR if uniform else ALIGNED)
+    name, type_index, uniform = f"%o{output.value.number}", output.value.type, not emitter.vectorized
+    base = emitter.parameter(output.slot, "ptr")
+    value = emitter.value(output.value, uniform)
+    out = emitter.lines
+    type_ = emitter.stored_type(type_index, uniform)
+    if type_index == BOOL:
+        out.append(f"{name}_m = zext {type_.mask} {value} to {type_}")
+        value = f"{name}_m"
+    align = _alignment(emitter, type_index, SCALAR if uniform else ALIGNED)
     address = base
     if not uniform:
-        address = f"%o{place}_at"
+        address = f"{name}_at"
         out.append(f"{address} = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
-    hint = ", !nontemporal !0" if emitter.program.streaming and not uniform else ""
+    hint = ", !nontemporal !0" if emitter.function.streaming and not uniform else ""
     out.append(f"store {type_} {value}, ptr {address}, align {align}{hint}")
 
 
-def _extended_index(emitter: Emitter, name: str, index: Node, uniform: bool, wide: bool) -> tuple[str, str]:
+def _extended_index(emitter: FunctionEmitter, name: str, index: Instruction, uniform: bool,
+                    wide: bool) -> tuple[str, str]:
     """Type and name of an index as the address computation needs it.
 
     The computation sign-extends 32-bit indices, which is right, and much faster than to extend them explicitly, as long
@@ -102,13 +92,13 @@ def _extended_index(emitter: Emitter, name: str, index: Node, uniform: bool, wid
     value = emitter.value(index, uniform)
     types = emitter.types(uniform)
     if index.type == UINT32 and (wide or uniform):
-        emitter.lines(uniform).append(f"{name}_i = zext {types[UINT32]} {value} to {types[UINT64]}")
+        emitter.lines.append(f"{name}_i = zext {types[UINT32]} {value} to {types[UINT64]}")
         return types[UINT64], f"{name}_i"
     assert index.type in (UINT32, UINT64, INT32, INT64)
     return types[index.type], value
 
 
-def _mask(emitter: Emitter, name: str, mask: Node, uniform: bool) -> str:
+def _mask(emitter: FunctionEmitter, name: str, mask: Instruction, uniform: bool) -> str:
     """A mask, restricted to the elements that take part."""
     active = emitter.active_mask(uniform)
     value = emitter.value(mask, uniform)
@@ -116,81 +106,80 @@ def _mask(emitter: Emitter, name: str, mask: Node, uniform: bool) -> str:
         return active if active != "true" or uniform else value
     if active == "true":
         return value
-    emitter.lines(uniform).append(f"{name}_k = and {emitter.types(uniform)[BOOL]} {value}, {active}")
+    emitter.lines.append(f"{name}_k = and {emitter.types(uniform)[BOOL]} {value}, {active}")
     return f"{name}_k"
 
 
-def gather(emitter: Emitter, node: Node) -> None:
+def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Masked indirect read; lanes that are masked out yield zero and touch no memory."""
-    source, index, mask = node.d0, node.d1, node.d2
-    assert source is not None and index is not None and mask is not None
-    uniform = emitter.is_uniform(index) and emitter.is_uniform(mask)
-    base = emitter.parameter(emitter.program.pointers[source.id], "ptr")
-    name = f"%v{emitter.place(node)}"
-    type_ = stored_type(emitter, node.type, uniform)
-    index_type, position = _extended_index(emitter, name, index, uniform, source.size >= _WIDE)
-    out = emitter.lines(uniform)
-    value = f"{name}_m" if node.type == BOOL else name
+    access, (index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
+    assert access is not None
+    base = emitter.parameter(access.slot, "ptr")
+    name = f"%v{instruction.number}"
+    type_ = emitter.stored_type(instruction.type, uniform)
+    index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
+    out = emitter.lines
+    value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
+    condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
     if uniform:
-        zero = "0.0" if node.type >= FLOAT16 else "0"
-        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, True), True)
+        zero = "0.0" if instruction.type >= FLOAT16 else "0"
         # without a branch: a lane that is masked out reads the parameters instead of the array
         out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     else:
-        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
         pointers = type_.of("ptr")
         out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
                    f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
-    if node.type == BOOL:
+    if instruction.type == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
-    emitter.define(node, name, uniform)
+    emitter.define(instruction, name)
 
 
 # --- scatters --------------------------------------------------------------------------------------------------------
 
 
-def scatter(emitter: Emitter, node: Node) -> None:
-    """Masked indirect write, plain or reducing.
+def scatter_in_region(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """A write where it stands in a region."""
+    name = f"%v{instruction.number}"
+    scatter(emitter, instruction, name, True)
+    emitter.define(instruction, name)
+
+
+def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_region: bool = False) -> None:
+    """Masked indirect write, plain or reducing, whose temporaries have a name.
 
     Plain writes of one packet happen in the order of its lanes; between packets there is none.
     """
-    target, value, index, mask = node.d0, node.d1, node.d2, node.d3
-    assert target is not None and value is not None and index is not None and mask is not None
-    uniform = not emitter.vectorized
-    base = emitter.parameter(emitter.program.pointers[node.id], "ptr")
-    place = emitter.expanded.position.get(node.id)  # of a write in a region, which has one
-    name = f"%s{emitter.program.scatters.index(node)}" if place is None else f"%v{place}"
-    if counting.is_count(emitter, node):
-        strategy = emitter.program.strategies[node.id]
-        if strategy == PRIVATE:
-            base = _own_table(emitter, emitter.program.pointers[node.id])
-        condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, False), False)
-        counting.add(emitter, node, name, base, condition, strategy)
+    access, (value, index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
+    assert access is not None
+    op, type_index = instruction.node.attr, instruction.type
+    base = emitter.parameter(access.slot, "ptr")
+    if counting.is_count(emitter, instruction):
+        condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, False), False)
+        base = _own_table(emitter, access.slot) if access.strategy == PRIVATE else base
+        counting.add(emitter, instruction, name, base, condition)
         return
-    type_ = stored_type(emitter, node.type, uniform)
-    index_type, position = _extended_index(emitter, name, index, uniform, target.size >= _WIDE)
-    condition = checks.within_bounds(emitter, node, index, name, _mask(emitter, name, mask, uniform), uniform)
+    type_ = emitter.stored_type(type_index, uniform)
+    index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
+    condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
     data = emitter.value(value, uniform)
-    out = emitter.lines(uniform)
-    if node.type == BOOL:
+    out = emitter.lines
+    if type_index == BOOL:
         out.append(f"{name}_m = zext {type_.mask} {data} to {type_}")
         data = f"{name}_m"
-    if node.attr == ReduceOp.Identity.value and not uniform:
+    if op == ReduceOp.Identity.value and not uniform:
         out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
                    f"{type_.of('ptr')} {name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
         return
-    strategy = PLAIN if uniform else emitter.program.strategies[node.id]
-    if strategy == PRIVATE:
-        base = _own_table(emitter, emitter.program.pointers[node.id])
+    if not uniform and access.strategy == PRIVATE:
+        base = _own_table(emitter, access.slot)
     masked = condition not in ("true", "splat (i1 true)")
-    fetched = node.id in emitter.fetched
-    helper = _scatter_helper(emitter, node.attr, type_, index_type, strategy, masked, fetched)
+    helper = _scatter_helper(emitter, op, type_, index_type, access, masked)
     bits = ""
     if masked:
         bits = f", i1 {condition}"
@@ -198,20 +187,19 @@ def scatter(emitter: Emitter, node: Node) -> None:
             out.append(f"{name}_bits = bitcast {type_.mask} {condition} to i{emitter.lanes}")
             bits = f", i{emitter.lanes} {name}_bits"
     arguments = f"@{helper}(ptr {base}, {type_} {data}, {index_type} {position}{bits})"
-    if not fetched:
-        if place is not None and masked and not uniform:
-            _full_in_place(emitter, name, node.attr, strategy, (type_, data), (index_type, position), base,
-                           arguments)
+    if not access.fetched:
+        if in_region and masked and not uniform:
+            _full_in_place(emitter, name, op, access.strategy, (type_, data), (index_type, position), base, arguments)
         else:
             out.append(f"call void {arguments}")
         return
-    found = f"{name}_found" + ("_m" if node.type == BOOL else "")
+    found = f"{name}_found" + ("_m" if type_index == BOOL else "")
     out.append(f"{found} = call {type_} {arguments}")
-    if node.type == BOOL:
+    if type_index == BOOL:
         out.append(f"{name}_found = icmp ne {type_} {found}, {type_.splat(0)}")
 
 
-def _full_in_place(emitter: Emitter, name: str, op: int, strategy: int, values: tuple[TypeText, str],
+def _full_in_place(emitter: FunctionEmitter, name: str, op: int, strategy: int, values: tuple[TypeText, str],
                    indices: tuple[str, str], base: str, otherwise: str) -> None:
     """Update memory where the packet is full, and call the function of a scatter where it is not.
 
@@ -222,10 +210,10 @@ def _full_in_place(emitter: Emitter, name: str, op: int, strategy: int, values: 
     full, partial, done = (f"{number}_{part}" for part in ("full", "partial", "done"))
     out.append(f"{name}_all = icmp eq i{emitter.lanes} {name}_bits, -1")
     out.append(f"br i1 {name}_all, label %{full}, label %{partial}")
-    emitter.open_block(partial, False)
+    emitter.open_block(partial)
     out.append(f"call void {otherwise}")
     out.append(f"br label %{done}")
-    emitter.open_block(full, False)
+    emitter.open_block(full)
     wide, element, update, before = "64" if "i64" in index_type else "32", type_.element, _plain_update, full
     if strategy == ATOMIC:
         update = _atomic_update
@@ -240,16 +228,15 @@ def _full_in_place(emitter: Emitter, name: str, op: int, strategy: int, values: 
         out += update(op, type_, tag, f"%value{tag}", before)
         before = f"written{tag}"
     out.append(f"br label %{done}")
-    emitter.open_block(done, False)
+    emitter.open_block(done)
 
 
-def fetch(emitter: Emitter, node: Node) -> None:
+def fetch(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """What a scatter-reduction of the region has found."""
-    assert node.d0 is not None
-    emitter.define(node, f"%v{emitter.place(node.d0)}_found", not emitter.vectorized)
+    emitter.define(instruction, f"{emitter.names[instruction.operands[0].number]}_found")
 
 
-def _own_table(emitter: Emitter, slot: int) -> str:
+def _own_table(emitter: FunctionEmitter, slot: int) -> str:
     """Address of the worker's table, for the tables at a parameter (the next one is the size of a table)."""
     name = f"%table{slot}"
     if name not in emitter.loaded:
@@ -261,21 +248,22 @@ def _own_table(emitter: Emitter, slot: int) -> str:
     return name
 
 
-def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str, strategy: int, masked: bool,
-                    fetched: bool) -> str:
+def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_type: str, access: Access,
+                    masked: bool) -> str:
     """Name of a function that updates memory element by element, added to the module if it is not there yet.
 
-    If it is ``fetched``, it returns the elements before their updates, and zero in lanes that are masked out.
+    If that is to be fetched, it returns the elements before their updates, and zero in lanes that are masked out.
 
     Lanes may coincide, so that they take turns.  Atomic updates are barriers to out-of-order execution: the cache lines
     of a whole packet are asked for before the first one.  A packet that is not full visits the lanes of its mask one
     after the other: those that are masked out touch no memory.
     """
     wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.element
-    kind = "atomic" if strategy == ATOMIC else "plain"
+    fetched, helpers = access.fetched, emitter.module.helpers
+    kind = "atomic" if access.strategy == ATOMIC else "plain"
     name = f"scatter_{ReduceOp(op).name.lower()}_{kind}_{type_.info.name}_{wide}_{lanes}{'_masked' * masked}" \
            f"{'_fetch' * fetched}"
-    if name in emitter.helpers:
+    if name in helpers:
         return name
     update = _atomic_update if kind == "atomic" else _plain_update
     text: list[str] = []
@@ -314,7 +302,7 @@ def _scatter_helper(emitter: Emitter, op: int, type_: TypeText, index_type: str,
     if masked:
         text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
                                _found(op, kind, "") if fetched else "") if lanes else ["done:", f"ret {none}"]
-    emitter.helpers[name] = "\n".join([*text, "}"])
+    helpers[name] = "\n".join([*text, "}"])
     return name
 
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..ir.node import Node
+from ..codegen.linear import Reduction
 from ..ops.reductions import REDUCTIONS
 from ..types import BOOL, FLOAT16, FLOAT32, UINT8
 from .texts import HORIZONTAL, TypeText, accumulation, constant
 
 if TYPE_CHECKING:
-    from .emit import Emitter
+    from .function import FunctionEmitter
 
 __all__ = ["Accumulator", "accumulate", "combine", "partial_stride"]
 
@@ -27,11 +27,11 @@ def partial_stride(count: int) -> int:
 class Accumulator:
     """The running result of one reduction; half precision is accumulated in single precision."""
 
-    def __init__(self, emitter: Emitter, number: int, node: Node) -> None:
+    def __init__(self, emitter: FunctionEmitter, number: int, output: Reduction) -> None:
         self.number = number
-        self.node = node
-        self.op = node.attr
-        self.type = FLOAT32 if node.type == FLOAT16 else node.type
+        self.output = output
+        self.op = output.op
+        self.type = FLOAT32 if output.type == FLOAT16 else output.type
         self.packet: TypeText = emitter.packets[self.type]
         self.scalar: TypeText = emitter.scalars[self.type]
         self.name = f"%sum{number}"
@@ -46,7 +46,7 @@ class Accumulator:
         start = self.packet.splat(self.start)
         return f"{self.name} = phi {self.packet} [ {start}, %{entry} ], [ {self.name}_next, %{body} ]"
 
-    def finish(self, emitter: Emitter) -> list[str]:
+    def finish(self, emitter: FunctionEmitter) -> list[str]:
         """Reduce the packet to one element and store it among the partial results."""
         name, packet, scalar = self.name, self.packet, self.scalar
         stored = emitter.scalars[UINT8 if self.type == BOOL else self.type]
@@ -59,7 +59,7 @@ class Accumulator:
         if self.type == BOOL:
             lines.append(f"{value}_m = zext i1 {value} to i8")
             value += "_m"
-        stride = partial_stride(len(emitter.program.reductions))
+        stride = partial_stride(len(emitter.function.reductions))
         offset = f"{name}_offset"
         lines += [f"{offset}_0 = mul i64 %block, {stride}", f"{offset} = add i64 {offset}_0, {8 * self.number}",
                   f"{name}_at = getelementptr i8, ptr %p1, i64 {offset}",
@@ -67,15 +67,14 @@ class Accumulator:
         return lines
 
 
-def accumulate(emitter: Emitter, number: int, node: Node) -> Accumulator:
+def accumulate(emitter: FunctionEmitter, number: int, output: Reduction) -> Accumulator:
     """Emit the step of a reduction in the loop over packets."""
-    operand = node.d0
-    assert operand is not None and emitter.vectorized
-    accumulator = Accumulator(emitter, number, node)
+    assert emitter.vectorized
+    accumulator = Accumulator(emitter, number, output)
     emitter.parameter(1, "ptr")
-    value = emitter.value(operand, False)
-    out, name, packet = emitter.body, accumulator.name, accumulator.packet
-    if node.type == FLOAT16:
+    value = emitter.value(output.value, False)
+    out, name, packet = emitter.lines, accumulator.name, accumulator.packet
+    if output.type == FLOAT16:
         out.append(f"{name}_wide = fpext {emitter.packets[FLOAT16]} {value} to {packet}")
         value = f"{name}_wide"
     out.append(f"{name}_in = select {packet.mask} {emitter.active_mask(False)}, {packet} {value}, "
@@ -84,7 +83,7 @@ def accumulate(emitter: Emitter, number: int, node: Node) -> Accumulator:
     return accumulator
 
 
-def combine(emitter: Emitter, accumulators: list[Accumulator]) -> list[str]:
+def combine(accumulators: list[Accumulator]) -> str:
     """The function that reduces the partial results of all blocks and writes the outputs."""
     lines = ["define void @combine(ptr noalias %parameters, i64 %blocks) #0 {", "entry:",
              "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
@@ -106,15 +105,14 @@ def combine(emitter: Emitter, accumulators: list[Accumulator]) -> list[str]:
     lines += ["%block_next = add i64 %block, 1", "%more = icmp ult i64 %block_next, %blocks",
               "br i1 %more, label %next, label %done", "done:"]
     for a in accumulators:
-        slot = emitter.program.slots[a.node.id]
         name, value, stored = a.name, f"{a.name}_next", str(a.scalar)
-        if a.node.type == FLOAT16:
+        if a.output.type == FLOAT16:
             lines.append(f"{name}_half = fptrunc float {value} to half")
             value, stored = f"{name}_half", "half"
         elif a.type == BOOL:
             lines.append(f"{name}_byte = zext i1 {value} to i8")
             value, stored = f"{name}_byte", "i8"
-        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {slot}",
+        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {a.output.slot}",
                   f"{name}_result = load ptr, ptr {name}_result_at, align 8",
                   f"store {stored} {value}, ptr {name}_result, align 1"]
-    return [*lines, "ret void", "}"]
+    return "\n".join([*lines, "ret void", "}"])

@@ -23,6 +23,8 @@ rows = Rows([
     # --- leaves ------------------------------------------------------------------------------------------------------
     _leaf("invalid", "The array of size zero."),
     _leaf("literal", "The same constant in every element; a kernel parameter unless baked in."),
+    _leaf("bound", "A constant of which tracing knows the type only: it is bound when the kernel is launched.",
+          numbered=False),
     _leaf("undefined", "Memory that has not been written yet.", numbered=False),
     _leaf("evaluated", "The contents of a buffer.", cost=6, numbered=False),
     _leaf("counter", "The position of the element: 0, 1, 2 …"),
@@ -47,9 +49,6 @@ rows = Rows([
                 numbered=False),
     _structural("fetch", (MEMORY,), "What the lanes of a scatter-reduction found before their updates.", size="own",
                 speculable=False),
-    _structural("branch", (), "Part of an expansion that few elements need.", result="mask", size="own",
-                numbered=False),
-    _structural("branch_result", (REGION,), "A value after a branch.", result="own", size="own"),
     # Reserved: tensors will be read through it. Extents, strides and offset are its payload; nothing traces it yet.
     _structural("access", (MEMORY,), "A strided view of an array: base, with extents, strides and offset.",
                 result="same", size="own", speculable=False),

@@ -20,8 +20,8 @@ from __future__ import annotations
 from . import arithmetic, bits, comparisons, composed, functions, structure
 from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op
 
-__all__ = ["EFFECT", "ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "KIND",
-           "MASK", "MEMORY", "NEEDS_MEMORY", "OPS", "Op", "REGION", "ROLES", "SPECULABLE", "VALUE"]
+__all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
+           "KIND", "MASK", "MEMORY", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -30,8 +30,8 @@ OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity
 #: Kinds by name.
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 FIRST_ELEMENTWISE = len(structure.rows)
-(INVALID, LITERAL, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP, COND,
- CALL, RESULT, FETCH, BRANCH, BRANCH_RESULT, ACCESS) = range(FIRST_ELEMENTWISE)
+(INVALID, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP,
+ COND, CALL, RESULT, FETCH, ACCESS) = range(FIRST_ELEMENTWISE)
 FIRST_EXPANDED = FIRST_ELEMENTWISE + len(_elementwise)
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]
@@ -41,17 +41,13 @@ EXPANDED: list[Op] = OPS[FIRST_EXPANDED:]
 FUNCTIONS: dict[str, Op] = {row.name: row for row in [*OPS, *composed.rows] if row.number is not None}
 
 # Columns by kind, for whoever asks often: ``IS_BARRIER[node.kind]``.
-#: What each operand is for.
-ROLES: tuple[tuple[int, ...], ...] = tuple(row.roles for row in OPS)
 #: Whether the first operand is memory; no other ever is.
 HAS_MEMORY: tuple[bool, ...] = tuple(MEMORY in row.roles for row in OPS)
 #: Whether that must exist before the kernel begins.
 NEEDS_MEMORY: tuple[bool, ...] = tuple(row.needs_memory for row in OPS)
 #: Whether the result exists only when the kernel has ended.
 IS_BARRIER: tuple[bool, ...] = tuple(row.barrier for row in OPS)
-#: What happens besides the result: "none", a "write" to the memory operand, or what the "region" does.
-EFFECT: tuple[str, ...] = tuple(row.effect for row in OPS)
-#: Whether it may be computed although nobody asked.
-SPECULABLE: tuple[bool, ...] = tuple(row.speculable for row in OPS)
+#: Whether the result is the next version of the memory operand.
+IS_WRITE: tuple[bool, ...] = tuple(row.effect == "write" for row in OPS)
 #: Whether equal operations on equal operands are one node.
 IS_NUMBERED: tuple[bool, ...] = tuple(row.numbered for row in OPS)

@@ -2,7 +2,7 @@
 
 A kernel is a (stage, width): all that can run together.  The stage of a node is the number of barriers on its longest
 path: results of reductions and scatters exist only when their kernel has ended, and a gather needs its source in
-memory.  Work proceeds in three steps.
+memory.  Branches are first given what only one of their sides needs (:mod:`.sink`).  Then work proceeds in three steps.
 
 1. :func:`_separate_targets` gives every pending scatter a target of its own: one that somebody else holds is copied
    first (copy-on-write, expressed as an ``OPAQUE`` node that a kernel stores).
@@ -19,20 +19,23 @@ from typing import Any
 from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.region import CONTROL, is_version, operands
+from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
-    GATHER,
+    IS_BARRIER,
+    IS_WRITE,
+    NEEDS_MEMORY,
     OPAQUE,
     OPS,
     PHI,
     REDUCE,
     RESULT,
-    SCATTER,
     UNDEFINED,
 )
 from ..types import ReduceOp
+from .domain import Domain, flat
+from .sink import sink
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
 
@@ -42,13 +45,14 @@ RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
-    """Nodes that one launch produces: stores, reductions and scatters of one stage and width."""
+    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
 
-    __slots__ = ("order", "outputs", "stage", "undefined", "width")
+    __slots__ = ("domain", "order", "outputs", "stage", "undefined", "width")
 
-    def __init__(self, stage: int, width: int) -> None:
+    def __init__(self, stage: int, domain: Domain) -> None:
         self.stage = stage
-        self.width = width
+        self.domain = domain
+        self.width = domain.size  # number of points
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
@@ -64,10 +68,7 @@ def width_of(node: Node) -> int:
     if node.kind == REDUCE:
         assert node.d0 is not None
         return node.d0.size
-    if node.kind == SCATTER:
-        assert node.d1 is not None and node.d2 is not None and node.d3 is not None
-        return max(node.d1.size, node.d2.size, node.d3.size)
-    return node.size
+    return width_of_write(node) if IS_WRITE[node.kind] else node.size
 
 
 def plan(roots: list[Node]) -> list[Kernel]:
@@ -80,11 +81,13 @@ def plan(roots: list[Node]) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
+    if sink(order, roots):
+        order = post_order(roots)
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
     if writing:
         add_results(writing, roots)
         order = post_order(roots)
-    if (writing or any(node.kind == SCATTER for node in order)) and _separate_targets(order, roots):
+    if any(map(writes, order)) and _separate_targets(order, roots):
         order = post_order(roots)
     del writing
     stages = _stages(order)
@@ -136,12 +139,13 @@ def post_order(roots: Iterable[Node]) -> list[Node]:
 
 
 #: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((SCATTER, OPAQUE, RESULT, *CONTROL))
+_STRUCTURED = frozenset((OPAQUE, RESULT, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
 
 
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
     """The one kernel that produces the roots, if there is no barrier: the usual case, found in one pass."""
     width = width_of(roots[0])
+    is_barrier = IS_BARRIER
     reductions = 0
     for node in order:
         kind = node.kind
@@ -149,26 +153,27 @@ def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
             for operand in (node.d0, node.d1, node.d2):
                 if operand is None:
                     break
-                if operand.kind == REDUCE:
+                if is_barrier[operand.kind]:
                     return None
         elif kind == REDUCE:
             reductions += 1
-            if node.d0.kind == REDUCE:  # type: ignore[union-attr]
+            if is_barrier[node.d0.kind]:  # type: ignore[union-attr]
                 return None
         elif kind in _STRUCTURED:
             return None
         else:  # counter, gather, cast, bitcast
             for operand in (node.d0, node.d1, node.d2):
-                if operand is not None and (operand.kind == REDUCE or kind == GATHER and operand is node.d0
-                                            and operand.kind != EVALUATED):
+                if operand is not None and is_barrier[operand.kind]:
                     return None
+            if NEEDS_MEMORY[kind] and node.d0.kind != EVALUATED:  # type: ignore[union-attr]
+                return None
     for root in roots:
         reductions -= root.kind == REDUCE
         if width_of(root) != width:
             return None
     if reductions:  # some reduction is none of the roots, but is used by one of them
         return None
-    kernel = Kernel(0, width)
+    kernel = Kernel(0, flat(width))
     kernel.outputs = roots
     kernel.order = order
     return kernel
@@ -182,7 +187,7 @@ def _separate_targets(order: list[Node], roots: list[Node]) -> bool:
     known = _references(order, roots)
     changed = False
     for node in order:
-        if node.kind == SCATTER:
+        if IS_WRITE[node.kind]:
             assert node.d0 is not None
             if held_elsewhere(node.d0, known.get(node.d0.id, 0)):
                 node.d0 = _copy(node.d0)
@@ -218,7 +223,7 @@ def _copy(target: Any) -> Node:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return node.kind == REDUCE or is_version(node)
+    return IS_BARRIER[node.kind] or is_version(node)
 
 
 def _memory_of(loop: Node) -> Iterator[Node]:
@@ -247,17 +252,13 @@ def _stages(order: list[Node]) -> dict[int, int]:
     for node in order:
         stage = 0
         kind = node.kind
-        if kind == SCATTER:
-            target = node.d0
-            assert target is not None
-            if target.id in stages:
-                stage = stages[target.id] + (0 if target.kind == SCATTER and _merges(node, target) else 1)
+        if NEEDS_MEMORY[kind]:
+            memory = node.d0
+            assert memory is not None
+            if memory.id in stages:
+                merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
+                stage = stages[memory.id] + (not merged)
             used: Iterable[Node | None] = (node.d1, node.d2, node.d3)
-        elif kind == GATHER:
-            assert node.d0 is not None
-            if node.d0.id in stages:
-                stage = stages[node.d0.id] + 1
-            used = (node.d1, node.d2)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
             stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
@@ -311,7 +312,7 @@ class _Planner:
         key = (self.stages[node.id], width_of(node))
         kernel = self.kernels.get(key)
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(*key)
+            kernel = self.kernels[key] = Kernel(key[0], flat(key[1]))
         kernel.outputs.append(node)
 
     def claim(self, kernel: Kernel) -> None:
@@ -329,7 +330,7 @@ class _Planner:
                 if node.id in seen:
                     continue
                 seen.add(node.id)
-                if node.kind == GATHER or node.kind == SCATTER:
+                if NEEDS_MEMORY[node.kind]:
                     self.require(kernel, node.d0)
                     register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
                 elif node.kind in CONTROL:
@@ -374,17 +375,16 @@ class _Planner:
             kind = current.kind
             if kind == RESULT or kind == OPAQUE or kind in CONTROL:
                 return True
-            if current.size > 1 or kind == GATHER:
+            if current.size > 1 or NEEDS_MEMORY[kind]:
                 cost += OPS[kind].cost
                 if cost > RECOMPUTE_LIMIT:
                     return True
             if _in_memory(current):
                 continue
-            if kind == GATHER:
-                assert current.d1 is not None and current.d2 is not None
-                stack += (current.d1, current.d2)
-            else:
-                stack.extend(operands(current))
+            used = operands(current)
+            if NEEDS_MEMORY[kind]:
+                next(used)  # is read, not computed
+            stack.extend(used)
         return False
 
 

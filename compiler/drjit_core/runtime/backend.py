@@ -7,9 +7,10 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-from ..codegen.program import Policy, Program
+from ..codegen.program import Binding, Policy, Program
+from ..codegen.signature import Signature
 from ..ir.node import Node, label_of
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
@@ -104,19 +105,27 @@ class LoadedKernel(Protocol):
     def from_disk(self) -> bool:
         """Whether it was found on disk."""
 
-    def partial_bytes(self, program: Program, /) -> int:
-        """Bytes of partial results that the blocks of a launch of a program with reductions write."""
+    @property
+    def signature(self) -> Signature:
+        """What its parameters are for."""
 
-    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
-        """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
+    def prepare(self, width: int, /) -> bool:
+        """Note that a launch of so many elements is coming; whether it has been compiled again for that."""
 
-    def launch(self, program: Program, keep: list[Any], timed: bool, /) -> Any:
-        """A :class:`Launch` with the parameters that a program has now, ready to be submitted."""
+    def partial_bytes(self, width: int, /) -> int:
+        """Bytes of partial results that the blocks of a launch of so many elements write."""
+
+    def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
+        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
+
+    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> Any:
+        """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
     def dump(self, program: Program, /) -> None:
         """Write files for people before the first launch, if the environment asks for them."""
 
 
+@runtime_checkable
 class KernelBackend(Backend, Protocol):
     """A backend with kernels, launched in order: what is allocated after a launch may be memory that it still uses."""
 

@@ -15,6 +15,7 @@ import sys
 import threading
 import warnings
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
@@ -24,10 +25,10 @@ from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
 from .backend import Backend
 
-__all__ = ["Report", "expect", "warn"]
+__all__ = ["Access", "Report", "accesses_of", "expect", "parts_of", "warn", "with_targets"]
 
 
-class _Access(NamedTuple):
+class Access(NamedTuple):
     """What a message says of an access besides the position."""
 
     function: str
@@ -44,24 +45,40 @@ class Report:
 
     __slots__ = ("accesses", "backend", "ticket", "words")
 
-    def __init__(self, backend: Backend, program: Program) -> None:
+    def __init__(self, backend: Backend, accesses: Sequence[Access]) -> None:
         self.backend = backend
-        self.accesses: list[_Access] = []
-        parts: list[tuple[Program, int]] = []
-        programs = [program]
-        for each in programs:  # which grows meanwhile
-            if each.checks:
-                parts.append((each, len(self.accesses)))
-                self.accesses += (_describe(check.access, check.size) for check in each.checks.values())
-            programs += (target for site in each.calls.values() for target in site.targets)
-        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(self.accesses)))()
+        self.accesses = accesses
+        self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
         self.ticket = 0
-        start = ctypes.addressof(self.words)
-        for each, first in parts:
-            each.parameters[each.report] = start + first * REPORT_WORDS * ctypes.sizeof(ctypes.c_uint64)
+
+    def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
+        """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
+        address = ctypes.addressof(self.words)
+        for each, (slot, count) in zip(with_targets(bound), parts, strict=True):
+            if count:
+                each.parameters[slot] = address
+                address += count * REPORT_WORDS * ctypes.sizeof(ctypes.c_uint64)
 
 
-def _describe(access: Node, size: int) -> _Access:
+def accesses_of(program: Program) -> list[Access]:
+    """The accesses that a program checks, and those of the targets of its calls."""
+    return [_describe(check.access, check.size) for each in with_targets(program) for check in each.checks.values()]
+
+
+def parts_of(program: Program) -> list[tuple[int, int]]:
+    """Where a program, and each target of its calls, gets its part of the report, and the accesses that it checks."""
+    return [(each.report, len(each.checks)) for each in with_targets(program)]
+
+
+def with_targets(bound: Any) -> list[Any]:
+    """A program or a binding, and those of the targets of its calls, in a fixed order."""
+    found = [bound]
+    for each in found:  # which grows meanwhile
+        found += (target for site in each.calls.values() for target in site.targets)
+    return found
+
+
+def _describe(access: Node, size: int) -> Access:
     index = access.d1 if access.kind == GATHER else access.d2
     assert index is not None
     if access.kind == GATHER:
@@ -72,11 +89,11 @@ def _describe(access: Node, size: int) -> _Access:
     bits = TYPES[index.type].bits
     if index.kind == CAST and index.d0 is not None and TYPES[index.d0.type].kind == "i":
         index = index.d0  # a negative number, as the program wrote it
-    return _Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
+    return Access(function, verb, size, label_of(access), bits, TYPES[index.type].kind == "i")
 
 
 launched: deque[Report] = deque()
-found: dict[_Access, tuple[int, int]] = {}  # position and number of violations
+found: dict[Access, tuple[int, int]] = {}  # position and number of violations
 _lock = threading.Lock()
 
 
@@ -114,7 +131,7 @@ def warn() -> None:
         warnings.warn(_message(access, position, count), RuntimeWarning, stacklevel=_user_level())
 
 
-def _message(access: _Access, position: int, count: int) -> str:
+def _message(access: Access, position: int, count: int) -> str:
     position &= (1 << access.bits) - 1 if access.bits < 64 else -1
     if access.signed and position >> access.bits - 1:
         position -= 1 << access.bits

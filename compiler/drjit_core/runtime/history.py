@@ -12,7 +12,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..codegen.program import Program
 from ..flags import KERNEL_HISTORY, state
 from ..types import JitBackend, KernelRecordingMode, KernelType, ProfileEvent
 from .backend import Backend, KernelBackend, Launch, LoadedKernel
@@ -70,15 +69,13 @@ def mark(name: str) -> None:
         _append(ProfileEvent.Mark, name, _names(), time.perf_counter(), 0.0)
 
 
-def record(backend: KernelBackend, program: Program, kernel: LoadedKernel, hit: bool, launch: Launch,
-           codegen_time: float) -> None:
+def record(backend: KernelBackend, kernel: LoadedKernel, hit: bool, launch: Launch, width: int, inputs: int,
+           outputs: int, codegen_time: float) -> None:
     """Append an entry for a launch."""
     entry = {
         "backend": backend.language, "type": KernelType.JIT, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
-        "recording_mode": KernelRecordingMode.Inactive,
-        "size": program.width, "input_count": len(program.inputs),
-        "output_count": len(program.stores) + len(program.reductions) + len(program.scatters),
+        "recording_mode": KernelRecordingMode.Inactive, "size": width, "input_count": inputs, "output_count": outputs,
         "operation_count": kernel.operations, "codegen_time": codegen_time,
         "backend_time": 0.0 if hit else kernel.build_time, "ranges": _names()}
     _entries.append((entry, (backend, launch)))

@@ -14,7 +14,7 @@ from ..ir import build, trace
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
-from ..ops.table import EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
+from ..ops.table import BOUND, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import BOOL, TYPES, VarState
 from . import bounds, exclusion
 from .backends import current
@@ -40,6 +40,8 @@ def _check_synchronization() -> None:
 
 def address_of(buffer: Buffer) -> int:
     """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
+    if state.recording is not None:
+        state.recording.refuse_host()
     if state.flags & FORBID_SYNCHRONIZATION:
         _check_synchronization()
     address = buffer.backend.host_address(buffer)
@@ -58,8 +60,10 @@ def in_memory(node: Node) -> Node:
         with exclusion.lock:
             if node.kind == UNDEFINED:
                 node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+                if state.recording is not None:
+                    state.recording.allocated(node)
         return node
-    if node.kind == LITERAL:
+    if node.kind == LITERAL or node.kind == BOUND:
         node = trace.opaque(node)
     evaluate((node,))
     return node
@@ -125,7 +129,10 @@ def import_copy(type_: int, data: Any) -> Node:
     backend = current()
     buffer = backend.allocate(nbytes)
     backend.write(buffer, view.cast("B"))
-    return build.evaluated(type_, nbytes // itemsize, buffer)
+    node = build.evaluated(type_, nbytes // itemsize, buffer)
+    if state.recording is not None:
+        state.recording.keep(node)
+    return node
 
 
 def import_shared(type_: int, address: int, size: int, owner: Any) -> Node:
@@ -161,7 +168,7 @@ def state_of(node: Node) -> VarState:
     kind = node.kind
     if kind == EVALUATED:
         return VarState.Evaluated
-    if kind == LITERAL:
+    if kind == LITERAL or kind == BOUND:
         return VarState.Literal
     if kind == INVALID:
         return VarState.Invalid

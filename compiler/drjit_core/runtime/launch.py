@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import sys
 import time
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..codegen.program import Policy, Program, assemble
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
@@ -23,28 +23,33 @@ from .backend import KernelBackend, LoadedKernel, refuse_foreign
 from .buffer import Buffer
 from .thread_tables import ThreadTables
 
-__all__ = ["evaluate_by_kernels"]
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
 
 _log = logging.getLogger("drjit")
 
 
 def evaluate_by_kernels(backend: KernelBackend, roots: list[Node]) -> None:
     """Plan the kernels that nodes need, and launch them in order."""
-    policy = backend.policy()
+    policy, recorder = backend.policy(), state.recording
     kernels = plan(roots)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
     for kernel in kernels:
-        _launch(backend, policy, kernel)
+        launch(backend, policy, kernel, recorder)
 
 
-def _launch(backend: KernelBackend, policy: Policy, kernel: Kernel) -> None:
+def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Recorder | None = None) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
     start = time.perf_counter_ns()
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+            if recorder is not None:
+                recorder.allocated(node)
     program = assemble(kernel, policy, flags & DEBUG != 0)
     keep: list[Any] = []
     for node in program.inputs:
@@ -54,14 +59,24 @@ def _launch(backend: KernelBackend, policy: Policy, kernel: Kernel) -> None:
         if buffer.read_only:  # it does not come from the allocator, and so must not die before the launch has run
             keep.append(buffer)
     compiled, hit = backend.compile(program)
+    if recorder is not None:
+        recorder.begin(program, compiled)
     outputs = _allocate_outputs(backend, program, compiled)
-    tables = [_filled_tables(backend, program, node) for node in program.scatters if node.id in program.tables]
-    report = bounds.Report(backend, program) if program.checks or program.checked and program.calls else None
+    tables: list[tuple[Node, ThreadTables]] = []
+    for node in program.scatters:
+        slot = program.tables.get(node.id)
+        if slot is not None:
+            tables.append((node, filled_tables(backend, policy, node.d0, node.attr)))  # type: ignore[arg-type]
+            program.parameters[slot:slot + 2] = tables[-1][1].words
+            program.inputs.append(tables[-1][1].whole)
+    accesses = bounds.accesses_of(program) if program.checked else None
+    report = bounds.Report(backend, accesses) if accesses else None
     if report is not None:
         keep.append(report)
+        report.bind(program, bounds.parts_of(program))
     if program.calls:
         compiled.fill_calls(program, keep)
-    launch = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
+    launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
     if flags & PRINT_IR:
         sys.stdout.write(compiled.text)
@@ -71,22 +86,25 @@ def _launch(backend: KernelBackend, policy: Policy, kernel: Kernel) -> None:
         explain.remember(program, compiled.hash)
         compiled.dump(program)
     try:
-        ticket = backend.submit(launch)
+        ticket = backend.submit(launched)
         _commit(backend, program, outputs, tables, ticket)
     except BaseException:
-        if launch.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
+        if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
             _commit(backend, program, outputs, tables, backend.submitted())
         raise
+    if recorder is not None:
+        recorder.end(program)
     if report is not None:
         bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         backend.wait()
     if flags & KERNEL_HISTORY:
-        history.record(backend, program, compiled, hit, launch, elapsed)
+        history.record(backend, compiled, hit, launched, program.width, len(program.inputs),
+                       len(program.stores) + len(program.reductions) + len(program.scatters), elapsed)
 
 
-def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]], tables: list[ThreadTables],
-            ticket: int) -> None:
+def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]],
+            tables: list[tuple[Node, ThreadTables]], ticket: int) -> None:
     """Note that a launch uses its buffers, and that its outputs have values; may be repeated.
 
     What the launch has written in place comes before the tables, whose merging needs a launch of its own: if that
@@ -99,11 +117,9 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
         numbering.forget(node)
         node.become_evaluated(buffer)
     _commit_scatters(program)
-    for each in tables:
-        if each.node.kind == SCATTER:
-            result, merge = each.merge()
-            _launch(backend, program.policy, merge)
-            each.node.become_evaluated(result.payload)
+    for node, filled in tables:
+        if node.kind == SCATTER:
+            node.become_evaluated(merged_tables(backend, program.policy, filled))
     if tables:
         _commit_scatters(program)
 
@@ -118,12 +134,18 @@ def _commit_scatters(program: Program) -> None:
             node.become_evaluated(node.d0.payload.origin(node.attr).payload)  # type: ignore[union-attr]
 
 
-def _filled_tables(backend: KernelBackend, program: Program, node: Node) -> ThreadTables:
-    """The tables of a scatter-reduction, which are filled and bound to the program."""
-    tables = ThreadTables(node, program.policy.threads, backend.limits.packet)
-    _launch(backend, program.policy, tables.fill())
-    tables.bind(program)
+def filled_tables(backend: KernelBackend, policy: Policy, target: Node, op: int) -> ThreadTables:
+    """The tables of a scatter-reduction to a target, filled with the neutral element."""
+    tables = ThreadTables(target, op, policy.threads, backend.limits.packet)
+    launch(backend, policy, tables.fill())
     return tables
+
+
+def merged_tables(backend: KernelBackend, policy: Policy, tables: ThreadTables) -> Buffer:
+    """What the target contains when tables that have been updated are merged into it."""
+    result, merge = tables.merge()
+    launch(backend, policy, merge)
+    return result.payload  # type: ignore[no-any-return]
 
 
 def _allocate_outputs(backend: KernelBackend, program: Program, compiled: LoadedKernel) -> list[tuple[Node, Buffer]]:
@@ -135,7 +157,7 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
         parameters[slots[node.id]] = buffer.address
         outputs.append((node, buffer))
     if program.reductions:
-        partials = backend.allocate(compiled.partial_bytes(program))
+        partials = backend.allocate(compiled.partial_bytes(program.width))
         parameters[1] = partials.address
         for node in program.reductions:
             buffer = backend.allocate(TYPES[node.type].size)

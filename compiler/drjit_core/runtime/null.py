@@ -10,7 +10,8 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
-from ..codegen.program import Policy, Program
+from ..codegen.program import Binding, Policy, Program
+from ..codegen.signature import signature_of
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
@@ -34,6 +35,7 @@ class NullKernel:
 
     def __init__(self, program: Program) -> None:
         self.key = program.key
+        self.signature = signature_of(program)
         self.text = text_of(program)
         self.operations = operations_of(program)
         self.work = work_of(program)
@@ -41,17 +43,21 @@ class NullKernel:
         #: What the tables of calls have in the place of addresses: numbers of functions.
         self.functions = {name: number for number, name in enumerate(call_tables.names(program))}
 
-    def partial_bytes(self, program: Program, /) -> int:
+    def prepare(self, width: int, /) -> bool:
+        """There is but one tier of text."""
+        return False
+
+    def partial_bytes(self, width: int, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""
-        return partial_bytes(program, self.work)
+        return partial_bytes(self.signature, self.work, width)
 
-    def fill_calls(self, program: Program, keep: list[Any], /) -> None:
-        """Make the tables of a program's calls, with numbers of functions in the place of their addresses."""
-        call_tables.fill(program, self.functions, keep)
+    def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
+        """Make the tables of calls, with numbers of functions in the place of their addresses."""
+        call_tables.fill(bound, self.functions, keep)
 
-    def launch(self, program: Program, keep: list[Any], timed: bool, /) -> NullLaunch:
+    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> NullLaunch:
         """A record of a launch.  It holds no node, since planning asks who does."""
-        return NullLaunch(self, tuple(program.parameters), program.width, program.single)
+        return NullLaunch(self, tuple(bound.parameters), bound.width, bound.single)
 
     def dump(self, program: Program, /) -> None:
         """There is nothing that could be run alone."""

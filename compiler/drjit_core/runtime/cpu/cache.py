@@ -11,7 +11,8 @@ import time
 import zlib
 from typing import Any
 
-from ...codegen.program import Program
+from ...codegen.program import Binding, Program
+from ...codegen.signature import Signature, signature_of
 from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
@@ -27,12 +28,14 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk", "functions",
-                 "hash", "native", "operations", "quick", "work")
+    __slots__ = ("_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
+                 "functions", "hash", "native", "operations", "quick", "signature", "work")
 
     def __init__(self, program: Program) -> None:
         self.operations = operations_of(program)
         self.work = work_of(program)
+        self.signature = signature_of(program)
+        self._loops = sum(node.kind in (LOOP, CALL) for node in program.order)
         self._worked = 0
         self._parameters = ctypes.c_uint64 * len(program.parameters)
         start = time.perf_counter_ns()
@@ -70,9 +73,9 @@ class CompiledKernel:
         return _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
 
     def prepare(self, width: int) -> bool:
-        """Note a launch of a quick kernel; compiles it again when that has become worth it (and tells so)."""
+        """Note a launch; a quick kernel is compiled again when that has become worth it (which is told)."""
         self._worked += width * self.work
-        if self._worked < self._break_even() or _level() == 0:
+        if not self.quick or self._worked < self._break_even() or _level() == 0:
             return False
         start = time.perf_counter_ns()
         key = disk.key_of(self._key, "kernel")
@@ -87,21 +90,21 @@ class CompiledKernel:
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
         return True
 
-    def partial_bytes(self, program: Program) -> int:
-        """Bytes of partial results that the blocks of a launch of a program with reductions write."""
-        return partial_bytes(program, self.work)
+    def partial_bytes(self, width: int) -> int:
+        """Bytes of partial results that the blocks of a launch of so many elements write."""
+        return partial_bytes(self.signature, self.work, width)
 
-    def fill_calls(self, program: Program, keep: list[Any]) -> None:
-        """Make the tables of a program's calls, which become parameters; ``keep`` gets what must live as long."""
-        call_tables.fill(program, self.native.addresses, keep)
+    def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
+        """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
+        call_tables.fill(bound, self.native.addresses, keep)
 
-    def launch(self, program: Program, keep: list[Any], timed: bool) -> launches.Launch:
-        """A launch with the parameters that a program has now."""
-        trips = program.trips
+    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
+        """A launch with the parameters that are bound now."""
+        trips = bound.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
-            _work_of_loops(self, program), True)
-        return launches.Launch(self.functions, self._parameters(*program.parameters), program.width, work, keep, timed,
-                           program.single, known)
+            (self.work - _LOOP_WORK * self._loops) * trips, True)
+        return launches.Launch(self.functions, self._parameters(*bound.parameters), bound.width, work, keep, timed,
+                           bound.single, known)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -172,9 +175,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(program: Program, work: int) -> int:
-    """Bytes of partial results of a program with reductions, given the operations of an element."""
-    return reduction.partial_stride(len(program.reductions)) * launches.block_count(work, program.width)
+def partial_bytes(signature: Signature, work: int, width: int) -> int:
+    """Bytes of partial results of a kernel with reductions, given the operations of an element."""
+    return reduction.partial_stride(signature.reductions) * launches.block_count(work, width)
 
 
 def operations_of(program: Program) -> int:
@@ -185,12 +188,6 @@ def operations_of(program: Program) -> int:
 def work_of(program: Program) -> int:
     """Cost of one element, relative to an addition."""
     return sum(_LOOP_WORK if node.kind in (LOOP, CALL) else OPS[node.kind].cost for node in program.order) + 1
-
-
-def _work_of_loops(kernel: CompiledKernel, program: Program) -> int:
-    """Cost of one element in a launch whose loops repeat a known number of times."""
-    guessed = _LOOP_WORK * sum(node.kind in (LOOP, CALL) for node in program.order)
-    return (kernel.work - guessed) * program.trips  # type: ignore[operator]
 
 
 #: A guess at the cost of a loop or call, whose number of iterations is unknown.

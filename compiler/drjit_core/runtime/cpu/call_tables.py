@@ -6,32 +6,32 @@ import ctypes
 from collections.abc import Mapping
 from typing import Any
 
-from ...codegen.program import Program
+from ...codegen.program import Binding, Program
 from ...llvm.calls import name_of_function
 
 __all__ = ["fill", "names"]
 
 
-def names(program: Program) -> list[str]:
-    """Names of the functions that a program's calls may reach, in its kernel's module."""
-    return [name_of_function(number) for number in range(len(program.functions))]
+def names(bound: Program | Binding) -> list[str]:
+    """Names of the functions that calls may reach, in its kernel's module."""
+    return [name_of_function(number) for number in range(len(bound.functions))]
 
 
-def fill(program: Program, addresses: Mapping[str, int], keep: list[Any]) -> None:
-    """Make the tables of a program's calls, whose addresses become parameters; ``keep`` gets what must live as long."""
-    _fill(program, {key: addresses[name] for name, key in zip(names(program), program.functions)}, keep)
+def fill(bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any]) -> None:
+    """Make the tables of calls, whose addresses become parameters; ``keep`` gets what must live as long."""
+    _fill(bound, {key: addresses[name] for name, key in zip(names(bound), bound.functions)}, keep)
 
 
-def _fill(program: Program, functions: dict[Any, int], keep: list[Any]) -> None:
-    for site in program.calls.values():
+def _fill(bound: Program | Binding, functions: dict[Any, int], keep: list[Any]) -> None:
+    for site in bound.calls.values():
         words: list[int] = []
         for target in site.targets:
             for slot, outer in target.links:
-                target.parameters[slot] = program.parameters[outer]
+                target.parameters[slot] = bound.parameters[outer]
             _fill(target, functions, keep)
             record = (ctypes.c_uint64 * len(target.parameters))(*target.parameters)
             keep.append(record)
             words += (functions[target.key], ctypes.addressof(record))
         table = (ctypes.c_uint64 * len(words))(*words)
         keep.append(table)
-        program.parameters[site.slot] = ctypes.addressof(table)
+        bound.parameters[site.slot] = ctypes.addressof(table)

@@ -19,8 +19,9 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ...codegen.listing import Parameter, format_program, parameters
+from ...codegen.listing import format_program
 from ...codegen.program import REPORT_WORDS, Program
+from ...codegen.signature import Role, Slot, slots_of
 from ...ir.node import Node
 from ...ir.region import operands
 from ...llvm import emit, jit
@@ -91,8 +92,8 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
     """Write the inputs that the script cannot make up; names of their files by node id."""
     recorded: dict[int, str] = {}
     deciding = _deciding(program)
-    for slot, (role, type_, size, node) in enumerate(parameters(program)):
-        if role in ("input", "memory") and node is not None and node.id in deciding and node.id not in recorded:
+    for slot, (role, type_, size, node) in enumerate(slots_of(program)):
+        if role in (Role.INPUT, Role.MEMORY) and node is not None and node.id in deciding and node.id not in recorded:
             nbytes = size * TYPES[type_].size
             if nbytes <= _RECORD_LIMIT:
                 pool.wait(node.payload.ticket)
@@ -109,32 +110,32 @@ def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]
     blocks, size = (1, width) if program.single else (launches.blocks_of(functions, width), functions.size(width))
     exports = emit.exports(program)
     rows = []
-    for slot, parameter in enumerate(parameters(program)):
-        row = _memory(program, compiled, slot, parameter, recorded) or (parameter.role, program.parameters[slot])
+    for slot, parameter in enumerate(slots_of(program)):
+        row = _memory(program, compiled, slot, parameter, recorded) or (str(parameter.role), program.parameters[slot])
         rows.append(f"    {row},\n")
     return _TEMPLATE.format(hash=compiled.hash, rows="".join(rows), width=width, blocks=blocks, size=size,
                             exports=exports, padding=PADDING)
 
 
-def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Parameter, recorded: dict[int, str],
+def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Slot, recorded: dict[int, str],
             ) -> tuple[str, int, str | None, int | None] | None:
     """For a parameter that is an address: role, bytes, what fills them, and the array that they belong to."""
     role, type_, size, node = parameter
-    if role == "partials":
-        return role, compiled.partial_bytes(program), None, None
-    if role == "report":
-        return role, 8 * REPORT_WORDS * size, None, None
-    if role == "tables":
-        return role, program.parameters[slot + 1], None, None  # of one thread
-    if role not in ("input", "output", "memory"):
+    if role is Role.PARTIALS:
+        return str(role), compiled.partial_bytes(program.width), None, None
+    if role is Role.REPORT:
+        return str(role), 8 * REPORT_WORDS * size, None, None
+    if role is Role.TABLES:
+        return str(role), program.parameters[slot + 1], None, None  # of one thread
+    if role not in (Role.INPUT, Role.OUTPUT, Role.MEMORY):
         return None
     info = TYPES[type_]
     fill, array = None, None
-    if role != "output":
+    if role is not Role.OUTPUT:
         assert node is not None
         fill = recorded.get(node.id) or (f"random {info.code}" if info.kind == "f" else None)
         array = min(s for s, other in enumerate(program.parameters) if s > 1 and other == program.parameters[slot])
-    return role, size * info.size, fill, array
+    return str(role), size * info.size, fill, array
 
 
 _TEMPLATE = '''"""Runs kernel {hash} alone, on one thread, and prints how long it takes.

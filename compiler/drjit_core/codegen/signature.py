@@ -1,0 +1,150 @@
+"""The signature of a kernel: what each of its parameters is for.
+
+A :class:`Signature` belongs to a kernel and knows of no program; what a launch enters is its *binding*
+(:class:`~drjit_core.codegen.program.Binding`).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ..ir.node import Node
+from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER
+from ..passes.domain import WIDE_EXTENT
+from ..types import ReduceMode, ReduceOp
+from .program import SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
+
+__all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of"]
+
+
+class Role(enum.StrEnum):
+    """What one of the 64-bit words is that a kernel, or a function that it calls, gets."""
+
+    WIDTH = "width"
+    PARTIALS = "partials"  # address of the partial results of reductions
+    LITERAL = "literal"  # its bits
+    INPUT = "input"  # address of an array that is read by position
+    OUTPUT = "output"  # address of an array that is written by position
+    MEMORY = "memory"  # address of an array that is read or written by index
+    TABLES = "tables"  # address of the tables of a scatter-reduction
+    TABLE_BYTES = "table bytes"
+    LIMIT = "limit"  # which indices are compared with
+    REPORT = "report"  # address of what checks find
+    CALLS = "calls"  # address of the table of a call
+    TARGETS = "targets"  # number of its entries
+    LINK = "link"  # of a function: a word of what calls it
+    ARGUMENT = "argument"  # of a function: place of one of its arguments
+
+
+class Slot(NamedTuple):
+    """A parameter of a program."""
+
+    role: Role
+    type: int = 0  # of the elements, or of the literal
+    size: int = 0  # number of elements
+    node: Node | None = None
+
+
+class Signature(NamedTuple):
+    """What a kernel gets and gives."""
+
+    key: bytes
+    roles: tuple[Role, ...]
+    types: tuple[int, ...]
+    reductions: int
+
+
+def signature_of(program: Program) -> Signature:
+    """The signature of a program's kernel."""
+    slots = slots_of(program)
+    return Signature(program.key, tuple(slot.role for slot in slots), tuple(slot.type for slot in slots),
+                     len(program.reductions))
+
+
+def slots_of(program: Program) -> list[Slot]:
+    """The meaning of each parameter."""
+    result: list[Slot | None] = [None] * len(program.parameters)
+
+    def enter(number: int, role: Role, node: Node | None = None, size: int = 0) -> None:
+        result[number] = Slot(role, node.type, node.size, node) if node is not None and not size else \
+            Slot(role, 0, size, node)
+
+    enter(0, Role.WIDTH)
+    enter(1, Role.PARTIALS)
+    for node in program.order:
+        number = program.slots.get(node.id)
+        if number is not None and node.kind in (LITERAL, EVALUATED):
+            enter(number, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
+    if program.outer is None:
+        for node in (*program.stores, *program.reductions):
+            enter(program.slots[node.id], Role.OUTPUT, node)
+    for node in program.extras:
+        enter(program.slots[node.id], Role.ARGUMENT, node)
+    for node in program.inputs:
+        if node.id in program.pointers:
+            enter(program.pointers[node.id], Role.MEMORY, node)
+    for number, _ in program.links:
+        enter(number, Role.LINK)
+    for node in program.scatters:
+        if node.id in program.tables:
+            number = program.tables[node.id]
+            enter(number, Role.TABLES, node)
+            enter(number + 1, Role.TABLE_BYTES, node)
+    if program.checks:
+        enter(program.report, Role.REPORT, None, len(program.checks))
+    for check in program.checks.values():
+        enter(check.slot, Role.LIMIT, check.access, check.size)
+    for site in program.calls.values():
+        enter(site.slot, Role.CALLS)
+        enter(site.slot + 1, Role.TARGETS, None, len(site.targets))
+    assert None not in result, f"parameter {result.index(None)} has no role"
+    return result  # type: ignore[return-value]
+
+
+#: The largest size with positions of 32 bits.
+_NARROW = WIDE_EXTENT - 1
+
+
+class Decision(NamedTuple):
+    """What was decided by a size: it stays the same as long as a quantity lies in an interval."""
+
+    what: str
+    memory: Node | None  # whose number of elements it is, or that of the width of the kernel if there is none
+    low: float
+    high: float
+
+
+def decisions_of(program: Program) -> Iterator[Decision]:
+    """Everything that the key of a program owes to sizes rather than to the graph."""
+    width = program.width
+    if width == 1:
+        yield Decision("one element", None, 1, 1)
+    else:
+        yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
+    for node in (*program.order, *program.scatters):
+        if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
+            size = node.d0.size
+            yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
+    reductions = [node for node in program.scatters if node.attr != ReduceOp.Identity.value]
+    if reductions and width > 1 and program.policy.threads > 1:
+        yield Decision("threads share it", None, *((1, SINGLE_WIDTH) if width <= SINGLE_WIDTH else
+                                                  (SINGLE_WIDTH + 1, math.inf)))
+        for node in reductions:
+            assert node.d0 is not None
+            if width > SINGLE_WIDTH and node.payload == ReduceMode.Auto.value and node.d0.kind != SCATTER:
+                most, least = min(program.policy.expand_threshold, width), max(node.size, SINGLE_WIDTH + 1)
+                if node.size <= most:  # both bounds lie between the two sizes, and so hold whatever these become
+                    yield Decision("tables per thread", node.d0, 1, most)
+                    yield Decision("tables per thread", None, least, math.inf)
+                elif node.size > program.policy.expand_threshold:
+                    yield Decision("no tables", node.d0, program.policy.expand_threshold + 1, math.inf)
+                else:
+                    yield Decision("no tables", node.d0, node.size, math.inf)
+                    yield Decision("no tables", None, 1, width)
+    bytes_ = streamed_bytes(program)
+    if bytes_:
+        limit = max(STREAMING_WIDTH, program.policy.cache_bytes // bytes_)
+        yield Decision("past the cache", None, *((limit + 1, math.inf) if width > limit else (1, limit)))

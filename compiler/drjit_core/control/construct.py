@@ -1,0 +1,213 @@
+"""What loops, branches and calls have in common: how their regions are traced, and what becomes of these.
+
+State variables and arguments are values or *memory*, by their use, which is known when the user's functions have been
+traced.  So they are traced again, until nothing new turns out.
+"""
+
+from __future__ import annotations
+
+import sys
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import ClassVar, NoReturn
+
+from ..errors import SymbolicValue
+from ..ir.build import append
+from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
+from ..ir.node import Node
+from ..ir.region import CONTROL, Region, writes
+from ..ir.symbolic import (
+    Tracing,
+    call_site,
+    close,
+    innermost,
+    open_,
+    replace_version,
+    require_memory,
+    scope_of,
+    user_line,
+)
+from ..ops.table import PHI, RESULT
+from ..types import BOOL
+
+__all__ = ["Construct", "Traced", "written_widths"]
+
+
+class Traced:
+    """A region of a construct, traced once."""
+
+    __slots__ = ("formals", "latest", "lent", "masks", "region", "results")
+
+    def __init__(self, region: Tracing, formals: list[Node], masks: list[Node]) -> None:
+        self.region = region
+        #: What stands for the variables; a constant one stands for itself.
+        self.formals = formals
+        self.masks = masks
+        #: What the user's function has returned.
+        self.results: list[Node] = []
+        #: The last version of each formal that was written to, by the formal's id.
+        self.latest: dict[int, Node] = {}
+        #: The formals that stand for memory of statements.
+        self.lent: dict[Memory, Node] = {}
+
+
+class Construct:
+    """A loop, a branch or a call that is being traced, perhaps several times.
+
+    Its *variables* are what the caller has given, followed by memory that statements write to, which the regions have
+    borrowed (see :mod:`drjit_core.ir.deferred`).
+    """
+
+    #: What is wrong with a function that writes to what is no variable; that uses all elements of what it writes to;
+    #: that reads what was there before it wrote to it; or that writes to one of two variables that are the same array.
+    #: ``{}`` stands for the variable.
+    OUTSIDE: ClassVar[str]
+    AS_VALUE: ClassVar[str]
+    READ_BEFORE: ClassVar[str]
+    SAME_ARRAY: ClassVar[str]
+
+    def __init__(self, function: str, given: Sequence[Node], label: str | None,
+                 name_of: Callable[[int], str] | None, first_array: int = sys.maxsize) -> None:
+        #: The name of the user's function, if the stack does not tell it.
+        self.function = function
+        self.given = given
+        self.label = label
+        self.name_of = name_of
+        #: Positions from here on are arrays of the caller's that the functions write to.
+        self.first_array = first_array
+        self.line = user_line()
+        #: Positions of variables that are accessed by index, and of those that stand for themselves.
+        self.memory: frozenset[int] = frozenset()
+        self.constant: frozenset[int] = frozenset()
+        # Of a trace:
+        self.initial: Sequence[Node] = given
+        self.borrowed: list[Memory] = []
+        self.statements: list[Statement] = []
+        self.traced: list[Traced] = []
+        #: What a function has raised.
+        self.failure: Exception | None = None
+
+    # --- tracing -----------------------------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Forget the trace before."""
+        self.initial, self.borrowed, self.statements, self.traced, self.failure = self.given, [], [], [], None
+        self.memory = frozenset(i for i in self.memory if i < len(self.given))
+
+    def enter(self, size: int, width: int, masks: Sequence[int]) -> Traced:
+        """A region that is to be traced, with a formal for each variable.
+
+        ``size`` is that of the values, 0 if each has its own.  Masks are given by the positions of their formals, and
+        have the size ``width``.
+        """
+        region = Tracing(self.label, self.line, self.name_of, self.first_array)
+        formals = [value if i in self.constant else
+                   append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
+                          payload=i in self.memory, scope=region.id)
+                   for i, value in enumerate(self.given)]
+        traced = Traced(region, formals, [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id)
+                                          for attr in masks])
+        self.traced.append(traced)
+        return traced
+
+    def run(self, traced: Traced, trace: Callable[[Traced], None]) -> bool:
+        """Trace into a region; returns whether that went well, else :attr:`failure` says what did not."""
+        region = traced.region
+        open_(region)
+        try:
+            trace(traced)
+            scope_of(*traced.results)
+            if region.outside and not region.by_index:
+                raise self.refusal(self.OUTSIDE)
+        except Exception as error:
+            self.failure = error
+        finally:
+            traced.latest, traced.lent = region.latest, region.borrowed
+            self.statements += region.statements
+            close(region)
+        return self.failure is None
+
+    def fail(self) -> NoReturn:
+        """Raise what a function has raised, whose frames lead back to this object."""
+        failure, self.failure = self.failure, None
+        assert failure is not None
+        try:
+            raise failure
+        finally:
+            del failure
+
+    def finds_memory(self) -> bool:
+        """Whether a trace has found variables that are accessed by index: they are memory in the next one."""
+        before = self.memory
+        for traced in self.traced:
+            if traced.region.by_index:
+                self.memory |= traced.region.by_index - self.constant
+        return self.memory != before
+
+    def add_borrowed(self) -> None:
+        """Add memory of statements to the variables, as far as any region has written to it."""
+        if not self.statements:
+            return
+        for traced in self.traced:
+            self.borrowed += (memory for memory, formal in traced.lent.items()
+                              if formal.id in traced.latest and memory not in self.borrowed)
+        before = [version_of(memory, innermost()) for memory in self.borrowed]
+        self.initial = [*self.given, *before]
+        self.memory |= frozenset(range(len(self.given), len(self.initial)))
+        for traced in self.traced:
+            for memory, version in zip(self.borrowed, before, strict=True):
+                traced.formals.append(traced.lent.get(memory) or append(
+                    PHI, version.type, version.size, attr=BORROWED, payload=True, scope=traced.region.id))
+
+    # --- what becomes of it ------------------------------------------------------------------------------------------
+
+    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node]) -> None:
+        """Refuse what would need a copy of memory, where there are none: in the regions around this construct."""
+        for value, formal in zip(initial, regions[0].formals, strict=True):
+            if formal.payload:
+                if value.scope and any(source is value for region in regions for source in region.sources):
+                    raise self.refusal(self.READ_BEFORE, formal)
+                if value.scope and sum(value is other for other in initial) > 1:
+                    raise self.refusal(self.SAME_ARRAY, formal)
+                require_memory(self.function, value)
+
+    def results_of(self, node: Node) -> list[Node]:
+        """Make the nodes of all results."""
+        control, results = node.payload, []
+        for position, last in enumerate(control.regions[0].results[-1]):
+            memory = control.is_memory(position)
+            result = append(RESULT, last.type, last.size if memory else node.size, node, attr=position, payload=memory)
+            control.outputs.append(weakref.ref(result))
+            if memory:
+                replace_version(control.origin(position), result)
+            results.append(result)
+        return results
+
+    def settle(self, versions: Sequence[Node]) -> None:
+        """Hand statements over to what is around the construct, with the last versions of what was borrowed."""
+        for memory, version in zip(self.borrowed, versions, strict=True):
+            settle(memory, version)
+        hand_over(self.statements)
+
+    # --- errors ------------------------------------------------------------------------------------------------------
+
+    def name(self, position: int) -> str:
+        """A variable as the user knows it."""
+        return str(position) if self.name_of is None else self.name_of(position)
+
+    def refusal(self, text: str, formal: Node | None = None) -> SymbolicValue:
+        """What is wrong with the user's functions; ``{}`` stands for the variable of a formal."""
+        if formal is not None:
+            text = text.format(self.name(formal.attr))
+        return SymbolicValue(f"{call_site(self.function)}(): {text}")
+
+
+def written_widths(region: Region) -> Iterator[Node]:
+    """What is written in a region, for each of its elements: so wide must be what it belongs to."""
+    for node in region.nodes:
+        if node.kind in CONTROL:
+            if node.payload.writes:
+                yield node
+        elif writes(node):
+            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+            yield from (node.d1, node.d2, node.d3)

@@ -1,0 +1,192 @@
+"""Numbers of a recording: sizes and scalars that follow from its arguments, whose values are known but not relied upon.
+
+While a program is recorded (:mod:`drjit_core.runtime.recording`), the sizes of its arguments are an :class:`Extent`: a
+number that remembers how it was computed, so that it can be computed again for other arguments.  What is decided by it
+is a *guard*: a comparison, or the use as an ordinary number, holds for the arguments at hand, and the recording is good
+for all arguments for which its guards have the same outcome.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, NoReturn, SupportsIndex
+
+from ..flags import state
+from .node import Node
+
+__all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "evaluate", "number_of", "size_of",
+           "sized", "words"]
+
+
+class Size(NamedTuple):
+    """The number of elements of an argument."""
+
+    argument: int
+
+
+class Value(NamedTuple):
+    """The value of an argument that is a literal."""
+
+    argument: int
+
+
+class Operation(NamedTuple):
+    """What a function makes of other expressions."""
+
+    function: Callable[..., Any]
+    operands: tuple[Expression, ...]
+
+
+Expression = Size | Value | Operation | int | float | bool
+
+
+class Guard(NamedTuple):
+    """An expression lies within an interval of integers: what a program was made for."""
+
+    expression: Expression
+    low: float
+    high: float
+    reason: str  # what was decided by it
+
+    def holds(self, sizes: Sequence[int], values: Sequence[Any]) -> bool:
+        """Whether it does for arguments of these sizes and values."""
+        return bool(self.low <= evaluate(self.expression, sizes, values) <= self.high)
+
+
+def evaluate(expression: Expression, sizes: Sequence[int], values: Sequence[Any]) -> Any:
+    """The value of an expression, for arguments of these sizes and values."""
+    if isinstance(expression, Operation):
+        return expression.function(*(evaluate(operand, sizes, values) for operand in expression.operands))
+    if isinstance(expression, Size):
+        return sizes[expression.argument]
+    return values[expression.argument] if isinstance(expression, Value) else expression
+
+
+_WORDS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.truediv: "/", operator.floordiv: "//",
+          operator.mod: "%"}
+
+
+def words(expression: Expression) -> str:
+    """An expression for people."""
+    if isinstance(expression, Size):
+        return f"size of argument {expression.argument}"
+    if isinstance(expression, Value):
+        return f"argument {expression.argument}"
+    if not isinstance(expression, Operation):
+        return str(expression)
+    operands = [words(operand) for operand in expression.operands]
+    if len(operands) == 2 and expression.function in _WORDS:
+        return f"({operands[0]} {_WORDS[expression.function]} {operands[1]})"
+    return f"{expression.function.__name__}({', '.join(operands)})"
+
+
+def number_of(value: Any) -> tuple[Any, Expression]:
+    """The number and the expression of an extent, or of a plain number, which is an expression of its own."""
+    return (value.value, value.expression) if isinstance(value, Extent) else (value, value)
+
+
+def _arithmetic(function: Callable[[Any, Any], Any], swapped: bool = False) -> Callable[[Extent, Any], Any]:
+    def method(self: Extent, other: Any) -> Any:
+        if not isinstance(other, (Extent, int, float)):
+            return NotImplemented
+        left, right = (number_of(other), number_of(self)) if swapped else (number_of(self), number_of(other))
+        return Extent(function(left[0], right[0]), Operation(function, (left[1], right[1])), self.guards)
+
+    return method
+
+
+def _comparison(function: Callable[[Any, Any], bool], sign: str) -> Callable[[Extent, Any], Any]:
+    def method(self: Extent, other: Any) -> Any:
+        if not isinstance(other, (Extent, int, float)):
+            return NotImplemented
+        value, expression = number_of(other)
+        outcome = function(self.value, value)
+        self.decide(Operation(function, (self.expression, expression)), outcome,
+                    f"{words(self.expression)} {sign} {words(expression)}")
+        return outcome
+
+    return method
+
+
+class Extent:
+    """A number that is known, with the expression that it is the value of.
+
+    It is no ``int``, so that nothing takes it for one unnoticed: ``int``, ``range`` and whatever else wants an ordinary
+    number ask for its :meth:`__index__` or :meth:`__float__`, which make its value part of the program.
+    """
+
+    __slots__ = ("expression", "guards", "serial", "value")
+
+    def __init__(self, value: Any, expression: Expression, guards: list[Guard]) -> None:
+        self.value = value
+        self.expression = expression
+        #: Those of the recording, to which decisions add.
+        self.guards = guards
+        #: Tells extents apart in the keys of value numbering.
+        self.serial = _new_serial()
+
+    def decide(self, expression: Expression, outcome: Any, reason: str) -> None:
+        """Note that something was decided by an expression."""
+        self.guards.append(Guard(expression, outcome, outcome, reason))
+
+    __add__, __radd__ = _arithmetic(operator.add), _arithmetic(operator.add, True)
+    __sub__, __rsub__ = _arithmetic(operator.sub), _arithmetic(operator.sub, True)
+    __mul__, __rmul__ = _arithmetic(operator.mul), _arithmetic(operator.mul, True)
+    __truediv__, __rtruediv__ = _arithmetic(operator.truediv), _arithmetic(operator.truediv, True)
+    __floordiv__, __rfloordiv__ = _arithmetic(operator.floordiv), _arithmetic(operator.floordiv, True)
+    __mod__, __rmod__ = _arithmetic(operator.mod), _arithmetic(operator.mod, True)
+    __lt__, __le__ = _comparison(operator.lt, "<"), _comparison(operator.le, "<=")
+    __gt__, __ge__ = _comparison(operator.gt, ">"), _comparison(operator.ge, ">=")
+    __eq__ = _comparison(operator.eq, "==")
+    __ne__ = _comparison(operator.ne, "!=")
+
+    def __neg__(self) -> Extent:
+        return Extent(-self.value, Operation(operator.neg, (self.expression,)), self.guards)
+
+    def _pinned(self) -> Any:
+        self.decide(self.expression, self.value, f"{words(self.expression)} is used as the number {self.value}")
+        return self.value
+
+    def __index__(self) -> int:
+        return operator.index(self._pinned())
+
+    def __int__(self) -> int:
+        return int(self._pinned())
+
+    def __float__(self) -> float:
+        return float(self._pinned())
+
+    def __bool__(self) -> bool:
+        return bool(self != 0)
+
+    def __hash__(self) -> int:
+        return hash(self._pinned())
+
+    def __repr__(self) -> str:
+        return f"Extent({self.value} = {words(self.expression)})"
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
+        raise TypeError("cannot pickle or copy a number of a recording: it belongs to that; take int() of it")
+
+
+_new_serial = itertools.count(1).__next__
+
+
+def size_of(node: Node) -> Any:
+    """Number of elements of a node: an :class:`Extent` while a program is recorded that it depends on."""
+    recorder = state.recording
+    return node.size if recorder is None else recorder.extent(node)
+
+
+def sized(size: Extent, node: Node) -> Node:
+    """A leaf that has been made with a size, which is remembered."""
+    if state.recording is not None:
+        if size.value > 1:
+            size.guards.append(Guard(size.expression, 2, math.inf, f"{words(size.expression)} > 1"))
+        else:
+            size.decide(size.expression, size.value, f"{words(size.expression)} == {size.value}")
+        state.recording.sizes[node.id] = size.expression
+    return node

@@ -1,0 +1,389 @@
+"""Recording: what a program launches is noted in terms of its arguments.
+
+A :class:`Recorder` listens while a function of arrays is traced and evaluated.  Each launch becomes one whose
+parameters can be bound anew: addresses are *variables* (arguments, what was captured, what launches allocate), sizes
+and scalars are expressions over the arguments (:mod:`drjit_core.ir.extents`), and what was decided by a size is a
+guard.
+
+Arguments that are literals become constants of unknown value, so that nothing is decided by them.  Contents of arrays
+decide nothing either: reading them while recording is refused.
+"""
+
+from __future__ import annotations
+
+import operator
+import weakref
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..codegen.program import Program
+from ..codegen.signature import Role, Slot, decisions_of, slots_of
+from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
+from ..ir.node import SHAPE, Node, new_id
+from ..ir.region import CONTROL
+from ..ir.symbolic import call_site
+from ..ops import semantics
+from ..ops.table import BOUND, COUNTER, EVALUATED, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
+from ..types import TYPES, UINT64
+from . import bounds
+from .backend import LoadedKernel
+from .buffer import Buffer
+
+__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "Recorder", "Tables",
+           "Words"]
+
+
+class Address(NamedTuple):
+    """The address of a variable."""
+
+    variable: int
+
+
+class Number(NamedTuple):
+    """The bits of a number."""
+
+    type: int
+    expression: Expression
+
+
+class Words(NamedTuple):
+    """The parameters of a kernel or of a target of a call: values that stay, and what is entered by position."""
+
+    words: list[int]
+    sources: list[tuple[int, Address | Number]]
+    key: bytes
+    links: list[tuple[int, int]]
+    calls: list[CallWords]
+
+
+class CallWords(NamedTuple):
+    """The table of a call, by its targets."""
+
+    slot: int
+    targets: list[Words]
+
+
+class Made(NamedTuple):
+    """A variable that a launch allocates, and where its address goes (nowhere, for memory without contents)."""
+
+    variable: int
+    type: int
+    size: Expression
+    slot: int
+
+
+class Tables(NamedTuple):
+    """A scatter-reduction with a table per thread: its target, and the variable that gets the result."""
+
+    slot: int
+    target: int
+    op: int
+    type: int
+    size: Expression
+    result: int
+
+
+class RecordedLaunch:
+    """One launch, in terms of variables."""
+
+    __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
+                 "reports", "single", "tables", "trips", "used", "width")
+
+    def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
+        self.kernel = kernel
+        self.width = width
+        self.bound = bound
+        self.single, self.trips = program.single, program.trips
+        self.functions = dict.fromkeys(program.functions)
+        self.reports = bounds.parts_of(program)
+        self.accesses = bounds.accesses_of(program)
+        self.limits: list[Expression] = []  # sizes of what the accesses read and write
+        self.inputs = len(program.inputs)
+        self.outputs = len(program.stores) + len(program.reductions) + len(program.scatters)
+        self.made: list[Made] = []
+        self.tables: list[Tables] = []
+        self.used: list[int] = []  # variables
+        self.releases: list[int] = []  # those that nothing needs afterwards
+
+
+class Array(NamedTuple):
+    """A result that is a variable."""
+
+    variable: int
+    type: int
+    size: Expression
+
+
+class Constant(NamedTuple):
+    """A result that is a literal."""
+
+    type: int
+    value: Expression
+    size: Expression
+    attr: int
+
+
+class Recorder:
+    """Listens to the evaluations of this thread."""
+
+    def __init__(self, arguments: Sequence[Node]) -> None:
+        #: What was decided by sizes; extents add to it.
+        self.guards: list[Guard] = []
+        #: Numbers of elements, for nodes whose size follows from the arguments.
+        self.sizes: dict[int, Expression] = {}
+        self.launches: list[RecordedLaunch] = []
+        #: Captured arrays, which are inputs of each replay.
+        self.captured: dict[int, Node] = {}
+        self._values: dict[int, Expression] = {}  # of constants of unknown value
+        self.variables: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
+        self.extents: list[Expression] = []  # numbers of elements of the variables
+        self._own: set[int] = set()  # variables that the launches allocate, and may write to
+        self.undefined: list[Made] = []
+        self._held: list[Node] = []  # makes them be copied before they are written to
+        self._begun: RecordedLaunch | None = None
+        self.actuals = [self._argument(number, node) for number, node in enumerate(arguments)]
+
+    def _argument(self, number: int, node: Node) -> Node:
+        """What the function gets for an argument."""
+        if node.kind == INVALID:
+            return node
+        if node.kind == LITERAL:
+            actual = self.number(node.type, node.payload, Value(number))
+            actual.size = node.size
+        else:
+            actual = node
+            self._held.append(node)
+            if node.payload not in self.variables:
+                self._variable(node.payload, Size(number))
+        if node.size > 1:
+            self.sizes.setdefault(actual.id, Size(number))
+        return actual
+
+    def _variable(self, buffer: Buffer, size: Expression) -> int:
+        variable = self.variables[buffer] = len(self.extents)
+        self.extents.append(size)
+        return variable
+
+    # Asked by those who make leaves, and by whoever wants to know a size.
+
+    def number(self, type_: int, value: Any, expression: Expression) -> Node:
+        """A constant of unknown value."""
+        node: Node = object.__new__(Node)
+        node.kind, node.type, node.size, node.id = BOUND, type_, 1, new_id()
+        node.d0 = node.d1 = node.d2 = node.d3 = None
+        node.attr, node.payload, node.scope = 0, semantics.normalise(type_, value), 0
+        self._values[node.id] = expression
+        return node
+
+    def extent(self, node: Node) -> Any:
+        """Number of elements of a node; an :class:`Extent` if it follows from the arguments."""
+        if node.size <= 1:
+            return node.size
+        expression = self.expression(node)
+        return node.size if isinstance(expression, int) else Extent(node.size, expression, self.guards)
+
+    def expression(self, node: Node) -> Expression:
+        """The expression of a node's number of elements: that of the leaves that have as many."""
+        found = self.sizes.get(node.id)
+        if found is not None or node.size <= 1:
+            return node.size if found is None else found
+        leaves: list[Expression] = []
+        stack, seen = [node], {node.id}
+        while stack:
+            part = stack.pop()
+            known = self.sizes.get(part.id)
+            if known is not None:
+                leaves.append(known)
+            elif part.kind == EVALUATED:
+                variable = self.variables.get(part.payload)
+                leaves.append(part.size if variable is None else self.extents[variable])
+            elif part.kind <= UNDEFINED or part.kind == COUNTER:
+                leaves.append(part.size)
+            else:
+                for operand in _sized_alike(part, node.size):
+                    if operand.id not in seen:
+                        seen.add(operand.id)
+                        stack.append(operand)
+        result = self.sizes[node.id] = self._unified(leaves) if leaves else node.size
+        return result
+
+    def _unified(self, expressions: Iterable[Expression]) -> Expression:
+        """One of several expressions that have the same value now, which becomes a guard."""
+        different = list(dict.fromkeys(expressions))
+        different.sort(key=lambda expression: isinstance(expression, int))  # one that is known for all arguments
+        first = different[0]
+        for other in different[1:]:
+            equal = f"{words(first)} == {words(other)}"
+            self.guards.append(Guard(Operation(operator.sub, (first, other)), 0, 0, equal))
+        return first
+
+    # Told by those who evaluate.
+
+    def keep(self, node: Node) -> None:
+        """An array has been imported: a constant, which must not change."""
+        self._held.append(node)
+
+    def allocated(self, node: Node) -> None:
+        """An array without contents has got memory."""
+        size = self.sizes.get(node.id, node.size)
+        variable = self._variable(node.payload, size)
+        self._own.add(variable)
+        self.undefined.append(Made(variable, node.type, size, 0))
+
+    def begin(self, program: Program, kernel: LoadedKernel) -> None:
+        """A program is about to be launched."""
+        self._refuse_foreign_writes(program)
+        width: Expression = 1
+        if program.width > 1:
+            width = self._unified([self.expression(node) for node in program.order if node.size == program.width and
+                                   (node.kind in (EVALUATED, COUNTER) or node.kind <= UNDEFINED)] or [program.width])
+        for decision in decisions_of(program):
+            quantity = width if decision.memory is None else self._memory(program, decision.memory)
+            if not isinstance(quantity, int):
+                self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
+        launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
+        for node in (*program.stores, *program.reductions):
+            self.sizes[node.id] = width if node.size > 1 else 1
+        for each in bounds.with_targets(program):
+            launch.limits += (self._memory(each, check.access.d0) for check in each.checks.values())
+        for node in program.scatters:
+            self.sizes[node.id] = self._memory(program, node)
+            if node.id in program.tables:
+                assert node.d0 is not None
+                launch.tables.append(Tables(program.tables[node.id], self._input(node.d0), node.attr, node.type,
+                                             self.sizes[node.id], -1))
+
+    def end(self, program: Program) -> None:
+        """A program has been launched, and its outputs are evaluated."""
+        launch = self._begun
+        assert launch is not None
+        launch.made, self.undefined = self.undefined, []
+        for node in (*program.stores, *program.reductions):
+            size = self.sizes[node.id]
+            launch.made.append(Made(self._new(node, size), node.type, size, program.slots[node.id]))
+        merged = [node for node in program.scatters if node.id in program.tables]
+        launch.tables = [tables._replace(result=self._new(node, tables.size))
+                         for node, tables in zip(merged, launch.tables, strict=True)]
+        launch.used = sorted({self.variables[node.payload] for node in program.inputs
+                              if node.payload in self.variables} | {made.variable for made in launch.made})
+        self.launches.append(launch)
+        self._begun = None
+
+    def _new(self, node: Node, size: Expression) -> int:
+        variable = self._variable(node.payload, size)
+        self._own.add(variable)
+        return variable
+
+    # How parameters are bound.
+
+    def _input(self, node: Node) -> int:
+        """The variable of an evaluated node; one that is not known is captured."""
+        variable = self.variables.get(node.payload)
+        if variable is None:
+            variable = self._variable(node.payload, node.size)
+            self.captured[variable] = node
+        return variable
+
+    def _memory(self, program: Program, node: Node) -> Expression:
+        """The number of elements of what a program accesses by index."""
+        if node.size <= 1:
+            return node.size
+        while node.kind == SCATTER:
+            assert node.d0 is not None
+            node = node.d0
+        known = self.sizes.get(node.id)
+        if known is not None:
+            return known
+        if node.kind == EVALUATED:
+            return self.extents[self._input(node)]
+        slot = program.pointers.get(node.id)  # a formal of a region, or what a region has made of it
+        around: Program | None = program
+        while around is not None and slot is not None:
+            for other in around.inputs:
+                if around.pointers.get(other.id) == slot:
+                    return self.extents[self._input(other)]
+            slot, around = dict(around.links).get(slot), around.outer
+        return node.size
+
+    def _words(self, program: Program) -> Words:
+        sources: list[tuple[int, Address | Number]] = []
+        result = list(program.parameters)
+        for number, slot in enumerate(slots_of(program)):
+            source = self._source(program, slot)
+            if source is not None:
+                sources.append((number, source))
+                result[number] = 0
+        calls = [CallWords(site.slot, [self._words(target) for target in site.targets])
+                 for site in program.calls.values()]
+        return Words(result, sources, program.key, program.links, calls)
+
+    def _source(self, program: Program, slot: Slot) -> Address | Number | None:
+        role, node = slot.role, slot.node
+        if role is Role.LITERAL:
+            assert node is not None
+            value = self._values.get(node.id)
+            return None if value is None else Number(node.type, value)
+        if role is Role.INPUT or role is Role.MEMORY:
+            assert node is not None
+            return Address(self._input(node))
+        if role is Role.LIMIT:
+            assert node is not None and node.d0 is not None
+            size = self._memory(program, node.d0)
+            return None if isinstance(size, int) else Number(UINT64, size)
+        return None
+
+    def _refuse_foreign_writes(self, program: Program) -> None:
+        """Writing in place to what others see would happen again with each replay."""
+        written: list[Node] = []
+        for node in (*program.scatters, *program.order):
+            if node.kind == SCATTER:
+                target = node
+                while target.kind == SCATTER:
+                    assert target.d0 is not None
+                    target = target.d0
+                if node.id not in program.tables:
+                    written.append(target)
+            elif node.kind in CONTROL and node.payload.writes:
+                written += [initial for initial, formal in zip(node.payload.initial, node.payload.regions[0].formals,
+                                                               strict=True) if formal.payload]
+        for target in written:
+            if target.kind == EVALUATED and self.variables.get(target.payload) not in self._own:
+                raise RuntimeError(
+                    f"{call_site('eval')}(): this program is being recorded, and writes to an array that is neither "
+                    f"one of its arguments nor made by it, {TYPES[target.type].name}[{target.size}]: each replay would "
+                    "do so again. Pass the array as an argument, and return what becomes of it.")
+
+    def refuse_host(self) -> None:
+        """Raise, since the host wants to look at memory."""
+        raise RuntimeError(
+            f"{call_site('eval')}(): this program is being recorded, and looks at the contents of an array: a replay "
+            "would not do so. What it does must not depend on them: use dr.select, symbolic loops and branches, or "
+            "look at the contents outside.")
+
+    def result(self, node: Node) -> Array | Constant | Node:
+        """A result of the recorded function."""
+        if node.kind == EVALUATED:
+            variable = self._input(node)
+            return node if variable in self.captured else Array(variable, node.type, self.extents[variable])
+        if node.kind == LITERAL or node.kind == BOUND:
+            size, value = self.expression(node), self._values.get(node.id, node.payload)
+            if node.kind == LITERAL and isinstance(size, int):
+                return node
+            return Constant(node.type, value, size, SHAPE if node.kind == BOUND else node.attr)
+        return node  # without elements
+
+
+def _sized_alike(node: Node, size: int) -> list[Node]:
+    """The operands that give a node its number of elements."""
+    if node.kind == GATHER:
+        operands = [node.d1, node.d2]
+    elif node.kind == SCATTER:
+        operands = [node.d0]
+    elif node.kind == RESULT and node.payload:
+        assert node.d0 is not None
+        operands = [node.d0.payload.origin(node.attr)]
+    elif node.kind in CONTROL:
+        operands = [node.d0, node.d1, *node.payload.values()]
+    else:
+        operands = [node.d0, node.d1, node.d2, node.d3]
+    return [operand for operand in operands if operand is not None and operand.size == size]

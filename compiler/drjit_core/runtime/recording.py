@@ -1,0 +1,325 @@
+"""Recordings: a program that was traced and launched once is launched again for other arguments, without tracing it.
+
+A :class:`Recording` is the launches that a :class:`~.recorder.Recorder` has noted.  It is good for all arguments of the
+same *pattern* (types and aliases above all) that satisfy its guards; a :class:`Recorded` function has several, and
+makes another one where none is good.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from ..codegen.program import Binding, Policy
+from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
+from ..ir import build, deferred
+from ..ir.extents import Expression, Guard, evaluate
+from ..ir.node import SHAPE, Node
+from ..ir.symbolic import innermost
+from ..ops import semantics
+from ..ops.table import BOUND, EVALUATED, LITERAL, UNDEFINED
+from ..types import TYPES
+from . import bounds, exclusion, history
+from .backend import KernelBackend
+from .backends import current
+from .buffer import Buffer
+from .evaluation import evaluate as evaluate_nodes
+from .launch import filled_tables, merged_tables
+from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, Recorder, Words
+
+__all__ = ["Recorded", "Recording", "record"]
+
+_log = logging.getLogger("drjit")
+#: Flags that change nothing about what is launched.
+_DIAGNOSTICS = KERNEL_HISTORY | LAUNCH_BLOCKING | PRINT_IR | FORBID_SYNCHRONIZATION
+Pattern = tuple[Any, ...]
+
+
+def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -> tuple[Recording, list[Node]]:
+    """Call a function of nodes, evaluate what it returns, and record that; its results are evaluated (or literals).
+
+    Raises a ``RuntimeError`` if the function looks at contents of arrays, or writes to others than its arguments, and
+    whatever it raises.
+    """
+    backend = current()
+    if not isinstance(backend, KernelBackend):
+        raise RuntimeError(f"only what runs as kernels can be recorded: the backend '{backend.name}' has none")
+    if state.recording is not None or innermost() is not None:
+        raise RuntimeError("a recording cannot begin within another one, nor within a symbolic loop, branch or call")
+    arguments = _evaluated(arguments)
+    policy = backend.policy()
+    pattern = _pattern(backend, policy, arguments)
+    recorder = state.recording = Recorder(arguments)
+    try:
+        results = list(function(*recorder.actuals))
+        if deferred.chain.statements:
+            deferred.chain.statements.clear()
+            raise RuntimeError("this program is being recorded, and prints or asserts: a replay would not do so. Print "
+                               "outside of the recording.")
+        evaluate_nodes(results)
+        for node in results:
+            if node.kind == UNDEFINED:
+                node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+                recorder.allocated(node)
+        recording = Recording(backend, policy, pattern, recorder, results)
+    finally:
+        state.recording = None
+    return recording, [_unbound(node) for node in results]
+
+
+def _unbound(node: Node) -> Node:
+    """A result for the world outside, where values of constants are known."""
+    return build.literal(node.type, node.payload, node.size, SHAPE) if node.kind == BOUND else node
+
+
+def _evaluated(arguments: Sequence[Node]) -> list[Node]:
+    """The arguments, which are evaluated, and all that was scheduled before."""
+    evaluate_nodes(arguments)
+    for node in arguments:
+        if node.kind == UNDEFINED:
+            node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+    return list(arguments)
+
+
+def _pattern(backend: KernelBackend, policy: Policy, arguments: Sequence[Node]) -> Pattern:
+    """What arguments must have in common for a recording of the ones to serve for the others."""
+    places: dict[Any, int] = {}
+    parts: list[Any] = [id(backend), policy, state.flags & ~_DIAGNOSTICS]
+    for number, node in enumerate(arguments):
+        evaluated = node.kind == EVALUATED
+        parts.append((node.kind, node.type, min(node.size, 2), evaluated and node.payload.padded,
+                      evaluated and places.setdefault(node.id, number),
+                      evaluated and places.setdefault(("memory", id(node.payload)), number)))
+    return tuple(parts)
+
+
+class Recording:
+    """What a function of nodes has launched, ready to be launched again."""
+
+    __slots__ = ("_backend", "_captured", "_count", "_guards", "_inputs", "_made", "_policy", "_results", "launches",
+                 "pattern")
+
+    def __init__(self, backend: KernelBackend, policy: Policy, pattern: Pattern, recorder: Recorder,
+                 results: Sequence[Node]) -> None:
+        self.pattern = pattern
+        self._backend, self._policy = backend, policy
+        self._results = _shared(results, recorder.result)
+        self._captured = recorder.captured
+        self.launches = recorder.launches
+        self._made = recorder.undefined  # after the last launch
+        self._count = len(recorder.extents)
+        self._guards = list(dict.fromkeys(recorder.guards))
+        self._inputs = [recorder.variables[node.payload] if node.kind == EVALUATED else -1 for node in recorder.actuals]
+        self._note_releases()
+
+    def _note_releases(self) -> None:
+        """Find out after which launch each variable is needed no more."""
+        kept = {*self._captured, *self._inputs, *(result.variable for result in self._results
+                                                  if isinstance(result, Array))}
+        for launch in reversed(self.launches):
+            needed = {*launch.used, *(source.variable for _, source in _sources(launch.bound)
+                                      if isinstance(source, Address))}
+            for tables in launch.tables:
+                needed |= {tables.target, tables.result}
+            launch.releases = sorted(needed - kept)
+            kept |= needed
+
+    @property
+    def guards(self) -> list[Guard]:
+        """What the sizes of arguments must satisfy."""
+        return list(self._guards)
+
+    def obstacle(self, arguments: Sequence[Node]) -> str | None:
+        """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
+        backend = current()
+        if backend is not self._backend or _pattern(backend, self._backend.policy(), arguments) != self.pattern:
+            return "types, aliases or kinds of arguments, flags, or the backend differ"
+        sizes, values = _sizes_and_values(arguments)
+        for guard in self._guards:
+            if not guard.holds(sizes, values):
+                return guard.reason
+        return None
+
+    def replay(self, arguments: Sequence[Node]) -> list[Node]:
+        """Launch what was recorded for other arguments, for which there is no :meth:`obstacle`."""
+        run = _Run(self._backend, self._policy, self._count, *_sizes_and_values(arguments))
+        for variable, node in zip(self._inputs, arguments, strict=True):
+            if variable >= 0:
+                run.buffers[variable] = node.payload
+        for variable, node in self._captured.items():
+            run.buffers[variable] = node.payload
+        with exclusion.lock:
+            exclusion.check()
+            try:
+                exclusion.begin()
+                for launch in self.launches:
+                    run.launch(launch)
+                for made in self._made:
+                    run.make(made)
+            finally:
+                exclusion.end()
+        known = dict(zip(self._inputs, arguments, strict=True))
+        return _shared(self._results, lambda result: run.result(result, known))
+
+
+def _shared(items: Sequence[Any], make: Callable[[Any], Any]) -> list[Any]:
+    """What is made of each item; the same for the same one."""
+    made: dict[int, Any] = {}
+    for item in items:
+        if id(item) not in made:
+            made[id(item)] = make(item)
+    return [made[id(item)] for item in items]
+
+
+def _sources(bound: Words) -> Iterable[tuple[int, Address | Number]]:
+    yield from bound.sources
+    for call in bound.calls:
+        for target in call.targets:
+            yield from _sources(target)
+
+
+def _sizes_and_values(arguments: Sequence[Node]) -> tuple[list[int], list[Any]]:
+    return [node.size for node in arguments], [node.payload if node.kind == LITERAL else None for node in arguments]
+
+
+class Site(NamedTuple):
+    """A call of a binding."""
+
+    slot: int
+    targets: list[Binding]
+
+
+class _Run:
+    """One replay."""
+
+    __slots__ = ("_sizes", "_values", "backend", "buffers", "policy")
+
+    def __init__(self, backend: KernelBackend, policy: Policy, count: int, sizes: list[int], values: list[Any]) -> None:
+        self.backend = backend
+        self.policy = policy
+        self.buffers: list[Any] = [None] * count
+        self._sizes = sizes
+        self._values = values
+
+    def value(self, expression: Expression) -> Any:
+        """The value of an expression."""
+        return expression if isinstance(expression, (int, float)) else evaluate(expression, self._sizes, self._values)
+
+    def make(self, made: Made) -> Buffer:
+        """Allocate a variable."""
+        buffer = self.buffers[made.variable] = self.backend.allocate(self.value(made.size) * TYPES[made.type].size)
+        return buffer
+
+    def bind(self, bound: Words, width: int, launch: RecordedLaunch) -> Binding:
+        """The parameters of a kernel or of a target."""
+        parameters = bound.words.copy()
+        parameters[0] = width
+        for slot, source in bound.sources:
+            if isinstance(source, Address):
+                parameters[slot] = self.buffers[source.variable].address
+            else:
+                value = semantics.normalise(source.type, self.value(source.expression))
+                parameters[slot] = semantics.bits_of(value, TYPES[source.type])
+        result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links)
+        result.calls = {number: Site(call.slot, [self.bind(target, width, launch) for target in call.targets])
+                        for number, call in enumerate(bound.calls)}
+        return result
+
+    def launch(self, launch: RecordedLaunch) -> None:
+        """Launch one kernel."""
+        backend, kernel, buffers = self.backend, launch.kernel, self.buffers
+        width = self.value(launch.width)
+        for made in launch.made:
+            self.make(made)
+        bound = self.bind(launch.bound, width, launch)
+        parameters = bound.parameters
+        for made in launch.made:
+            if made.slot:
+                parameters[made.slot] = buffers[made.variable].address
+        used = [buffers[variable] for variable in launch.used]
+        keep: list[Any] = [buffer for buffer in used if buffer.read_only]
+        if kernel.signature.reductions:
+            partials = backend.allocate(kernel.partial_bytes(width))
+            parameters[1] = partials.address
+            used.append(partials)
+        tables = []
+        for each in launch.tables:
+            target = build.evaluated(each.type, self.value(each.size), buffers[each.target])
+            tables.append(filled_tables(backend, self.policy, target, each.op))
+            parameters[each.slot:each.slot + 2] = tables[-1].words
+            used.append(tables[-1].whole.payload)
+        report = None
+        if launch.accesses:
+            report = bounds.Report(backend, [access._replace(size=self.value(limit)) for access, limit
+                                             in zip(launch.accesses, launch.limits, strict=True)])
+            keep.append(report)
+            report.bind(bound, launch.reports)
+        kernel.prepare(width)
+        if bound.calls:
+            kernel.fill_calls(bound, keep)
+        launched = kernel.launch(bound, keep, state.flags & KERNEL_HISTORY != 0)
+        try:
+            ticket = backend.submit(launched)
+        except BaseException:
+            if launched.begun:  # it was interrupted when the kernel had been submitted, which uses this memory
+                for buffer in used:
+                    buffer.ticket = backend.submitted()
+            raise
+        for buffer in used:
+            buffer.ticket = ticket
+        for each, filled in zip(launch.tables, tables, strict=True):
+            buffers[each.result] = merged_tables(backend, self.policy, filled)
+        if report is not None:
+            bounds.expect(report, ticket)
+        if state.flags & LAUNCH_BLOCKING:
+            backend.wait()
+        if state.flags & KERNEL_HISTORY:
+            history.record(backend, kernel, True, launched, width, launch.inputs, launch.outputs, 0.0)
+        for variable in launch.releases:
+            buffers[variable] = None
+
+    def result(self, result: Array | Constant | Node, arguments: dict[int, Node]) -> Node:
+        """A result of the replay."""
+        if isinstance(result, Node):
+            return result
+        size = self.value(result.size)
+        if isinstance(result, Constant):
+            return build.literal(result.type, self.value(result.value), size, result.attr)
+        found = arguments.get(result.variable)
+        return build.evaluated(result.type, size, self.buffers[result.variable]) if found is None else found
+
+
+class Recorded:
+    """A function of nodes that is traced once for each class of arguments, and replayed for all others.
+
+    It holds at most ``limit`` recordings, of which the one that was used last is the last to go.
+    """
+
+    __slots__ = ("_function", "_limit", "recordings")
+
+    def __init__(self, function: Callable[..., Sequence[Node]], limit: int = 16) -> None:
+        if limit < 1:
+            raise ValueError(f"Recorded(): 'limit' must be at least 1, found {limit}")
+        self._function = function
+        self._limit = limit
+        self.recordings: list[Recording] = []
+
+    def __call__(self, *arguments: Node) -> list[Node]:
+        """The results of the function, which are evaluated; within a recording, it is part of that."""
+        if state.recording is not None or innermost() is not None:
+            return list(self._function(*arguments))
+        nodes = _evaluated(arguments)
+        reasons = []
+        for position, recording in enumerate(self.recordings):
+            obstacle = recording.obstacle(nodes)
+            if obstacle is None:
+                self.recordings.append(self.recordings.pop(position))
+                return recording.replay(nodes)
+            reasons.append(obstacle)
+        if reasons:
+            _log.info("recorded again: %s.", reasons[-1])
+        recording, results = record(self._function, nodes)
+        self.recordings.append(recording)
+        del self.recordings[:-self._limit]
+        return results

@@ -1,0 +1,593 @@
+"""Recordings: what was launched once is launched again for other arguments, with what tracing afresh would give."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from drjit_core import (
+    JitFlag,
+    Node,
+    ReduceMode,
+    ReduceOp,
+    bound,
+    call,
+    cast,
+    cond,
+    counter,
+    evaluate,
+    gather,
+    host_view,
+    literal,
+    on_backend,
+    opaque,
+    ops,
+    read_element,
+    record,
+    reduce,
+    scatter,
+    schedule,
+    scoped_set_flag,
+    set_thread_count,
+    sin,
+    size_of,
+    thread_count,
+    undefined,
+    while_loop,
+)
+from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, Policy
+from drjit_core.codegen.signature import Role
+from drjit_core.ir.extents import Extent
+from drjit_core.ops.table import LITERAL
+from drjit_core.passes.domain import WIDE_EXTENT
+from drjit_core.runtime.null import Null
+from drjit_core.runtime.recording import Recorded
+from tests.core import regions
+from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, shared, values
+
+ADD = ReduceOp.Add.value
+Function = Callable[..., Sequence[Node]]
+
+
+def floats(size: int, seed: int = 0) -> Node:
+    return array(np.random.default_rng(seed).random(size, np.float32) + np.float32(0.5))
+
+
+def indices(size: int, limit: int, seed: int = 0) -> Node:
+    return array(np.random.default_rng(seed).integers(0, limit, size).astype(np.uint32))
+
+
+def number(value: float, size: int = 1) -> Node:
+    return literal(FLOAT32, value, size)
+
+
+def one() -> Node:
+    return number(1.0)
+
+
+# --- programs --------------------------------------------------------------------------------------------------------
+
+
+def saxpy(a: Node, x: Node, y: Node) -> list[Node]:
+    return [ops.fma(a, x, y)]
+
+
+def mean(x: Node) -> list[Node]:
+    return [ops.mul(reduce(sin(x), ADD), bound(FLOAT32, 1.0 / size_of(x)))]
+
+
+def normalised(x: Node) -> list[Node]:
+    total = reduce(x, ADD)
+    return [ops.div(x, total), total]
+
+
+def histogram(index: Node, mode: ReduceMode = ReduceMode.Auto) -> list[Node]:
+    return [scatter(literal(UINT32, 0, 64), literal(UINT32, 1), index, TRUE, ADD, mode.value)]
+
+
+def histogram_by_tables(index: Node) -> list[Node]:
+    return histogram(index, ReduceMode.Expand)
+
+
+def histogram_by_atomics(index: Node) -> list[Node]:
+    return histogram(index, ReduceMode.Direct)
+
+
+def put(x: Node, index: Node, value: Node) -> list[Node]:
+    return [scatter(x, value, index, TRUE, 0, 0), x]
+
+
+def positions(x: Node) -> list[Node]:
+    size = size_of(x)
+    return [ops.add(x, cast(counter(size), FLOAT32)), number(3.0, size), counter(size * 2 + 1),  # type: ignore[arg-type]
+            reduce(literal(UINT32, 3, size), ADD)]  # type: ignore[arg-type]
+
+
+def fresh_memory(x: Node) -> list[Node]:
+    size = size_of(x)
+    return [scatter(undefined(FLOAT32, size), x, counter(size), TRUE, 0, 0)]
+
+
+def lookup(table: Node, index: Node) -> list[Node]:
+    return [ops.mul(gather(table, index, TRUE), number(2.0))]
+
+
+def of_two_sizes(x: Node, y: Node) -> list[Node]:
+    return [ops.add(x, one()), ops.add(y, number(2.0)), x, x]
+
+
+def power(exponent: Node, x: Node) -> list[Node]:
+    def body(state: list[Node]) -> list[Node]:
+        return [ops.add(state[0], literal(UINT32, 1)), ops.mul(state[1], x)]
+
+    return [while_loop((literal(UINT32, 0), one()), lambda state: ops.lt(state[0], exponent), body)[1]]
+
+
+def loop_that_writes(bins: Node, x: Node) -> list[Node]:
+    """Each lane adds its number of steps to a bin, step by step."""
+    def body(state: list[Node]) -> list[Node]:
+        i, memory = state
+        return [ops.add(i, literal(UINT32, 1)), scatter(memory, literal(UINT32, 1), i, TRUE, ADD, 0)]
+
+    steps = cast(ops.mul(x, number(3.0)), UINT32)
+    return list(while_loop((literal(UINT32, 0), bins), lambda state: ops.lt(state[0], steps), body))
+
+
+def branch(limit: Node, x: Node) -> list[Node]:
+    return cond(ops.gt(x, limit), [x], lambda v: [ops.mul(v[0], limit)], lambda v: [sin(v[0])])[0]
+
+
+def calls(a: Node, table: Node, x: Node) -> list[Node]:
+    """Targets with literals, memory and scalars of their own, and one within another."""
+    scale = gather(table, literal(UINT32, 0), TRUE)
+    parity = ops.and_(cast(ops.mul(x, number(10.0)), UINT32), literal(UINT32, 1))
+
+    def inner(v: list[Node]) -> list[Node]:
+        return call(parity, TRUE, [lambda w: [ops.sub(w[0], a)], lambda w: [ops.mul(w[0], number(7.0))]], v)[0]
+
+    targets = [lambda v: [ops.mul(v[0], a)], lambda v: [ops.add(v[0], gather(table, literal(UINT32, 1), TRUE))],
+               lambda v: [ops.mul(v[0], scale)], inner]
+    which = ops.mod(cast(ops.mul(x, number(100.0)), UINT32), literal(UINT32, 5))
+    return call(which, TRUE, targets, [x])[0]
+
+
+def same_twice(x: Node, y: Node) -> list[Node]:
+    product = ops.mul(x, y)
+    return [product, product, y]
+
+
+def of_literals(a: Node, b: Node) -> list[Node]:
+    return [ops.add(a, b), a, number(4.0)]
+
+
+def several_stages(x: Node) -> list[Node]:
+    """Kernels that read what others have written, and memory that is needed for a while only."""
+    for _ in range(3):
+        x = ops.div(x, reduce(x, ReduceOp.Max.value))
+        x = scatter(x, reduce(x, ADD), literal(UINT32, 0), TRUE, 0, 0)
+        evaluate([x])
+    return [x]
+
+
+Arguments = list[tuple[Node, ...]]
+#: Programs; arguments for which one recording is enough; and others, each of which needs one more.
+CASES: list[tuple[Function, Arguments, Arguments]] = [
+    (saxpy, [(number(2.0), floats(100), floats(100)), (number(3.0), floats(50), floats(50)),
+             (number(0.0), floats(33), floats(33)), (number(1.0), floats(100_000), floats(100_000))],
+     [(number(1.0), floats(50), floats(1)), (floats(1), floats(50), floats(50)),
+      (floats(50), floats(50), floats(50)), (number(1.0), floats(1), floats(1)),
+      (number(2.0), floats(10 * STREAMING_WIDTH), floats(10 * STREAMING_WIDTH))]),
+    (mean, [(floats(100),), (floats(33),), (floats(100_000),)], [(floats(1),), (number(3.0),)]),
+    (normalised, [(floats(100),), (floats(33),), (floats(100_000),)], [(floats(1),)]),
+    (histogram, [(indices(1000, 64),), (indices(20, 64),)], [(indices(1, 64),), (indices(100_000, 64),)]),
+    (histogram_by_tables, [(indices(100_000, 64),), (indices(123_456, 64),)], [(indices(100, 64),)]),
+    (histogram_by_atomics, [(indices(100_000, 64),), (indices(123_456, 64),)], [(indices(100, 64),)]),
+    (put, [(floats(10), indices(3, 10), floats(3)), (floats(20), indices(5, 20), floats(5))],
+     [(floats(20), indices(1, 20), floats(1)), (number(3.0), indices(1, 1), floats(1)),
+      (number(3.0, 20), indices(7, 20), floats(7))]),
+    (positions, [(floats(10),), (floats(20),), (floats(1000),)], [(floats(1),)]),
+    (fresh_memory, [(floats(10),), (floats(20),)], [(floats(1),)]),
+    (lookup, [(floats(10), indices(5, 10)), (floats(20), indices(9, 20))],
+     [(floats(1), indices(4, 1)), (number(4.0), indices(4, 1)), (floats(20), literal(UINT32, 3))]),
+    (of_two_sizes, [(floats(10), floats(20)), (floats(20), floats(7)), (floats(20), floats(20, 1))],
+     [(floats(1), floats(20)), (shared_argument := floats(20), shared_argument)]),
+    (power, [(literal(UINT32, 3), floats(20)), (literal(UINT32, 0), floats(9)), (literal(UINT32, 11), floats(100))],
+     [(array([4], UINT32), floats(20)), (indices(20, 5), floats(20))]),
+    (loop_that_writes, [(literal(UINT32, 0, 8), floats(20)), (literal(UINT32, 7, 5), floats(100))],
+     [(indices(8, 3), floats(20)), (indices(8, 3), floats(1))]),
+    (branch, [(number(1.0), floats(20)), (number(0.0), floats(33)), (number(2.0), floats(1000))],
+     [(floats(1), floats(20)), (number(1.0), floats(1))]),
+    (calls, [(number(1.0), floats(3), floats(20)), (number(0.7), floats(5), floats(333)),
+             (number(0.0), floats(2), floats(2))], [(floats(1), floats(3), floats(20))]),
+    (same_twice, [(floats(10), floats(10, 1)), (floats(20), floats(20, 1))],
+     [(shared_argument, shared_argument), (floats(20), floats(1))]),
+    (of_literals, [(number(1.0), number(2.0)), (number(0.0), number(0.0)), (number(5.0), number(-1.0))],
+     [(number(2.0, 7), number(1.0)), (floats(1), number(1.0))]),
+    (several_stages, [(floats(100),), (floats(3000),)], [(floats(1),)]),
+]
+
+
+def contents(nodes: Sequence[Node]) -> list[Any]:
+    return [values(node) for node in nodes]
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
+def test_replays_give_what_tracing_gives(case: tuple[Function, Arguments, Arguments]) -> None:
+    function, alike, others = case
+    recorded = Recorded(function)
+    for number_of_recordings, arguments in [*((1, each) for each in alike), *enumerate(others, 2),
+                                            *((1 + len(others), each) for each in alike)]:
+        before = contents(arguments)
+        results = recorded(*arguments)
+        for found, expected in zip(contents(results), contents(function(*arguments)), strict=True):
+            assert_same_bits(found, expected, function.__name__)
+        for now, then in zip(contents(arguments), before, strict=True):
+            assert_same_bits(now, then, "argument")
+        assert len(recorded.recordings) == number_of_recordings, [len(values(node)) for node in arguments]
+
+
+# --- on the null backend: launches are compared with those of tracing ------------------------------------------------
+
+
+def launched(backend: Null, run: Callable[[], Any]) -> list[tuple[bytes, int, bool, list[Any]]]:
+    """What a call launches: keys, widths, and the parameters that are no addresses."""
+    backend.launches.clear()
+    run()
+    return [(launch.kernel.key, launch.width, launch.single,
+             [word if role in (Role.WIDTH, Role.LITERAL, Role.TABLE_BYTES, Role.TARGETS, Role.ARGUMENT) else
+              _array_of(word) for role, word in zip(launch.kernel.signature.roles, launch.parameters, strict=True)])
+            for launch in backend.launches]
+
+
+def _array_of(address: int) -> Any:
+    """Addresses may be any, but not those of nothing."""
+    return address != 0
+
+
+def sized(type_: int, size: int) -> Node:
+    node = opaque(undefined(type_, size))
+    assert node.size == size
+    return node
+
+
+def update(target: Node, index: Node, value: Node) -> list[Node]:
+    return [scatter(target, value, index, TRUE, ADD, ReduceMode.Auto.value)]
+
+
+def scaled(a: Node, x: Node) -> list[Node]:
+    return [ops.mul(x, a)]
+
+
+THRESHOLD, CACHE, NARROW = 50_000, 1 << 24, WIDE_EXTENT - 1
+#: Programs with the sizes of their arguments on both sides of everything that a size decides.
+GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[int, int]]]] = {
+    "width of positions": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(1, 2), (NARROW, NARROW + 1)]),
+    "past the cache": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(CACHE // 8, CACHE // 8 + 1)]),
+    "width of indices": (lookup, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)), [(NARROW, NARROW + 1)]),
+    "threads share it": (update, lambda n: (sized(UINT32, 9), sized(UINT32, n), literal(UINT32, 5)),
+                         [(SINGLE_WIDTH, SINGLE_WIDTH + 1)]),
+    "tables per thread": (update, lambda n: (sized(UINT32, n), sized(UINT32, 100_000), literal(UINT32, 5)),
+                          [(THRESHOLD, THRESHOLD + 1)]),
+    "tables for fewer elements": (update, lambda n: (sized(UINT32, 45_000), sized(UINT32, n), literal(UINT32, 5)),
+                                  [(44_999, 45_000)]),
+}
+
+
+@pytest.mark.parametrize("name", GUARDS)
+def test_each_decision_by_size_is_a_guard(name: str) -> None:
+    """A recording made on either side of a limit is good on that side, and there launches what tracing launches."""
+    function, make, limits = GUARDS[name]
+    with on_backend(Null(Policy(threads=2, expand_threshold=THRESHOLD, cache_bytes=CACHE))) as backend:
+        assert isinstance(backend, Null)
+        for below, above in limits:
+            for here, there in ((below, above), (above, below)):
+                recording, _ = record(function, make(here))
+                assert recording.obstacle(make(here)) is None
+                assert recording.obstacle(make(there)) is not None
+                replayed = launched(backend, partial(recording.replay, make(here)))
+                assert replayed == launched(backend, partial(record, function, make(here))), (here, there)
+                other = launched(backend, partial(record, function, make(there)))
+                assert [key for key, *_ in replayed] != [key for key, *_ in other], "the limit decides nothing"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case[0].__name__)
+def test_replays_launch_what_recording_launches(case: tuple[Function, Arguments, Arguments]) -> None:
+    function, alike, _ = case
+    with on_backend(Null()) as backend:
+        assert isinstance(backend, Null)
+        recorded = Recorded(function)
+        for arguments in alike:
+            nodes = [node if node.kind == LITERAL else sized(node.type, node.size) for node in arguments]
+            recorded(*nodes)
+            replayed = launched(backend, partial(recorded, *nodes))
+            if function is not of_two_sizes:  # where sizes are equal by chance, tracing finds one kernel for both
+                assert replayed == launched(backend, partial(record, function, nodes))
+        assert len(recorded.recordings) == 1
+
+
+def test_replays_trace_and_look_up_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    recording, _ = record(saxpy, [number(2.0), floats(100), floats(100)])
+    arguments = [number(-3.5), floats(70, 1), floats(70, 2)]
+    (expected,) = contents(saxpy(*arguments))
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise AssertionError("a replay traces nothing")
+
+    for owner, name in (("drjit_core.runtime.launch", "assemble"), ("drjit_core.runtime.launch", "plan"),
+                        ("drjit_core.ir.build", "append"), ("drjit_core.runtime.cpu.cache", "lookup")):
+        monkeypatch.setattr(f"{owner}.{name}", fail)
+    (found,) = recording.replay(arguments)
+    assert_same_bits(values(found), expected)
+
+
+# --- what a recording must not do ------------------------------------------------------------------------------------
+
+
+def looks(x: Node) -> list[Node]:
+    return [x] if read_element(ops.add(x, one()), 0) else []
+
+
+def views(x: Node) -> list[Node]:
+    host_view(x)
+    return [x]
+
+
+def test_looking_at_contents_is_refused() -> None:
+    for function in (looks, views):
+        with pytest.raises(RuntimeError, match="being recorded, and looks at the contents of an array"):
+            record(function, [floats(10)])
+    assert_same_bits(values(ops.add(number(1.0), number(1.0))), np.float32([2.0]))  # and all is as before
+
+
+def test_writing_to_what_others_see_is_refused() -> None:
+    held = [floats(10)]
+
+    def writes(x: Node) -> list[Node]:
+        held[0] = scatter(held[0], x, counter(10), TRUE, 0, 0)
+        return [held[0]]
+
+    with pytest.raises(RuntimeError, match=r"writes to an array that is neither one of its arguments .* float32\[10\]"):
+        record(writes, [floats(10)])
+
+
+def test_captured_arrays_are_read_by_each_replay_and_never_written_to() -> None:
+    outside = floats(10)
+    expected = values(outside)
+
+    def function(x: Node) -> list[Node]:
+        imported = array(np.zeros(4, np.float32))
+        return [ops.add(x, outside), scatter(imported, reduce(x, ADD), literal(UINT32, 1), TRUE, ADD, 0)]
+
+    recorded = Recorded(function)
+    for seed in range(3):
+        x = floats(10, seed)
+        for found, fresh in zip(contents(recorded(x)), contents(function(x)), strict=True):
+            assert_same_bits(found, fresh)
+    assert len(recorded.recordings) == 1
+    assert_same_bits(values(outside), expected)
+
+
+def test_results_of_a_replay_are_its_own() -> None:
+    """What is written to results, by arrays or by the host, changes neither arguments nor what other replays return."""
+    recorded = Recorded(lambda x: [ops.add(x, one()), x])
+    x = floats(10)
+    expected = values(ops.add(x, one()))
+    first, second = recorded(x)[0], recorded(x)[0]
+    first = scatter(first, number(0.0), counter(10), TRUE, 0, 0)
+    assert_same_bits(values(first), np.zeros(10, np.float32))
+    assert_same_bits(values(second), expected)
+    assert_same_bits(values(recorded(x)[0]), expected)
+
+
+def test_what_was_scheduled_before_is_no_part_of_a_recording() -> None:
+    pending = ops.mul(floats(10), number(3.0))
+    schedule([pending])
+    with launches() as entries:
+        recording, _ = record(lambda x: [ops.add(x, one())], [floats(5)])
+        recording.replay([floats(5)])
+    assert [entry["size"] for entry in entries] == [10, 5, 5]
+
+
+def test_a_recording_within_another_one_is_part_of_it() -> None:
+    inner = Recorded(lambda x: [ops.mul(x, number(3.0))])
+    outer = Recorded(lambda x: [ops.add(inner(x)[0], one())])
+    for size in (10, 20):
+        x = floats(size)
+        assert_same_bits(values(outer(x)[0]), values(ops.add(ops.mul(x, number(3.0)), one())))
+    assert not inner.recordings and len(outer.recordings) == 1
+
+
+def test_exceptions_end_a_recording() -> None:
+    def function(x: Node) -> list[Node]:
+        evaluate([ops.add(x, one())])
+        raise KeyError("mine")
+
+    recorded = Recorded(function)
+    with pytest.raises(KeyError, match="mine"):
+        recorded(floats(10))
+    assert not recorded.recordings
+    assert read_element(floats(10), 0) > 0  # nothing is recorded any more
+
+
+def test_flags_and_thread_counts_are_part_of_the_pattern() -> None:
+    recorded = Recorded(histogram_by_tables)
+    index = indices(100_000, 64)
+    expected = values(histogram(index)[0])
+    before = thread_count()
+    try:
+        for count, number_of_recordings in ((1, 1), (2, 2), (1, 2), (2, 2)):
+            set_thread_count(count)
+            assert_same_bits(values(recorded(index)[0]), expected)
+            assert len(recorded.recordings) == number_of_recordings
+        with scoped_set_flag(JitFlag.Debug):
+            assert_same_bits(values(recorded(index)[0]), expected)
+        assert len(recorded.recordings) == 3
+    finally:
+        set_thread_count(before)
+
+
+def test_replays_check_indices_in_debug_mode() -> None:
+    with scoped_set_flag(JitFlag.Debug):
+        recorded = Recorded(lookup)
+        recorded(floats(10), indices(5, 10))
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 12"):
+            values(recorded(floats(12), array([3, 17, 0], UINT32))[0])
+    assert len(recorded.recordings) == 1
+
+
+def test_the_number_of_recordings_is_limited() -> None:
+    recorded = Recorded(lambda x, y: [ops.add(x, y)], limit=2)
+    for _ in range(2):
+        for x, y in ((floats(3), floats(3)), (floats(1), floats(3)), (floats(3), floats(1))):
+            recorded(x, y)
+            assert len(recorded.recordings) <= 2
+    with pytest.raises(ValueError, match="at least 1, found 0"):
+        Recorded(saxpy, limit=0)
+
+
+def test_backends_without_kernels_cannot_record() -> None:
+    with on_backend("interpreter"), pytest.raises(RuntimeError, match="the backend 'interpreter' has none"):
+        record(saxpy, [one(), one(), one()])
+
+
+def test_memory_is_released_as_soon_as_no_launch_needs_it() -> None:
+    recorded = Recorded(several_stages)
+    recorded(floats(100))
+    (recording,) = recorded.recordings
+    released = [variable for launch in recording.launches for variable in launch.releases]
+    assert len(released) == len(set(released)) >= 7  # what three rounds make, but for the result
+
+
+def test_replays_keep_no_graph_and_no_arguments() -> None:
+    recorded = Recorded(saxpy)
+    arguments = [one(), floats(10), floats(10)]
+    recorded(*arguments)
+    buffer = weakref.ref(arguments[1].payload)
+    del arguments
+    gc.collect()
+    assert buffer() is None
+
+
+# --- extents ---------------------------------------------------------------------------------------------------------
+
+
+def guarded(use: Callable[[Any], Any], sizes: Sequence[int], x: int = 10) -> list[bool]:
+    """For which sizes of its argument a recording is good that uses its size in some way."""
+    def function(node: Node) -> list[Node]:
+        size = size_of(node)
+        assert isinstance(size, Extent)
+        use(size)
+        return [ops.add(node, one())]
+
+    recording, _ = record(function, [floats(x)])
+    return [recording.obstacle([floats(size)]) is None for size in sizes]
+
+
+USES: list[tuple[Callable[[Any], Any], Callable[[int], Any]]] = [
+    (lambda n: n > 5, lambda n: n > 5), (lambda n: n <= 12, lambda n: n <= 12), (int, lambda n: n == 10),
+    (lambda n: n == 10, lambda n: n == 10),
+    (lambda n: n != 3, lambda n: n != 3),
+    (lambda n: n // 3 == 3, lambda n: n // 3 == 3), (lambda n: n % 2, lambda n: 0),
+    (lambda n: bool(n % 2), lambda n: n % 2 == 0), (lambda n: 2 * n - 5 < 20, lambda n: 2 * n - 5 < 20),
+    (lambda n: 1 / n < 0.2, lambda n: 1 / n < 0.2), (lambda n: -n < -9, lambda n: -n < -9),
+    (lambda n: list(range(n)), lambda n: n == 10), (lambda n: f"{n + 0}", lambda n: 0), (hash, lambda n: n == 10),
+    (lambda n: n + n * n - 3, lambda n: 0), (lambda n: max(n, 7), lambda n: n >= 7), (float, lambda n: n == 10),
+]
+
+
+@pytest.mark.parametrize("number_of_use", range(len(USES)))
+def test_what_is_decided_by_a_size_is_a_guard(number_of_use: int) -> None:
+    use, decision = USES[number_of_use]
+    sizes = range(2, 25)
+    assert guarded(use, sizes) == [decision(size) == decision(10) for size in sizes]
+
+
+def test_sizes_of_what_was_computed_follow_from_the_arguments() -> None:
+    def function(x: Node, index: Node) -> list[Node]:
+        gathered = gather(ops.mul(x, number(2.0)), index, TRUE)
+        evaluate([gathered])
+        total = ops.add(gathered, one())
+        sizes = [size_of(node) for node in (x, gathered, total, scatter(x, one(), literal(UINT32, 0), TRUE, 0, 0))]
+        return [bound(UINT32, size) for size in sizes] + [bound(UINT32, size_of(reduce(x, ADD)))]
+
+    recorded = Recorded(function)
+    for m, n in ((10, 4), (7, 21), (100, 100)):
+        assert [read_element(node, 0) for node in recorded(floats(m), indices(n, m))] == [m, n, n, m, 1]
+    assert len(recorded.recordings) == 1
+
+
+def test_extents_outside_of_a_recording_are_numbers() -> None:
+    kept: list[Any] = []
+
+    def function(x: Node) -> list[Node]:
+        kept.append(size_of(x))
+        return [x]
+
+    record(function, [floats(10)])
+    assert counter(kept[0]).size == 10 and int(kept[0]) == 10 and repr(kept[0]) == "Extent(10 = size of argument 0)"
+    assert read_element(bound(FLOAT32, kept[0]), 3) == 10.0
+    assert size_of(floats(3)) == 3
+
+
+# --- random programs -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def inputs(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
+    """The arrays that a random program reads: made when it is traced first, given when it is traced again."""
+    made: list[Node] = []
+    given: list[Node] = []
+
+    def make(data: Any) -> Node:
+        if given:
+            return given.pop(0)
+        made.append(shared(data))
+        return made[-1]
+
+    monkeypatch.setattr(regions, "shared", make)
+    make.given = given  # type: ignore[attr-defined]
+    yield made
+
+
+def check(seed: int, inputs: list[Node]) -> None:
+    program = regions.generate(seed)
+    inputs.clear()
+    expected = contents(regions.trace(program))
+    arguments = list(inputs)
+    given: list[Node] = regions.shared.given  # type: ignore[attr-defined]
+
+    def function(*nodes: Node) -> list[Node]:
+        given[:] = nodes
+        results = regions.trace(program)
+        assert not given
+        return results
+
+    if not arguments:
+        return
+    recording, results = record(function, arguments)
+    for found in (results, recording.replay(arguments), recording.replay(arguments)):
+        for one_of_them, result in zip(contents(found), expected, strict=True):
+            assert_same_bits(one_of_them, result, program)
+    others = [array(values(node)[::-1].copy()) for node in arguments]
+    if recording.obstacle(others) is None:
+        for found, fresh in zip(contents(recording.replay(others)), contents(function(*others)), strict=True):
+            assert_same_bits(found, fresh, program)
+
+
+@pytest.mark.parametrize("block", range(4))
+def test_random_programs_replay_what_they_compute(block: int, inputs: list[Node]) -> None:
+    for seed in range(10 * block, 10 * block + 10):
+        check(seed, inputs)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(20))
+def test_many_random_programs_replay_what_they_compute(block: int, inputs: list[Node]) -> None:
+    for seed in range(1000 + 100 * block, 1100 + 100 * block):
+        check(seed, inputs)
