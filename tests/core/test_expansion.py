@@ -199,6 +199,20 @@ def test_such_a_branch_is_shared() -> None:
     assert sum(node.kind == KIND["cond"] for node in order) == 1
 
 
+def test_the_regions_of_such_a_branch_are_traced_once() -> None:
+    def branches(a: Node) -> list[Any]:
+        return [node.payload for node in Expanded(program_of(core.sin(a), core.log(a))).order
+                if node.kind == KIND["cond"]]
+
+    first, second = (branches(array(np.full(size, 1e9, np.float32))) for size in (20, 1))
+    assert [choice.rare for choice in first] == [choice.rare for choice in second] == ["reduction", "log"]
+    for one, other in zip(first, second, strict=True):
+        assert one.regions == other.regions and one.initial != other.initial
+    (other,) = [node.payload for node in Expanded(program_of(core.sin(array(np.ones(9))))).order
+                if node.kind == KIND["cond"]]
+    assert other.rare == "reduction" and other.regions != first[0].regions  # of other types
+
+
 @pytest.mark.parametrize("size", [1, 50])
 def test_such_a_branch_within_a_loop(size: int) -> None:
     x = expected = np.linspace(1e3, 1e5, size).astype(np.float32)

@@ -439,3 +439,19 @@ def test_expansions_are_printed_as_the_linear_program_says(make: Callable[..., N
     for emitter, text in printed:
         check(emitter.function)
         compare(emitter, text)
+
+
+@pytest.mark.parametrize("capture", [lambda: number(2.5), one], ids=["literal", "one element"])
+def test_what_only_the_targets_of_a_call_in_a_loop_capture_is_no_part_of_the_loop(capture: Callable[[], Node]) -> None:
+    captured, index = capture(), array(np.arange(WIDE) % 2, UINT32)
+
+    def body(s: list[Node]) -> list[Node]:
+        (value,), _ = core.call(index, TRUE, [lambda a: [ops.mul(a[0], captured)], lambda a: [ops.neg(a[0])]], s)
+        return [value]
+
+    state = counting(number(0, UINT32), number(4, UINT32), body, wide())
+    linear = linear_of(state[1])
+    check(linear.kernel)
+    assert captured.id not in {instruction.node.id for instruction in linear.kernel}
+    expected = interpret(state[1:])
+    assert_same_bits(evaluate_all(state[1])[0], expected[0])

@@ -68,6 +68,11 @@ class Region:
         self.writes = any(writes(node) for part in self.parts for node in part)
 
     @property
+    def needed(self) -> Iterator[Node]:
+        """The captures that must be there before: all but what targets of calls have in their records."""
+        return (capture for capture in self.captures if capture.id not in self.recorded or not in_record(capture))
+
+    @property
     def nodes(self) -> Iterator[Node]:
         """All nodes, in order."""
         for part in self.parts:
@@ -179,9 +184,7 @@ class Control:
         """Every value that must be there before: all but what targets of calls have in their records."""
         yield from self.arguments()
         for region in self.regions:
-            for capture in region.captures:
-                if capture.id not in region.recorded or not in_record(capture):
-                    yield capture
+            yield from region.needed
 
     def memory(self) -> Iterator[Node]:
         """The versions of arrays that are written to."""
