@@ -30,7 +30,15 @@ from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
 from .ir.region import is_version, operands, origin_of
-from .ir.symbolic import call_site, innermost, is_internal, replace_elements, symbolic_error, written_outside
+from .ir.symbolic import (
+    call_site,
+    innermost,
+    is_internal,
+    is_same_in_all_elements,
+    replace_elements,
+    symbolic_error,
+    written_outside,
+)
 from .ir.trace import BINARY, TERNARY, UNARY, bitcast, cast, gather, ops, reduce, scatter
 from .messages import log_level, set_log_level
 from .math import *

@@ -473,10 +473,20 @@ def _nested_set_tuple(array: Any, first: Any, rest: Any, value: Any, function: s
             return
         raise IndexError(f"{function}(): too many indices (the array has one dimension).")
     refuse_floats(array, value, function)
-    work = type(array)(array)  # so that a failure half-way changes nothing
-    for position in positions_:
-        work._component(position)[rest] = value
-    store(array, work._c)
+    values = [value] * len(positions_)
+    removed = key_integer(rest) is not None  # the axis that the key is for
+    if value._depth == array._depth - removed if isinstance(value, ArrayBase) else removed and array._depth == 1 and (
+            isinstance(value, (list, tuple)) or is_ndarray(value) and value.ndim == 1):
+        if len(value) not in (1, len(positions_)):
+            raise SizeError(f"{function}(): cannot assign {len(value)} values to {len(positions_)} components.")
+        values = list(value) * (len(positions_) if len(value) == 1 else 1)
+    before = array._nodes()  # held, so that no write changes them
+    try:
+        for position, part in zip(positions_, values, strict=True):
+            array._component(position)[rest] = part
+    except BaseException:
+        store(array, before)
+        raise
 
 
 def _nested_set_mask(array: Any, key: Any, value: Any, function: str) -> None:

@@ -17,7 +17,19 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import KIND, SHAPE, JitBackend, Node, SymbolicValue, cast, counter, literal, ops
+from drjit_core import (
+    KIND,
+    SHAPE,
+    JitBackend,
+    Node,
+    SymbolicValue,
+    cast,
+    counter,
+    innermost,
+    is_same_in_all_elements,
+    literal,
+    ops,
+)
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
@@ -92,8 +104,9 @@ class Access(NamedTuple):
 
     base: int
     sizes: tuple[int, ...]
-    strides: tuple[int | None, ...]  # None: of the block of integer arrays
-    block: Node | None = None  # positions relative to the base, for each element of the block
+    strides: Sequence[int | None]  # None: of the block of integer arrays
+    block: Node | None = None  # positions relative to the base, for each element of the block; if that is only one, it
+    # may be repeated, for each element of a symbolic loop
     lanes: Node | None = None  # which elements of the block belong to lanes that take part; None if all do
     checked: bool = True  # whether the positions of the block are known to exist
     per_lane: bool = False  # whether a symbolic loop has as many lanes as one of the integer arrays has elements
@@ -126,6 +139,11 @@ def positions(access: Access, source_size: int) -> Node:
         return core.invalid(scalar)
     axes = _collapse(access)
     result: Node | None = None
+    start: Node | None = None  # of all elements, if the block is a single one
+    if len(axes) > 1 and (1, None) in axes:
+        assert access.block is not None
+        start = cast(access.block, scalar)
+        axes = _collapse(access._replace(strides=[0 if stride is None else stride for stride in access.strides]))
     if len(axes) == 1 and axes[0][1] is None:
         assert access.block is not None
         result = cast(access.block, scalar)
@@ -149,6 +167,8 @@ def positions(access: Access, source_size: int) -> Node:
             else:  # negative strides wrap around
                 term = ops.mul(coordinate, _wrapped(scalar, stride, tag + 1))
             result = term if result is None else ops.add(result, term)
+    if start is not None:
+        result = start if result is None else ops.add(result, start)
     if result is None:
         return literal(scalar, access.base, count, SHAPE, tag=_OFFSET)
     if access.base:
@@ -292,6 +312,10 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
         axis += 1
     if not arrays:
         return Access(base, tuple(sizes), tuple(strides)), tuple(sizes)
+    if innermost() is not None and math.prod(sizes) > 1:
+        # such a loop is only as wide as what it writes: its single values are as many, and yet name one position
+        arrays = [(node, (1,) * len(array_shape) if is_same_in_all_elements(node) else array_shape, stride)
+                  for node, array_shape, stride in arrays]
     block_shape = broadcast_shapes(function, [array_shape for _, array_shape, _ in arrays])
     block, lanes = _block(arrays, block_shape, math.prod(shape))
     sizes[where:where] = [math.prod(block_shape)]
@@ -316,12 +340,12 @@ def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ..
         if own is not None:
             own = expand(own, array_shape, shape)
             lanes = own if lanes is None else ops.and_(lanes, own)
-        term = cast(expand(node, array_shape, shape), scalar)
+        term = cast(node if math.prod(array_shape) == 1 else expand(node, array_shape, shape), scalar)
         if stride != 1:
             term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))
         result = term if result is None else ops.add(result, term)
     assert result is not None
-    return broadcast(result, count), lanes
+    return result if count == 1 else broadcast(result, count), lanes
 
 
 def expand(node: Node, shape: tuple[int, ...], target: tuple[int, ...]) -> Node:

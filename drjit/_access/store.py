@@ -36,9 +36,8 @@ from .._base.errors import SizeError
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal",
-           "innermost_journal", "note_attribute", "note_narrow", "recording", "store", "store_element", "store_same",
-           "store_written"]
+__all__ = ["Journal", "innermost_journal", "note_attribute", "note_narrow", "recording", "store", "store_element",
+           "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:

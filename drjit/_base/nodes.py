@@ -7,7 +7,20 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import KIND, TYPES, Node, cast, gather, host_view, literal, read_element
+from drjit_core import (
+    KIND,
+    SHAPE,
+    TYPES,
+    Node,
+    cast,
+    counter,
+    gather,
+    host_view,
+    is_version,
+    literal,
+    ops,
+    read_element,
+)
 
 from .types import BOOL, UINT32, UINT64
 
@@ -30,6 +43,10 @@ def broadcast(node: Node, size: int) -> Node:
         return node
     if node.kind == _LITERAL:
         return literal(node.type, node.payload, size, node.attr)
+    if node.scope and not is_version(node):  # it has no memory to read from
+        scalar = index_type(size)
+        every = ops.lt(counter(size, scalar), literal(scalar, size, 1, SHAPE))
+        return ops.select(every, node, literal(node.type, 0))  # type: ignore[no-any-return]
     return gather(node, literal(UINT32, 0, size), literal(BOOL, True), harmless=True)
 
 

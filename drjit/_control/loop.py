@@ -20,6 +20,7 @@ from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType,
 
 from .._access.lanes import masked_access, written_from
 from .._access.store import Journal, innermost_journal, recording, store, store_written
+from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.nodes import broadcast
@@ -31,7 +32,7 @@ __all__ = ["while_loop"]
 _FUNCTION = "drjit.while_loop"
 _BOOL = VarType.Bool.value
 #: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
-_REFUSALS = (ArgumentError, SizeError, SymbolicValue)
+_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
 
 
 def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
@@ -63,16 +64,7 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     >>> steps, x
     ([7, 5, 0], [128, 160, 100])
     """
-    if state.__class__ is not tuple:
-        raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
-    for name, value in (("cond", cond), ("body", body)):
-        if not callable(value):
-            raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode not in (None, "scalar", "symbolic", "evaluated"):
-        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
-    if labels and len(labels) != len(state):
-        raise ArgumentError(f"{_FUNCTION}(): found {len(labels)} labels for {len(state)} state variables.")
-    names = tuple(map(str, labels)) or tuple([f"state[{k}]" for k in range(len(state))])
+    names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
         return _run(state, cond, body, names, label, mode, strict)  # type: ignore[no-any-return]
     except Exception as error:
@@ -89,6 +81,38 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
         if isinstance(error, _REFUSALS):
             raise error.with_traceback(None)  # noqa: B904
         raise
+
+
+def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
+             max_iterations: Any) -> tuple[str, ...]:
+    """Refuse arguments of other types and values than they must have; returns the names of the state variables."""
+    if state.__class__ is not tuple:
+        raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
+    for name, value in (("cond", cond), ("body", body)):
+        if not callable(value):
+            raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
+    if mode is not None and not (isinstance(mode, str) and mode in ("scalar", "symbolic", "evaluated")):
+        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
+    if strict.__class__ is not bool:
+        raise TypeError(f"{_FUNCTION}(): 'strict' must be a bool, found {describe(strict)} ({strict!r}).")
+    if compress is not None and compress.__class__ is not bool:
+        raise TypeError(f"{_FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
+    if max_iterations is not None:
+        require_integer(_FUNCTION, "max_iterations", max_iterations)
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"{_FUNCTION}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    if isinstance(labels, str) or not isinstance(labels, Sequence):
+        raise TypeError(f"{_FUNCTION}(): 'labels' must be a sequence of strings, one for each state variable, found "
+                        f"{describe(labels)} ({labels!r}).")
+    if not labels:
+        return tuple([f"state[{k}]" for k in range(len(state))])
+    for k, entry in enumerate(labels):
+        if not isinstance(entry, str):
+            raise TypeError(f"{_FUNCTION}(): 'labels[{k}]' must be a str, found {describe(entry)} ({entry!r}).")
+    if len(labels) != len(state):
+        raise ArgumentError(f"{_FUNCTION}(): 'labels' has {len(labels)} entr{'y' if len(labels) == 1 else 'ies'} for "
+                            f"{len(state)} state variable{'s' * (len(state) != 1)}.")
+    return tuple(labels)
 
 
 def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
@@ -165,7 +189,8 @@ def _condition(value: Any) -> Node:
     if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
         return value._nodes()[0]
     if value.__class__ is bool:
-        return core.literal(_BOOL, value)
+        raise TypeError(f"{_FUNCTION}(): 'cond' must return a one-dimensional mask array, found bool: that makes a "
+                        "Python loop, which is mode='scalar'.")
     raise TypeError(f"{_FUNCTION}(): 'cond' must return a one-dimensional mask array or a bool, found "
                     f"{describe(value)}.")
 
@@ -306,11 +331,16 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     with recording(journal):
         try:
             results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
-                                      name_of, count)
+                                      name_of, count, together=True)
         except IncompatibleSizes as error:
-            if user_part(error) is None:
-                _require_common_size(nodes, nodes, spec, names)
-            raise
+            if user_part(error) is not None:
+                raise
+            _require_common_size(nodes, nodes, spec, names)
+            widths = list(dict.fromkeys(size for size in error.sizes if size != 1))
+            raise SizeError(
+                f"{_FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
+                f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
+                "run the loop with mode='evaluated' otherwise.") from None
     return results, final
 
 

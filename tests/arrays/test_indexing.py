@@ -55,6 +55,13 @@ def test_slices_have_the_type_of_their_size() -> None:
     ("Array3f(1, 2, 3)", "a.yx = Array2f(8, 9)", "[[9, 8, 3]]"), ("Array3f(1, 2, 3)", "a.xy = 5", "[[5, 5, 3]]"),
     ("Array22f(1)", "a[0, 1] = 5", "[[[1, 5],\n  [1, 1]]]"), ("Array22f(1)", "a[0][1] = 5", "[[[1, 5],\n  [1, 1]]]"),
     ("ArrayXf(1, 2)", "a[0] = 5", "[[5, 2]]"),
+    ("dr.zeros(Array2f, 3)", "a[:, UInt(1)] += Array2f(1, 2)", "[[0, 0],\n [1, 2],\n [0, 0]]"),
+    ("dr.zeros(Array2f, 3)", "a[:, UInt(2, 0)] = Array2f([1, 2], 3)", "[[2, 3],\n [0, 0],\n [1, 3]]"),
+    ("Array3f([0, 0], 0, [5, 5])", "a[::2, 1] += 1", "[[0, 0, 5],\n [1, 0, 6]]"),
+    ("dr.zeros(Array2f, 2)", "a[:, 1] = [1, 2]", "[[0, 0],\n [1, 2]]"),
+    ("dr.zeros(Array2f, 2)", "a[:, 1] = Float(3)", "[[0, 0],\n [3, 3]]"),
+    ("Array22f(1)", "a[:, 0] = Array2f(2, 3)", "[[[2, 1],\n  [3, 1]]]"),
+    ("Array22f(1)", "a[:, 0] += 4", "[[[5, 1],\n  [5, 1]]]"),
 ])
 def test_writing(start: str, code: str, text: str) -> None:
     scope = {**NAMES}
@@ -137,6 +144,10 @@ def test_reading_refuses(code: str, error: type[Exception], message: str) -> Non
     ("Array3f(1, 2, 3)", "a.w = 1", RuntimeError, "'w'"), ("Array3f(1, 2, 3)", "a.foo = 1", AttributeError, "foo"),
     ("Array3f(1, 2, 3)", "a[0:2] = [1, 'q']", TypeError, "'str'"), ("Float(1)", "a.foo = 1", AttributeError, "foo"),
     ("Float(1)", "a.x = 1", RuntimeError, "'x'"),
+    ("Array3f([1, 2], 3, 4)", "a[:, 0] = Float(1, 2)", RuntimeError, "2 values to 3 components"),
+    ("Array3f([1, 2], [3, 4], 4)", "a[:, 1] = 5", IndexError, "1"),
+    ("Array3f([1, 2], [3, 4], 4)", "a[:, UInt(1)] = 5", IndexError, "index 1 is out of bounds"),
+    ("Array3f([1, 2], 3, 4)", "a[:, UInt(0)] = Array2f(1, 2)", RuntimeError, "2 values to 3 components"),
 ])
 def test_failed_writing_changes_nothing(start: str, code: str, error: type[Exception], message: str) -> None:
     scope = {**NAMES}

@@ -7,6 +7,7 @@ Programs are run in symbolic and in evaluated mode, and compared with what they 
 from __future__ import annotations
 
 import dataclasses
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +18,7 @@ import pytest
 import drjit as dr
 from drjit import llvm
 from drjit.llvm import PCG32, Array2f, Array3f, Bool, Complex2f, Float, Float16, Int, TensorXf, UInt
+from drjit_core import SymbolicValue
 
 MODES = ["symbolic", "evaluated"]
 TRIPS = [2, 0, 3, 1]
@@ -377,11 +379,49 @@ def a_slice_in_a_loop_of_one_element(mode: str) -> Any:
     return y
 
 
+@program([3, 4, 5])
+def an_array_of_the_body_filled_with_a_symbolic_value(mode: str) -> Any:
+    def body(left: Int, total: Float) -> Any:
+        own = dr.zeros(Float, 3)
+        own[:] = Float(left)
+        own[:] += Float(0, 1, 2) * (left == 1)
+        return (total + own,)
+
+    return loop(body, mode, dr.zeros(Float, 3), trips=[2])[0]
+
+
 @program([0, 6, 0, 12, 0, 18, 0, 24])
 def many_updates_in_a_loop_of_one_element(mode: str) -> Any:
     y, values, index = dr.zeros(Float, 8), Float(1, 2, 3, 4), UInt(1, 3, 5, 7)
     loop(lambda left: dr.scatter_add(y, values * left, index), mode, trips=[3])
     return y
+
+
+@program([[0, 1, 1, 1, 1, 0], [0, 2, 3, 4], [0, 0, 3, 0], [0, 3, 2, 1]])
+def updates_by_the_state_beside_many_in_a_loop_of_one_element(mode: str) -> Any:
+    """They happen once, though the loop has become wider."""
+    y, by_index, by_mask, written = dr.zeros(Float, 6), dr.zeros(Float, 4), dr.zeros(Float, 4), dr.zeros(Float, 4)
+
+    def body(left: Int) -> None:
+        y[1:5] = Float(left)
+        dr.scatter_add(by_index, Float(left) + 1, UInt(left))
+        dr.scatter_add(by_mask, dr.select(left > 1, Float(left - 1), 0), UInt(2), left > 1)
+        written[UInt(left)] = 4 - Float(left)
+
+    loop(body, mode, trips=[3])
+    return y, by_index, by_mask, written
+
+
+@program([[0, 3, 3, 3, 3, 0], [0, 6]])
+def as_many_updates_of_one_element_as_there_are_values(mode: str) -> Any:
+    y, z = dr.zeros(Float, 6), dr.zeros(Float, 2)
+
+    def body(left: Int) -> None:
+        dr.scatter_add(y, Float(1), UInt(1, 2, 3, 4))
+        dr.scatter_add(z, Float(left) * Float(1, 0, 0, 0), UInt(1))
+
+    loop(body, mode, trips=[3])
+    return y, z
 
 
 @program([[0, 1, 1, 1, 1, 0], [0, 3]])
@@ -394,6 +434,96 @@ def one_update_beside_many_in_a_loop_of_one_element(mode: str) -> Any:
 
     loop(body, mode, trips=[3])
     return y, z
+
+
+@program([[3, 3, 3], [2, 3, 4], [1, 4, 9], [0, 0, 0]])
+def rows_of_a_tensor(mode: str) -> Any:
+    t, scale = dr.zeros(TensorXf, (4, 3)), TensorXf([1, 2, 3])
+
+    def body(left: Int) -> None:
+        row = 3 - left
+        t[row, :] = dr.select(left == 3, TensorXf(Float(left)), dr.select(left == 2, scale + 1, scale * scale))
+
+    loop(body, mode, trips=[3])
+    return t
+
+
+@program([[0, 1, 2], [3, 5, 7], [9, 12, 15]])
+def each_row_of_a_tensor_follows_from_the_one_before(mode: str) -> Any:
+    t = TensorXf(dr.arange(Float, 9), (3, 3))
+
+    def body(left: Int) -> None:
+        row = UInt(3 - left)
+        t[row, :] += t[row - 1, :]
+
+    loop(body, mode, trips=[2])
+    return t
+
+
+@program([[0, 3, 2, 1], [0, 3, 2, 1], [0, 30, 20, 10]])
+def elements_of_all_components_at_once(mode: str) -> Any:
+    v = dr.zeros(Array3f, 4)
+
+    def body(left: Int) -> None:
+        v[0:2, UInt(left)] += Float(4) - Float(left)
+        v[:, UInt(left)] = Array3f(v.x[UInt(left)], v.y[UInt(left)], Float(40 - 10 * left))
+
+    loop(body, mode, trips=[3])
+    return v
+
+
+# tables in the state of a loop of one element, which is not as wide as they are
+
+@program([[0, 0, 0], [1, 2, 0], [0, 0, 0], [0, 0, 0]])
+def a_part_of_a_tensor_in_the_state(mode: str) -> Any:
+    def body(left: Int, t: TensorXf) -> Any:
+        t[1, 0:2] = TensorXf([1, 2])
+        return (t,)
+
+    return loop(body, mode, dr.zeros(TensorXf, (4, 3)), trips=[3])[0]
+
+
+@program([0, 0, 1, 1, 1, 0, 0, 0])
+def a_slice_of_an_array_in_the_state(mode: str) -> Any:
+    def body(left: Int, x: Float) -> Any:
+        x[2:5] = Float(left)
+        return (x,)
+
+    return loop(body, mode, dr.zeros(Float, 8), trips=[3])[0]
+
+
+@program([[0, 1, 2], [1, 2, 3], [2, 3, 4], [3, 4, 5]])
+def rows_of_a_tensor_in_the_state(mode: str) -> Any:
+    def body(left: Int, t: TensorXf) -> Any:
+        row = UInt(4 - left)
+        t[row, :] = t[row - 1, :] + 1
+        return (t,)
+
+    return loop(body, mode, TensorXf(dr.arange(Float, 12), (4, 3)), trips=[3])[0]
+
+
+@program([[0, 1, 2, 3], [0, 1, 2, 3], [0, 1, 2, 3]])
+def elements_of_all_components_in_the_state(mode: str) -> Any:
+    def body(left: Int, v: Array3f) -> Any:
+        index = UInt(4 - left)
+        v[:, index] = v[:, index - 1] + 1
+        return (v,)
+
+    return loop(body, mode, dr.zeros(Array3f, 4), trips=[3])[0]
+
+
+@pytest.mark.parametrize("error", [RuntimeError, ValueError])
+def test_errors_of_the_body_are_passed_on_beside_tables_in_the_state(error: type[Exception]) -> None:
+    raised = []
+
+    def body(left: Int, x: Float) -> Any:
+        dr.scatter(x, Float(left), UInt(left))
+        raised.append(error("no"))
+        raise raised[-1]
+
+    with pytest.raises(error, match="no") as caught:
+        loop(body, "symbolic", dr.zeros(Float, 8), trips=[3])
+    assert caught.value in raised
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -598,7 +728,8 @@ REFUSED: list[tuple[str, Callable[[Float, Int], Any], str]] = [
     ("two indices", lambda y, left: dr.scatter(y, Float(1), UInt(0, 1)), r"drjit.scatter\(\): this write is part of a "
      "symbolic loop with 4 elements.*but not 2"),
     ("an array of the body", _own, "writes by index to an array of type drjit.llvm.Float that it has made itself"),
-    ("older contents", _older, r"drjit.gather\(\).*copy of one that was written to since.*no older contents"),
+    ("older contents", _older, r"drjit.gather\(\).*older copy of an array that the symbolic loop .* "
+     r"writes to; it was written to since.*no older contents"),
     ("evaluation", lambda y, left: _evaluate(y, left),
      r"drjit.eval\(\).*the array 'target', which"),
 ]
@@ -612,6 +743,128 @@ def test_what_a_symbolic_loop_cannot_do_is_refused_in_words(change: Callable[[Fl
     assert plain(target) == [0] * 8
     loop(lambda left: dr.scatter_add(target, Float(1), UInt(left)), "symbolic")
     assert plain(target) == HITS + [0] * 4
+
+
+def _keep(left: Int, a: Float, b: Float) -> Any:
+    """Read and write in the place of another array."""
+    dr.scatter(b, dr.gather(Float, a, UInt(left)) + 1, UInt(left))
+    return b, a
+
+
+def _older_returned(read: bool, write_before: bool) -> Callable[..., Any]:
+    def body(left: Int, a: Float, b: Float) -> Any:
+        if write_before:
+            dr.scatter(a, Float(1), UInt(left))
+        copy = Float(a)
+        dr.scatter(a, Float(2), UInt(left))
+        return copy, b + dr.gather(Float, a, UInt(left)) if read else b
+    return body
+
+
+#: Name, body, and words of the message, which names the variables as they are labelled.
+REFUSED_STATE: list[tuple[str, Callable[..., Any], type[Exception], str]] = [
+    ("written and exchanged", _keep, NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a', and accesses elements of them by "
+     "index.*number of iterations.*one array.*mode='evaluated'"),
+    ("read and exchanged", lambda left, a, b: (b, a + dr.gather(Float, a, UInt(left)) * 0), NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a'"),
+    ("only one exchanged", lambda left, a, b: [dr.scatter(b, Float(1), UInt(left)), b, b][1:], NotImplementedError,
+     "returns the state variable 'b' in the place of the state variable 'a'"),
+    ("new values", lambda left, a, b: (a + dr.gather(Float, a, UInt(left)), b), NotImplementedError,
+     "the state variable 'a' is accessed by index and given other values"),
+    ("as it was", _older_returned(False, False), SymbolicValue,
+     "writes by index to the state variable 'a', or to a copy of it, but returns an older copy"),
+    ("as it was before a write that is read", _older_returned(True, False), SymbolicValue, "returns an older copy"),
+    ("as it was between two writes", _older_returned(False, True), SymbolicValue, "returns an older copy"),
+    # gave the elements of the second write
+    ("as it was between two writes that are read", _older_returned(True, True), SymbolicValue,
+     "returns an older copy"),
+]
+
+
+@pytest.mark.parametrize(("body", "error", "words"), [row[1:] for row in REFUSED_STATE],
+                         ids=[row[0] for row in REFUSED_STATE])
+def test_state_that_a_symbolic_loop_cannot_exchange_is_refused_in_words(
+        body: Callable[..., Any], error: type[Exception], words: str) -> None:
+    def step(left: Int, a: Float, b: Float) -> Any:
+        return (left - 1, *body(left, a, b))
+
+    state = Int(3), Float(1, 2, 3, 4), Float(5, 6, 7, 8)
+    for mode in MODES:
+        try:
+            dr.while_loop(state, lambda left, a, b: left > 0, step, ("left", "a", "b"), mode=mode)
+        except error as caught:
+            assert mode == "symbolic"
+            assert re.search(words, str(caught)), str(caught)
+        else:
+            assert mode == "evaluated"
+        assert plain(state) == [[3], [1, 2, 3, 4], [5, 6, 7, 8]]
+
+
+@pytest.mark.parametrize("size", [3, 100, 5000])
+def test_rows_of_any_length(size: int) -> None:
+    t = dr.zeros(TensorXf, (4, size))
+    t[0] = TensorXf(dr.arange(Float, size))
+
+    def body(left: Int) -> None:
+        row = UInt(4 - left)
+        t[row, :] = t[row - 1, :] + 1
+
+    loop(body, "symbolic", trips=[3])
+    assert plain(t) == [[k + row for k in range(size)] for row in range(4)]
+
+
+def _count(y: Float, s: Float, t: TensorXf, left: UInt) -> None:
+    y[1:] = Float(left)
+    s[left] += 1
+
+
+def _accumulate(y: Float, s: Float, t: TensorXf, left: UInt) -> None:
+    dr.scatter_add(s, Float(1), UInt(0))
+    y[1:] = dr.gather(Float, s, UInt(0))
+
+
+def _reverse(y: Float, s: Float, t: TensorXf, left: UInt) -> None:
+    t[left, :] = t[left - 1, ::-1] + 1
+
+
+def _shift(y: Float, s: Float, t: TensorXf, left: UInt) -> None:
+    dr.scatter(y, Float(left), dr.arange(UInt, 100) + left)
+
+
+def _read_elsewhere(y: Float, s: Float, t: TensorXf, left: UInt) -> None:
+    y[1:] = dr.gather(Float, y, UInt(5)) + 1
+
+
+@pytest.mark.parametrize("change", [_count, _accumulate, _reverse, _shift, _read_elsewhere])
+def test_what_elements_of_a_widened_loop_would_do_to_each_other_is_refused(change: Callable[..., Any]) -> None:
+    """Packets run one after the other, each all iterations: most of these gave wrong values."""
+    arrays = dr.zeros(Float, 3000), dr.zeros(Float, 4), dr.zeros(TensorXf, (4, 3000))
+    with pytest.raises(SymbolicValue, match=r"this symbolic loop of one element writes \d+ values at once.*run in no "
+                                            r"order; but what one of them writes to the array 'arrays\[\d]'"):
+        loop(lambda left: change(*arrays, UInt(left)), "symbolic", trips=[3])
+    assert all(not dr.any(dr.ravel(array) != 0)[0] for array in arrays)
+
+
+def test_writes_of_several_widths() -> None:
+    target = dr.zeros(Float, 5)
+
+    def body(left: Int) -> None:
+        dr.scatter_add(target, Float(1, 2, 3), UInt(0, 1, 2))
+        dr.scatter_add(target, Float(1), UInt(3, 4))
+
+    with pytest.raises(RuntimeError, match=r"(?s)drjit.while_loop\(\): .*what the body of this symbolic loop computes "
+                                           r"and writes by index, have incompatible sizes! \(sizes: 3, 2\)"):
+        loop(body, "symbolic", trips=[2])
+    loop(body, "evaluated", trips=[2])
+    assert plain(target) == [2, 4, 6, 2, 2]
+
+
+def test_the_whole_of_an_array_from_outside_cannot_be_filled() -> None:
+    target = dr.zeros(Float, 3)
+    with pytest.raises(RuntimeError, match="changes the array 'target', which was made outside, as a whole"):
+        loop(lambda left: _set(target, slice(None), Float(left)), "symbolic", trips=[2])
+    assert plain(target) == [0, 0, 0]
 
 
 def test_what_is_written_by_index_is_no_value() -> None:

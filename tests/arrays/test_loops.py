@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 import drjit as dr
@@ -110,6 +111,46 @@ def test_inconsistent_bodies(mode: str, body, message: str | None) -> None:
 def test_bad_arguments(arguments: tuple, message: str) -> None:
     with pytest.raises((TypeError, RuntimeError), match=message):
         dr.while_loop(*arguments)
+
+
+@pytest.mark.parametrize("mode", [*MODES, None])
+@pytest.mark.parametrize(("argument", "value", "message"), [
+    ("max_iterations", "x", r"must be an int, found str \('x'\)"), ("max_iterations", 2.5, "found float"),
+    ("max_iterations", True, r"found bool \(True\)"), ("max_iterations", Int(3), "found drjit.llvm.Int"),
+    ("compress", "yes", r"must be a bool or None, found str \('yes'\)"), ("compress", 1, "found int"),
+    ("strict", None, r"must be a bool, found NoneType \(None\)"), ("strict", "no", "found str"),
+    ("label", 5, r"must be a str or None, found int \(5\)"), ("label", b"x", "found bytes"),
+    ("labels", "ab", r"must be a sequence of strings, one for each state variable, found str \('ab'\)"),
+    ("labels", None, "found NoneType"), ("labels", 5, "found int"), ("labels", {"a": 1, "b": 2}, "found dict"),
+    ("labels", iter("ab"), "found str_"), ("labels", ("a", 2), r"found int \(2\)"),
+    ("labels", ["a"], "has 1 entry for 2 state variables"), ("labels", ["a", "b", "c"], "has 3 entries"),
+])
+def test_arguments_of_other_types_are_refused_by_name(mode: str | None, argument: str, value: object,
+                                                      message: str) -> None:
+    with pytest.raises((TypeError, RuntimeError), match=rf"drjit\.while_loop\(\): '{argument}.*' .*{message}"):
+        dr.while_loop((Int(0), Int(1, 2)), lambda i, n: i < n, lambda i, n: (i + 1, n), mode=mode, **{argument: value})
+
+
+@pytest.mark.parametrize("arguments", [
+    {"max_iterations": -1}, {"max_iterations": np.int64(5)}, {"compress": True}, {"labels": []}, {"label": ""},
+    {"labels": ["a", "a"]}, {"strict": False}])
+def test_arguments_that_do_not_change_the_result(arguments: dict[str, object]) -> None:
+    for mode in (*MODES, None):
+        i, _ = dr.while_loop((Int(0), Int(1, 2)), lambda i, n: i < n, lambda i, n: (i + 1, n), mode=mode, **arguments)
+        assert list(i) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", [5, "evaluate", [], np.zeros(2)], ids=str)
+def test_unknown_modes(mode: object) -> None:
+    with pytest.raises(TypeError, match="'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found"):
+        dr.while_loop((Int(0),), lambda i: i < 3, lambda i: (i + 1,), mode=mode)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_bool_is_no_condition_of_elements(mode: str) -> None:
+    """With a number of elements that take part, it would never become false."""
+    with pytest.raises(TypeError, match=r"'cond' must return a one-dimensional mask array, found bool.*mode='scalar'"):
+        dr.while_loop((Int(0),), lambda i: True, lambda i: (i + 1,), mode=mode)
 
 
 def test_symbolic_arrays_cannot_be_read() -> None:

@@ -185,6 +185,19 @@ def test_a_body_that_is_traced_several_times_prints_once(out: Output) -> None:
     assert target.numpy().tolist() == [2, 4, 6]
 
 
+def test_a_loop_that_is_wide_for_its_writes_prints_once(out: Output) -> None:
+    y = dr.zeros(Float, 6)
+
+    def body(i: Int) -> tuple[Int]:
+        y[1:5] = Float(i)
+        dr.print("{}", i * 2, file=out)
+        return (i + 1,)
+
+    dr.while_loop((Int(0),), lambda i: i < 3, body, mode="symbolic")
+    dr.eval(y)
+    assert out.lines() == ["[0, 2, 4]"]
+
+
 def test_a_body_that_raises_prints_nothing(out: Output) -> None:
     def body(i: Any) -> None:
         dr.print("{}", i, file=out)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -205,3 +206,32 @@ def test_advice_names_what_exists() -> None:
     assert "select" in found
     missing = {name for name in found if type(getattr(dr, name, None)).__name__ in ("Later", "NoneType")}
     assert not missing
+
+
+@pytest.mark.parametrize("use", [
+    lambda x: x + 1, lambda x: bool(x == 1), dr.eval, lambda x: x[0], lambda x: dr.gather(Float, Float(1, 2), x),
+    dr.sum, lambda x: dr.scatter(x, 1, 0), lambda x: dr.while_loop((Int(0),), lambda y: y < x, lambda y: (y + 1,)),
+], ids=["operator", "bool", "eval", "element", "gather", "sum", "scatter", "loop"])
+def test_values_of_a_loop_that_another_thread_traces(use: Callable[[Any], Any]) -> None:
+    caught: list[Any] = []
+
+    def elsewhere(x: Int) -> None:
+        try:
+            caught.append(use(x))
+        except SymbolicValue as error:
+            caught.append(error)
+
+    def body(i: Int) -> tuple[Int]:
+        thread = threading.Thread(target=elsewhere, args=(i,))
+        thread.start()
+        thread.join()
+        return (i + 1,)
+
+    (i,) = dr.while_loop((Int(0, 1),), lambda i: i < 3, body, labels=("i",), mode="symbolic")
+    assert list(i) == [3, 3]
+    assert caught
+    for error in caught:
+        assert isinstance(error, SymbolicValue)
+        assert "the state variable 'i'" in str(error)
+        assert "which another thread is tracing" in str(error)
+        assert "drjit.select" not in str(error)  # which is no help there

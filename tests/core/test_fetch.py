@@ -29,16 +29,18 @@ from drjit_core import (
     interpret,
     literal,
     ops,
+    scatter,
     scoped_set_flag,
     set_thread_count,
     thread_count,
     while_loop,
 )
 from drjit_core.codegen.listing import format_program
-from drjit_core.codegen.program import assemble
+from drjit_core.codegen.program import Policy, assemble
 from drjit_core.ir import trace
 from drjit_core.ir.print import format_graph
 from drjit_core.ir.verify import VerificationError, verify
+from drjit_core.llvm import emit
 from drjit_core.ops.table import FETCH
 from drjit_core.passes.schedule import plan
 from tests.core.harness import (
@@ -48,6 +50,7 @@ from tests.core.harness import (
     INT32,
     TRUE,
     UINT32,
+    UINT64,
     array,
     assert_same_bits,
     dtype_of,
@@ -115,6 +118,57 @@ def test_lanes_of_one_packet_that_meet_take_turns(op: int, type_: int, size: int
 @pytest.mark.usefixtures("one_thread")
 def test_one_thread_goes_from_packet_to_packet() -> None:
     same(lambda: in_a_loop(ADD, UINT32, 1000, ops.and_(counter(1000), uint(7)), 1))
+
+
+INTEGERS = [type_ for op, type_ in ROWS if op == ADD and TYPES[type_].kind in "iu"]
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("index_type", [INT32, UINT32, UINT64])
+@pytest.mark.parametrize("type_", INTEGERS, ids=name_of)
+@pytest.mark.parametrize("size", [5, 16])
+def test_lanes_that_add_the_same_to_one_element_take_turns(type_: int, index_type: int, size: int) -> None:
+    index, value = literal(index_type, 2), literal(type_, 3)
+
+    def body(s: list[Node]) -> list[Node]:
+        active = ops.neq(s[0], sample(UINT32, size, 3))
+        found, version = atomic(s[1], value, index, active, ADD, AUTO)
+        _, version = atomic(version, value, index, ops.neq(active, TRUE), ADD, AUTO)
+        return [ops.add(s[0], uint(1)), version, found]
+
+    same(lambda: while_loop([uint(0), sample(type_, 4, 2), literal(type_, 0, size)], lambda s: ops.lt(s[0], uint(6)),
+                            body)[1:])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("in_loop", [False, True])
+@pytest.mark.parametrize("type_", INTEGERS, ids=name_of)
+def test_many_lanes_that_add_to_one_element_lose_nothing(type_: int, in_loop: bool, threads: int) -> None:
+    size, count = 100_000, thread_count()
+    set_thread_count(threads)
+    try:
+        active = ops.neq(ops.and_(counter(size), uint(3)), uint(1))
+        target = array(np.array([1, 2, 3], dtype_of(type_)))
+        add = literal(type_, 5), uint(1), active, ADD, AUTO
+        if in_loop:
+            target = while_loop([uint(0), target], lambda s: ops.lt(s[0], uint(2)),
+                                lambda s: [ops.add(s[0], uint(1)), scatter(s[1], *add)])[1]
+        else:
+            target = scatter(target, *add)
+        total = 2 + 75_000 * 5 * (2 if in_loop else 1)
+        assert_same_bits(values(target), np.array([1, total, 3]).astype(dtype_of(type_)))
+    finally:
+        set_thread_count(count)
+
+
+def test_a_packet_counts_with_one_update() -> None:
+    active = ops.neq(ops.and_(counter(100), uint(3)), uint(1))
+    root = while_loop([uint(0), array(np.zeros(3, np.uint32))], lambda s: ops.lt(s[0], uint(2)),
+                      lambda s: [ops.add(s[0], uint(1)), scatter(s[1], uint(1), uint(1), active, ADD, AUTO)])[1]
+    (kernel,) = plan([root])
+    text = emit.emit(assemble(kernel, Policy(threads=8)), 16)
+    assert text.count("atomicrmw") == 1
+    assert "call i16 @llvm.ctpop.i16" in text
 
 
 @pytest.mark.parametrize("mode", [ReduceMode.Auto, ReduceMode.NoConflicts, ReduceMode.Expand, ReduceMode.Local])

@@ -27,7 +27,8 @@ from drjit_core import (
     thread_count,
 )
 from drjit_core.ops.table import LITERAL
-from drjit_core.runtime.cpu import cache, pool
+from drjit_core.runtime.cpu import cache
+from drjit_core.runtime.cpu.launches import blocks_of
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -305,5 +306,5 @@ def test_blocks_depend_on_the_program_only() -> None:
     node = reduce(array(np.zeros(100), FLOAT32), ReduceOp.Add.value)
     assert block_size(node) == BLOCK
     compiled, _ = cache.lookup(program_of(node))
-    assert pool.blocks_of(compiled.functions, 3 * BLOCK + 5) == 4
+    assert blocks_of(compiled.functions, 3 * BLOCK + 5) == 4
     assert len(NUMBERS) == 11

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import array
 import inspect
 import os
 import re
@@ -14,11 +15,14 @@ import pytest
 import drjit as dr
 import drjit_core as core
 from drjit.llvm import Bool, Float, Int, UInt, UInt64
-from drjit_core import KIND, TYPES, VarType
+from drjit_core import KIND, TYPES, ReduceOp, VarType
 from drjit_core.codegen.program import Policy, assemble
+from drjit_core.control.choice import call
 from drjit_core.llvm import emit
 from drjit_core.passes.domain import flat
 from drjit_core.passes.schedule import Kernel
+
+TRUE = core.literal(VarType.Bool.value, True)
 
 
 @pytest.fixture(autouse=True)
@@ -106,7 +110,6 @@ def test_negative_index():
 def test_index_types(type_, bad, width):
     type_ = VarType[type_].value
     code = TYPES[type_].code
-    import array
     source = core.import_copy(VarType.Float32.value, array.array("f", [1, 2, 3, 4]))
     index = core.import_copy(type_, array.array(code, [bad, 1, 2, 3, 0][:width]))
     node, where = core.gather(source, index, core.literal(VarType.Bool.value, True)), here()
@@ -265,3 +268,101 @@ def test_constant_source_inside_of_a_loop():
     line = f"({__file__}:{body.__code__.co_firstlineno + 1})"
     _, total = dr.while_loop((dr.opaque(UInt, 0, 3), dr.zeros(Float, 3)), lambda i, total: i < 3, body)
     assert values(total) == ([4, 4, 4], [read(10, 10, line, more=2)])
+
+
+# --- targets of calls ------------------------------------------------------------------------------------------------
+
+
+def array_of(*elements):
+    """A node in memory, of 32-bit unsigned integers."""
+    return core.import_copy(VarType.UInt32.value, array.array("I", elements))
+
+
+def called(targets, index, *arguments, mask=None):
+    """Results of a call, and new versions of the arguments."""
+    mask = core.literal(VarType.Bool.value, True) if mask is None else mask
+    return call(index, mask, [lambda s, target=target: target(*s) for target in targets], arguments)
+
+
+def elements(node):
+    """Elements of a node, and the warnings that reading them gives, sorted."""
+    core.evaluate([node])
+    result = []
+    found = reports(lambda: result.extend(core.read_element(node, i) for i in range(node.size)))
+    return result, sorted(found)
+
+
+def line_of(function, offset=1):
+    return f"({__file__}:{function.__code__.co_firstlineno + offset})"
+
+
+@pytest.mark.parametrize("width", [1, 5, 40])
+def test_targets_that_are_one_function_name_their_own_lines(width):
+    source = array_of(1, 2, 3)
+
+    def first(i):
+        return [core.gather(source, i, TRUE)]
+
+    def second(i):
+        return [core.gather(source, i, TRUE)]
+
+    i = array_of(*([7, 2, 8, 9, 1] * 8)[:width])
+    (x,), _ = called([first, second], core.ops.and_(i, core.literal(i.type, 1)), i)
+    if width == 1:
+        assert elements(x) == ([0], [read(3, 7, line_of(second))])
+        return
+    more = width // 5 - 1
+    assert elements(x) == ([0, 3, 0, 0, 2] * (width // 5), sorted([
+        read(3, 8, line_of(first), more=more), read(3, 7, line_of(second), more=2 * more + 1)]))
+
+
+def test_elements_that_take_no_part_in_a_call_are_no_accesses():
+    source, i = array_of(1, 2, 3), array_of(7, 2, 8, 9)
+
+    def target(i):
+        return [core.gather(source, i, TRUE)]
+
+    mask = core.ops.lt(i, core.literal(i.type, 8))
+    (x,), _ = called([target, target], core.literal(i.type, 0, 4), i, mask=mask)
+    assert elements(x) == ([0, 3, 0, 0], [read(3, 7, line_of(target))])
+
+
+@pytest.mark.parametrize("op", [ReduceOp.Identity, ReduceOp.Add])
+def test_writes_of_a_target(op):
+    memory, i = array_of(0, 0, 0), array_of(2, 5, 1, 4)
+
+    def target(m, i):
+        core.scatter(m, core.literal(i.type, 7), i, TRUE, op.value, 0)
+        return [i]
+
+    def other(m, i):
+        return [core.ops.add(i, i)]
+
+    _, versions = called([target, other], core.ops.and_(i, core.literal(i.type, 2)), memory, i)
+    function = "scatter" if op is ReduceOp.Identity else "scatter_reduce"
+    assert elements(versions[0]) == ([0, 7, 0], [
+        f"drjit.{function}(): out-of-bounds write to position 5 in an array of size 3. {line_of(target)} "
+        "1 further access was out of bounds here."])
+
+
+def test_calls_within_calls_and_loops_report_beside_their_kernel():
+    source, i = array_of(1, 2, 3), array_of(7, 2, 8, 1)
+    even = core.ops.and_(i, core.literal(i.type, 1))
+
+    def inner(i):
+        return [core.gather(source, core.ops.add(i, core.literal(i.type, 10)), TRUE)]
+
+    def outer(i):
+        (x,), _ = called([inner, lambda i: [i]], even, i)
+        return [core.ops.add(x, core.gather(source, core.ops.add(i, core.literal(i.type, 20)), TRUE))]
+
+    def iteration(s):
+        (x,), _ = called([outer, lambda i: [i]], even, i)
+        return [core.ops.add(s[0], core.literal(i.type, 1)), core.ops.add(s[1], x)]
+
+    beside, where = core.gather(source, i, TRUE), here()
+    x = core.while_loop([core.literal(i.type, 0, 4), core.literal(i.type, 0, 4)],
+                        lambda s: core.ops.lt(s[0], core.literal(i.type, 3)), iteration)[1]
+    total = core.ops.add(x, beside)
+    assert elements(total) == ([21, 3, 0, 5], sorted([
+        read(3, 12, line_of(inner), more=5), read(3, 22, line_of(outer, 2), more=5), read(3, 7, where, more=1)]))

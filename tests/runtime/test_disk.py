@@ -26,8 +26,7 @@ CODE = bytes(range(250)) * 4
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("DRJIT_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.delenv("DRJIT_CACHE_SIZE", raising=False)
-    for name, value in (("_warned", False), ("_written", 0), ("_scanned", False)):
-        monkeypatch.setattr(disk, name, value)
+    monkeypatch.setattr(disk, "_warned", False)
     clear()
     yield tmp_path / "cache"
     clear()
@@ -51,7 +50,7 @@ def test_what_was_stored_is_found(folder: Path) -> None:
     disk.store(key(1), CODE)
     assert disk.load(key(1)) == CODE and disk.load(key(2)) is None
     assert folder.stat().st_mode & 0o777 == 0o700 and path_of(folder, 1).stat().st_mode & 0o077 == 0
-    assert disk.report() == (str(folder), path_of(folder, 1).stat().st_size)
+    assert disk.report() == (str(folder), path_of(folder, 1).stat().st_size + (folder / "usage").stat().st_size)
 
 
 def test_every_flipped_bit_and_every_truncation_is_a_miss(folder: Path) -> None:
@@ -105,7 +104,92 @@ def test_unfinished_files_are_removed_when_they_are_old(folder: Path) -> None:
         (folder / name).write_bytes(b"x")
         os.utime(folder / name, (time.time() - age, time.time() - age))
     disk.store(key(1), CODE)
-    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".kernel") == ["foreign.txt", "new.part"]
+    assert sorted(path.name for path in folder.iterdir() if path.suffix != ".kernel") == ["foreign.txt", "new.part",
+                                                                                                 "usage"]
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """How often the directory is listed."""
+    found: list[str] = []
+    scandir = os.scandir
+
+    def counted(path: str) -> object:
+        found.append(str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", counted)
+    return found
+
+
+SIZE = len(disk._MAGIC) + 2 * disk._DIGEST + len(CODE)
+
+
+def test_the_directory_is_listed_once_for_many_stores(folder: Path, looks: list[str]) -> None:
+    """It takes milliseconds if there are thousands of files."""
+    for number in range(200):
+        disk.store(key(number), CODE)
+    assert looks.count(str(folder)) == 1
+    looked, *sizes = map(int, (folder / "usage").read_text().split())
+    assert abs(looked - time.time()) < 100
+    assert sum(sizes) == 200 * SIZE == sum(path.stat().st_size for path in folder.glob("*.kernel"))
+    for _ in range(3000):
+        disk._limit_size(folder, SIZE)
+    assert 1 < looks.count(str(folder)) < 10  # the file that counts does not grow for ever
+    assert (folder / "usage").stat().st_size < 10_000
+
+
+@pytest.mark.parametrize("what", ["missing", "empty", "no numbers", "half a line", "negative", "long", "old", "future",
+                                  "a directory", "unreadable"])
+def test_without_a_count_of_bytes_the_directory_is_listed(folder: Path, looks: list[str], what: str) -> None:
+    disk.store(key(1), CODE)
+    usage, now = folder / "usage", int(time.time())
+    usage.unlink()
+    if what == "a directory":
+        usage.mkdir()
+    elif what == "unreadable":
+        usage.symlink_to(folder / "nowhere" / "usage")
+    elif what != "missing":
+        usage.write_bytes({"empty": b"", "no numbers": b"\xff\xfe\n1\n", "half a line": b"1", "long": b"1\n" * 10_000,
+                           "negative": b"%d\n-5000\n" % now, "old": b"%d\n1\n" % (now - 4000),
+                           "future": b"%d\n1\n" % (now + 4000)}[what])
+    disk.store(key(2), CODE)
+    assert looks.count(str(folder)) == 2
+    disk.store(key(3), CODE)
+    assert looks.count(str(folder)) == (3 if what == "a directory" else 2)
+    assert all(disk.load(key(number)) == CODE for number in (1, 2, 3))
+    assert not list(folder.glob("*.part"))
+
+
+def test_files_that_somebody_has_removed_cost_no_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_SIZE", str(10 * SIZE))
+    for number in range(10):
+        disk.store(key(number), CODE)
+    for number in range(8):
+        path_of(folder, number).unlink()
+    for number in range(10, 15):
+        disk.store(key(number), CODE)
+    assert all(path_of(folder, number).exists() for number in range(8, 15))
+
+
+FILL = """
+import sys
+from drjit_core.runtime.cpu import disk
+for number in range(int(sys.argv[1]), int(sys.argv[1]) + 100):
+    disk.store(disk.key_of(str(number).encode(), "test"), bytes(range(250)) * 4)
+"""
+
+
+def test_several_processes_keep_the_limit_together(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DRJIT_CACHE_SIZE", str(150 * SIZE))
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [subprocess.Popen([sys.executable, "-c", FILL, str(1000 * number)], env=environment)
+               for number in range(4)]
+    assert [process.wait() for process in running] == [0] * 4
+    disk.store(key(1), CODE)
+    total = sum(path.stat().st_size for path in folder.glob("*.kernel"))
+    assert 100 * SIZE < total <= 155 * SIZE  # what was added while another process looked is not counted
+    assert not list(folder.glob("*.part"))
 
 
 def test_an_interrupted_write_leaves_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

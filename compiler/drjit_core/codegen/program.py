@@ -12,7 +12,8 @@ inputs and of outputs, in the order in which they are met.
 
 A *checked* program (debug mode) compares the indices of gathers and scatters with the size of the memory: a parameter
 for each access, and one for the address of the report (two words an access: how many indices were out of bounds, and
-the position that one of them asked for).
+the position that one of them asked for).  The target of a call has such parameters in its record, and a part of the
+report to itself, so that targets of one function tell their own lines.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ STREAMING_WIDTH = 1 << 20
 class Check(NamedTuple):
     """An access whose indices are compared with the size of the memory."""
 
-    number: int  # of its two words in the report
+    number: int  # of its two words in the program's part of the report
     slot: int  # parameter that holds the size
     access: Node
     size: int
@@ -137,7 +138,7 @@ class Program:
         self.policy = policy
         self.checked = checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
-        self.report = 0  # parameter that holds the address of the report, if there are checks
+        self.report = 0  # parameter that holds the address of its part of the report, if there are checks
         self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
         self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
         self.order: list[Node] = []
@@ -364,7 +365,7 @@ class Program:
         arguments = list(choice.arguments())
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
-            target = Program(self.domain, self.policy)
+            target = Program(self.domain, self.policy, self.checked)
             target.outer, target.functions, target.inputs = self, self.functions, self.inputs
             target.append_target(choice, region, site)
             self.repeats(target.trips)

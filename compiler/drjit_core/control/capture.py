@@ -9,9 +9,10 @@ from ..ir import trace
 from ..ir.build import broadcast_size, counter, literal, undefined
 from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.node import Node
-from ..ir.symbolic import Tracing, call_site, innermost
+from ..ir.symbolic import Tracing, call_site, innermost, width_of_write
 from ..ops.table import LITERAL
 from ..types import BOOL, UINT32, UINT64, ReduceOp
+from .choice import cond
 from .once import once
 
 __all__ = ["Capture", "capture"]
@@ -89,13 +90,23 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
     if lanes != 1 and width not in (1, lanes):
         raise IncompatibleSizes(function, (width, lanes))
     element = UINT32 if max(width, lanes) <= 1 << 32 else UINT64
-    if width == 1 < lanes:
+    if width_of_write(region, width) == 1 < lanes:
         width = lanes
         if _is_uniform(region):
             active = trace.ops.and_(active, trace.ops.eq(counter(width, element), literal(element, 0)))
     found = Capture(nodes, element, limit)
-    found.trace(region, active, width, counter(width, element))
-    defer(Statement(found.memory, lambda: act(found)))
+
+    def trace_if_any(_: list[Node]) -> Sequence[Node]:
+        inner = innermost()
+        assert inner is not None
+        found.trace(inner, active, width, counter(width, element))
+        defer(Statement(found.memory, lambda: act(found)))
+        return []
+
+    if _is_uniform(region):
+        trace_if_any([])
+    else:
+        cond(active, [], trace_if_any, lambda _: [])
     return []
 
 

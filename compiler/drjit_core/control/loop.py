@@ -11,12 +11,13 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
-from ..ir.deferred import hand_over
+from ..ir.deferred import BORROWED, hand_over
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
-from ..ops.table import LITERAL, LOOP
+from ..ops.table import LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
+from .alike import check_alike
 from .construct import Construct, Traced, written_widths
 from .hoist import hoisted
 
@@ -29,7 +30,7 @@ _ENTERING, _LIVE = -1, -2
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0) -> list[Node]:
+               trips: int = 0, together: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -45,8 +46,12 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     In a region, a loop runs for the elements that take part, and its results depend on which; unless it has
     ``trips``: the caller vouches for it that the loop ends after about so many iterations, and writes nothing, whatever
     the region around it computes; 0 if nobody knows.
+
+    A loop of one element whose body writes several values at once gets as many elements.  Elements know nothing of each
+    other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
+    cannot be seen to do so is refused.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips, together).trace()
 
 
 class _Loop(Construct):
@@ -64,16 +69,19 @@ class _Loop(Construct):
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, trips: int) -> None:
+                 name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool) -> None:
         super().__init__("while_loop", initial, label, name_of, variables)
         self.condition = condition
         self.body = body
         self.trips = trips
+        self.together = together
         self.memory = frozenset(range(variables, len(initial)))
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed: frozenset[int] = frozenset()
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
+        #: The widths of writes in the body before it was.
+        self.single: list[int] = []
         #: What went wrong with sizes that may have been those of variables that are left alone.
         self.misfit: Exception | None = None
         # Of a trace:
@@ -99,9 +107,11 @@ class _Loop(Construct):
                 size = self.width() if size else 0
                 continue
             if self.failure is not None:
-                if probed or size <= 1 or not _about_sizes(self.failure):
+                if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
+                    if self.misfit is not None and not _about_sizes(self.misfit):  # it is the one that the user knows
+                        self.failure = self.misfit
                     self.fail()
-                # what does not go together may be the size of a variable that is left alone
+                # what does not go together may be the size of a variable that is left alone, or memory
                 self.misfit, self.failure, probed, size = self.failure, None, True, 0
                 continue
             self.add_borrowed()
@@ -135,6 +145,8 @@ class _Loop(Construct):
             if needed != size:
                 self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
+                if self.uniform:
+                    self.single = self.traced[0].region.widths
                 size = needed
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 self.constant |= alone
@@ -148,6 +160,12 @@ class _Loop(Construct):
                 if found == size or narrowed:
                     return self.finish(region, size)
                 size, narrowed = found, True
+
+    def may_be_narrower(self, failure: Exception) -> bool:
+        """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
+        of others, which are memory as it may turn out."""
+        return isinstance(failure, RuntimeError) and any(
+            value.size == 1 for value in self.but(self.constant | self.memory, self.initial))
 
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
@@ -165,7 +183,7 @@ class _Loop(Construct):
         """Trace condition and body once."""
         self.begin()
         traced = self.enter(size, size or 1, (_ENTERING, _LIVE))
-        traced.region.uniform = self.uniform
+        traced.region.uniform, traced.region.single = self.uniform, self.single
         self.variables = traced.formals
         if self.run(traced, self.trace_parts):
             self.results = traced.results
@@ -179,6 +197,7 @@ class _Loop(Construct):
         region.live = live
         traced.results = list(self.body(list(self.variables)))
         self.check_results(traced.results)
+        self.check_versions(traced)
         scope_of(self.test)
 
     def check_results(self, results: Sequence[Node]) -> None:
@@ -191,18 +210,44 @@ class _Loop(Construct):
                 raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} "
                                 f"to {TYPES[after.type].name} in the loop's body")
 
+    def check_versions(self, traced: Traced) -> None:
+        """Refuse older versions of what was written to: regions make no copies of memory."""
+        for i in self.memory:
+            formal, result = traced.formals[i], traced.results[i]
+            if result is not traced.region.latest.get(formal.id, formal) and is_version(result) and \
+                    origin_of(result, traced.region.id) is formal:
+                raise SymbolicValue(
+                    f"{call_site('while_loop')}(): the body of a symbolic loop writes by index to {self.name(i)}, or "
+                    "to a copy of it, but returns an older copy, without that write; symbolic loops keep no older "
+                    "contents of arrays. Return the array that was written to, or run the loop with "
+                    "mode='evaluated'.")
+
     def check_memory(self, unchanged: frozenset[int]) -> None:
         """Refuse memory that the body gives other values than by writes."""
+        id_ = self.traced[0].region.id
         for i in self.memory - unchanged:
             formal, result = self.variables[i], self.results[i]
-            if not is_version(result) or origin_of(result, self.traced[0].region.id) is not formal:
-                raise NotImplementedError(
-                    f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
-                    "other values in one symbolic loop; only writes by index can change such a variable. Run the "
-                    "loop with mode='evaluated'.")
+            origin = origin_of(result, id_)
+            if origin is formal and is_version(result):
+                continue
+            if origin.kind == PHI and origin.scope == id_ and 0 <= origin.attr < self.first_array:
+                raise self.exchanged(i, origin)
+            raise NotImplementedError(
+                f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
+                "other values in one symbolic loop; only writes by index can change such a variable. Run the "
+                "loop with mode='evaluated'.")
         for i, result in ((-1, self.test), *enumerate(self.results)):
-            if result.scope == self.traced[0].region.id and is_version(result) and i not in self.memory:
-                raise self.used_as_value(result)
+            if result.scope == id_ and is_version(result) and i not in self.memory:
+                raise self.used_as_value(result) if i < 0 else self.exchanged(i, origin_of(result, id_))
+
+    def exchanged(self, position: int, formal: Node) -> NotImplementedError:
+        """What is wrong with a body that returns another variable, its formal, in the place of one."""
+        return NotImplementedError(
+            f"{call_site('while_loop')}(): the body of a symbolic loop returns {self.name(formal.attr)} in the place "
+            f"of {self.name(position)}, and accesses elements of them by index. Which of these arrays is which would "
+            "depend on the number of iterations, which nobody knows before the loop has run. Keep both in one array, "
+            "one behind the other, and exchange the positions at which they begin; or run the loop with "
+            "mode='evaluated'.")
 
     def used_as_value(self, version: Node) -> SymbolicValue:
         """What is wrong with a body that computes with the elements of what it writes to by index."""
@@ -221,6 +266,10 @@ class _Loop(Construct):
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
         initial = self.but(self.constant, self.initial)
+        if self.uniform and self.together:
+            for formal in region.formals:
+                if formal.payload and formal.attr != BORROWED:
+                    check_alike(region, size, self.name(formal.attr), formal)
         if self.test.kind == LITERAL and not self.test.payload:
             return list(self.given)
         if not initial:

@@ -13,13 +13,14 @@ from typing import Any
 
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
-from ..ops.table import PHI
+from ..ops.table import COUNTER, GATHER, LITERAL, PHI, RESULT
 from .node import Node, label_of
 from .region import is_version, operands, origin_of
 
-__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost",
-           "is_internal", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "symbolic_error", "user_line", "written_outside"]
+__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
+           "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
+           "require_open", "scope_of", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
+           "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -37,7 +38,7 @@ class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
     __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of",
-                 "open", "outer", "outside", "roots", "statements", "uniform", "variables")
+                 "open", "outer", "outside", "roots", "single", "statements", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize) -> None:
@@ -57,6 +58,9 @@ class Tracing:
         self.entering: Node | None = None
         #: Whether all elements do the same: there are several only because so many are written at once.
         self.uniform = False
+        #: The widths of its writes, in their order; and what they were when it still was a region of one element.
+        self.widths: list[int] = []
+        self.single: list[int] = []
         #: Positions of formals that turned out to be read or written by index.
         self.by_index: set[int] = set()
         #: Positions of formals that a value is but for elements that were set, by the value's id.
@@ -135,8 +139,7 @@ def require_memory(operation: str, source: Node) -> None:
         if is_version(source):
             root = region.roots.get(source.id)
             if root is not None and region.latest[root] is not source:
-                raise symbolic_error(source, operation, "this array is a copy of one that was written to since, and a "
-                                     "symbolic loop keeps no older contents of arrays")
+                raise _replaced(source, operation)
             return
         if source.kind == PHI and source.attr >= 0:
             region.by_index.add(source.attr)  # what is traced from now on will be traced again
@@ -176,6 +179,56 @@ def written_outside(node: Node) -> Node | None:
         return None
     origin = origin_of(node, region.id)
     return None if origin.scope == region.id else origin
+
+
+def width_of_write(region: Tracing, width: int) -> int:
+    """The width of the next write of a region, as the program means it: 1 also if only the region has become wider."""
+    number = len(region.widths)
+    if region.uniform and number < len(region.single):
+        width = region.single[number]
+    region.widths.append(width)
+    return width
+
+
+def is_same_in_all_elements(node: Node, region: int = 0) -> bool:
+    """Whether a value of a region whose elements all do the same does not tell them apart, as far as that is easily
+    seen: it is computed from the region's variables, and from single values.
+
+    The region is the one that is being traced, if no other is given.
+    """
+    if not region:
+        tracing = innermost()
+        if tracing is None or not tracing.uniform:
+            return False
+        region = tracing.id
+    stack, seen = [node], {node.id}
+    while stack:
+        node = stack.pop()
+        if node.size == 1 or node.kind == PHI and node.scope == region:
+            continue
+        if not node.scope or node.kind in (COUNTER, PHI, RESULT) or len(seen) > _SEARCHED:
+            return False
+        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+            if operand is not None and operand.id not in seen:
+                seen.add(operand.id)
+                stack.append(operand)
+    return True
+
+
+def tells_elements_apart(node: Node) -> bool:
+    """Whether a value is computed from the positions of elements, or from several values that were there before."""
+    stack, seen = [node], {node.id}
+    while stack:
+        node = stack.pop()
+        if node.kind == COUNTER or not node.scope and node.size > 1 and node.kind != LITERAL:
+            return True
+        if len(seen) > _SEARCHED:
+            return False
+        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+            if operand is not None and operand.id not in seen:
+                seen.add(operand.id)
+                stack.append(operand)
+    return False
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
@@ -283,6 +336,16 @@ def describe_value(node: Node) -> str:
     return f"a value{labelled} of {loop}, computed from {variables}"
 
 
+def _replaced(version: Node, operation: str) -> SymbolicValue:
+    """The exception for an access to what an array held before a write of the region that is being traced."""
+    line = user_line()
+    at = f" ({line[0]}:{line[1]})" if line else ""
+    return SymbolicValue(
+        f"{call_site(operation)}(){at}: this array is an older copy of {describe_value(version)}; it was written to "
+        "since, and symbolic loops keep no older contents of arrays. Do this before the write, or run the loop with "
+        "mode='evaluated'.")
+
+
 def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
     """The exception for an operation on a symbolic value that must be known.
 
@@ -294,6 +357,11 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
     what = describe_value(node)
+    if place is not None and place.open and node.scope not in state.open:
+        return SymbolicValue(
+            f"{function}{at}: this array is symbolic: it is {what}, which another thread is tracing. Such a value "
+            "exists only in that thread, while the loop is traced: use the loop's results once it has been, or "
+            "compute in the thread that traces the loop.")
     if place is None or not place.open:
         return SymbolicValue(
             f"{function}{at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "

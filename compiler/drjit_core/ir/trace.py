@@ -39,7 +39,17 @@ from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
-from .symbolic import Tracing, call_site, replace_version, require_memory, require_open, scope_of, symbolic_error
+from .symbolic import (
+    Tracing,
+    call_site,
+    replace_version,
+    require_memory,
+    require_open,
+    scope_of,
+    symbolic_error,
+    tells_elements_apart,
+    width_of_write,
+)
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque",
            "ops", "reduce", "scatter"]
@@ -337,8 +347,9 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         live = region.live
         if size not in (1, live.size) and live.size != 1:
             raise _wrong_width(size, live.size)
-        if size == 1 < live.size:
-            mask = _once_if_uniform(region, mask, live.size)
+        meant = width_of_write(region, size)
+        if live.size > 1:
+            mask = _once_if_uniform(region, meant, (value, index, mask), live.size)
         mask = ops.and_(mask, live)
     if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
@@ -348,14 +359,18 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     return version
 
 
-def _once_if_uniform(region: Tracing, mask: Node, width: int) -> Node:
-    """The mask of a write of one value: it happens once where all elements do the same."""
+def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, Node], width: int) -> Node:
+    """The mask, the last operand of a write that is meant to have some width: one value is written once where all
+    elements do the same."""
+    mask = operands[2]
     if region.uniform:
+        if meant > 1:
+            return mask
         scalar = UINT32 if width <= 1 << 32 else UINT64
         return ops.and_(mask, ops.eq(counter(width, scalar), literal(scalar, 0)))  # type: ignore[no-any-return]
     outer = region.outer
     while outer is not None:
-        if outer.uniform:
+        if outer.uniform and not any(map(tells_elements_apart, operands)):
             raise SymbolicValue(
                 f"{call_site('scatter')}(): this write of one value is part of a symbolic loop within another one, all "
                 f"of whose elements do the same, and which has {width} of them because so many are written at once. "

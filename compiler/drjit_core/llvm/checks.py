@@ -55,7 +55,8 @@ def within_bounds(emitter: FunctionEmitter, access: Access, index: Instruction, 
 
 
 def _count_of_uniform(emitter: FunctionEmitter, name: str, out: list[str]) -> str:
-    """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch."""
+    """The number of bad lanes of a scalar access: the active ones in a loop over packets, else one a launch, or one a
+    call of a function."""
     bad = f"{name}_bad"
     if emitter.vectorized and emitter.in_region:
         packet = emitter.packets[BOOL]
@@ -64,7 +65,7 @@ def _count_of_uniform(emitter: FunctionEmitter, name: str, out: list[str]) -> st
         out.append(f"{name}_bits = bitcast {packet} {name}_active to i{emitter.lanes}")
         out.append(f"{name}_ones = call i{emitter.lanes} @llvm.ctpop.i{emitter.lanes}(i{emitter.lanes} {name}_bits)")
         return _as_word(f"{name}_ones", emitter.lanes)
-    if emitter.vectorized:  # every block runs this: the first one reports
+    if emitter.vectorized and emitter.function.live is None:  # a kernel: every block runs this: the first one reports
         if "%first_block" not in emitter.loaded:
             emitter.loaded.add("%first_block")
             emitter.prologue.append("%first_block = icmp eq i64 %begin, 0")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, SCALAR, UNALIGNED
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import checks
+from . import checks, counting
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -158,6 +158,11 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     assert access is not None
     op, type_index = instruction.node.attr, instruction.type
     base = emitter.parameter(access.slot, "ptr")
+    if counting.is_count(emitter, instruction):
+        condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, False), False)
+        base = _own_table(emitter, access.slot) if access.strategy == PRIVATE else base
+        counting.add(emitter, instruction, name, base, condition)
+        return
     type_ = emitter.stored_type(type_index, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)

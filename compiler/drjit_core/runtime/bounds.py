@@ -25,7 +25,7 @@ from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
 from .backend import Backend
 
-__all__ = ["Access", "Report", "accesses_of", "expect", "warn"]
+__all__ = ["Access", "Report", "accesses_of", "expect", "parts_of", "warn", "with_targets"]
 
 
 class Access(NamedTuple):
@@ -40,7 +40,8 @@ class Access(NamedTuple):
 
 
 class Report:
-    """Memory for what a launch reports, and the accesses that it may report."""
+    """Memory for what a launch reports, and the accesses that it may report: those of its kernel, and of the functions
+    that it calls."""
 
     __slots__ = ("accesses", "backend", "ticket", "words")
 
@@ -50,15 +51,31 @@ class Report:
         self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
         self.ticket = 0
 
-    @property
-    def address(self) -> int:
-        """What the kernel gets."""
-        return ctypes.addressof(self.words)
+    def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
+        """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
+        address = ctypes.addressof(self.words)
+        for each, (slot, count) in zip(with_targets(bound), parts, strict=True):
+            if count:
+                each.parameters[slot] = address
+                address += count * REPORT_WORDS * ctypes.sizeof(ctypes.c_uint64)
 
 
 def accesses_of(program: Program) -> list[Access]:
-    """The accesses that a program checks."""
-    return [_describe(check.access, check.size) for check in program.checks.values()]
+    """The accesses that a program checks, and those of the targets of its calls."""
+    return [_describe(check.access, check.size) for each in with_targets(program) for check in each.checks.values()]
+
+
+def parts_of(program: Program) -> list[tuple[int, int]]:
+    """Where a program, and each target of its calls, gets its part of the report, and the accesses that it checks."""
+    return [(each.report, len(each.checks)) for each in with_targets(program)]
+
+
+def with_targets(bound: Any) -> list[Any]:
+    """A program or a binding, and those of the targets of its calls, in a fixed order."""
+    found = [bound]
+    for each in found:  # which grows meanwhile
+        found += (target for site in each.calls.values() for target in site.targets)
+    return found
 
 
 def _describe(access: Node, size: int) -> Access:

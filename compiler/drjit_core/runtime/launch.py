@@ -69,10 +69,11 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
             tables.append((node, filled_tables(backend, policy, node.d0, node.attr)))  # type: ignore[arg-type]
             program.parameters[slot:slot + 2] = tables[-1][1].words
             program.inputs.append(tables[-1][1].whole)
-    report = bounds.Report(backend, bounds.accesses_of(program)) if program.checks else None
+    accesses = bounds.accesses_of(program) if program.checked else None
+    report = bounds.Report(backend, accesses) if accesses else None
     if report is not None:
         keep.append(report)
-        program.parameters[program.report] = report.address
+        report.bind(program, bounds.parts_of(program))
     if program.calls:
         compiled.fill_calls(program, keep)
     launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)

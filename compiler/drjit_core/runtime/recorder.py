@@ -87,7 +87,7 @@ class RecordedLaunch:
     """One launch, in terms of variables."""
 
     __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
-                 "report", "single", "tables", "trips", "used", "width")
+                 "reports", "single", "tables", "trips", "used", "width")
 
     def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
         self.kernel = kernel
@@ -95,7 +95,7 @@ class RecordedLaunch:
         self.bound = bound
         self.single, self.trips = program.single, program.trips
         self.functions = dict.fromkeys(program.functions)
-        self.report = program.report
+        self.reports = bounds.parts_of(program)
         self.accesses = bounds.accesses_of(program)
         self.limits: list[Expression] = []  # sizes of what the accesses read and write
         self.inputs = len(program.inputs)
@@ -244,9 +244,8 @@ class Recorder:
         launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
         for node in (*program.stores, *program.reductions):
             self.sizes[node.id] = width if node.size > 1 else 1
-        for check in program.checks.values():
-            assert check.access.d0 is not None
-            launch.limits.append(self._memory(program, check.access.d0))
+        for each in bounds.with_targets(program):
+            launch.limits += (self._memory(each, check.access.d0) for check in each.checks.values())
         for node in program.scatters:
             self.sizes[node.id] = self._memory(program, node)
             if node.id in program.tables:
@@ -298,9 +297,12 @@ class Recorder:
         if node.kind == EVALUATED:
             return self.extents[self._input(node)]
         slot = program.pointers.get(node.id)  # a formal of a region, or what a region has made of it
-        for other in program.inputs:
-            if program.pointers.get(other.id) == slot:
-                return self.extents[self._input(other)]
+        around: Program | None = program
+        while around is not None and slot is not None:
+            for other in around.inputs:
+                if around.pointers.get(other.id) == slot:
+                    return self.extents[self._input(other)]
+            slot, around = dict(around.links).get(slot), around.outer
         return node.size
 
     def _words(self, program: Program) -> Words:

@@ -254,7 +254,7 @@ class _Run:
             report = bounds.Report(backend, [access._replace(size=self.value(limit)) for access, limit
                                              in zip(launch.accesses, launch.limits, strict=True)])
             keep.append(report)
-            parameters[launch.report] = report.address
+            report.bind(bound, launch.reports)
         kernel.prepare(width)
         if bound.calls:
             kernel.fill_calls(bound, keep)

@@ -15,7 +15,7 @@ from ...codegen.program import Binding, Program
 from ...codegen.signature import Signature, signature_of
 from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
-from . import call_tables, disk, dump, pool
+from . import call_tables, disk, dump, launches
 
 __all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
 
@@ -66,7 +66,7 @@ class CompiledKernel:
     def _link(self, code: bytes, exports: list[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
-        self.functions = pool.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
+        self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
 
     def _break_even(self) -> float:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
@@ -98,12 +98,12 @@ class CompiledKernel:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
         call_tables.fill(bound, self.native.addresses, keep)
 
-    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> pool.Launch:
+    def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch with the parameters that are bound now."""
         trips = bound.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             (self.work - _LOOP_WORK * self._loops) * trips, True)
-        return pool.Launch(self.functions, self._parameters(*bound.parameters), bound.width, work, keep, timed,
+        return launches.Launch(self.functions, self._parameters(*bound.parameters), bound.width, work, keep, timed,
                            bound.single, known)
 
     def dump(self, program: Program) -> None:
@@ -177,7 +177,7 @@ def text_of(program: Program) -> str:
 
 def partial_bytes(signature: Signature, work: int, width: int) -> int:
     """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(signature.reductions) * pool.block_count(work, width)
+    return reduction.partial_stride(signature.reductions) * launches.block_count(work, width)
 
 
 def operations_of(program: Program) -> int:

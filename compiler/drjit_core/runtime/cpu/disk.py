@@ -38,8 +38,12 @@ _MAGIC = b"drjit\x00\x00\x01"  # the last byte is the version of the format
 _DIGEST = 32
 _SUFFIX = ".kernel"
 _DEFAULT_LIMIT = 1 << 30
-#: Between looks at the size of the directory, this many bytes are written.
-_BETWEEN_SCANS = 1 << 24
+_UNFINISHED = ".part"
+#: The file that counts the bytes of the others, and its length from which on they are counted anew.
+_USAGE, _LONGEST_USAGE = "usage", 1 << 13
+#: Seconds after which somebody looks at the directory again: the user may have removed files.
+_LOOK_AFTER = 3600.0
+_BINARY = getattr(os, "O_BINARY", 0)
 #: Seconds after which an unfinished file belongs to a process that was killed.
 _ABANDONED_AFTER = 600.0
 _TOUCH_AFTER = 3600.0  # seconds after which a use is noted in the file's time
@@ -47,8 +51,6 @@ _TOUCH_AFTER = 3600.0  # seconds after which a use is noted in the file's time
 _log = logging.getLogger("drjit")
 lock = threading.Lock()
 _warned = False
-_written = 0
-_scanned = False
 
 
 def _warn(reason: str) -> None:
@@ -223,11 +225,11 @@ def store(key: bytes, code: bytes) -> None:
     folder = directory()
     if folder is None:
         return
-    temporary = None
+    temporary, written = None, 0
     try:
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".part")
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
         with open(handle, "wb") as file:
-            file.write(_MAGIC + key + _checksum(key, code) + code)
+            written = file.write(_MAGIC + key + _checksum(key, code) + code)
         os.replace(temporary, folder / (key.hex() + _SUFFIX))
     except BaseException as error:
         if temporary is not None:
@@ -238,38 +240,78 @@ def store(key: bytes, code: bytes) -> None:
         if not (isinstance(error, FileNotFoundError) and folder.is_dir()):  # else another process evicted the file
             _warn(str(error))
         return
-    _limit_size(folder, len(code))
+    _limit_size(folder, written)
 
 
 def _limit_size(folder: Path, added: int) -> None:
-    """Remove what killed processes left, and the files not used for longest if the directory is over its limit."""
-    global _written, _scanned
+    """Keep the directory within its limit, now that a file of so many bytes was added."""
     with lock:
-        _written += added
-        if _scanned and _written < min(_BETWEEN_SCANS, _size_limit() // 8):
-            return
-        _written, _scanned = 0, True
-        files = []
-        now = time.time()
-        with contextlib.suppress(OSError):
-            for entry in os.scandir(folder):
-                if entry.name.endswith((_SUFFIX, ".part")):
-                    with contextlib.suppress(OSError):
-                        status = entry.stat()
-                        if not entry.name.endswith(_SUFFIX) and now - status.st_mtime > _ABANDONED_AFTER:
-                            os.unlink(entry.path)
-                            continue
-                        files.append((status.st_mtime, status.st_size, entry.path))
-        total = sum(size for _, size, _ in files)
-        limit = _size_limit()
-        if total <= limit:
-            return
-        for _, size, path in sorted(files):
+        if not _is_within_limit(folder, added):
+            _note_usage(folder, _clean(folder))
+
+
+def _is_within_limit(folder: Path, added: int) -> bool:
+    """Add a number of bytes to those that the directory is known to hold; whether they are known, and not too many.
+
+    A file has the time when somebody has looked at the directory, the bytes that were found, and those added since, a
+    line each, by all processes: to read it takes 20 microseconds, to look at thousands of files as many milliseconds.
+    What is added while another process looks may be lost, until somebody looks again.
+    """
+    try:
+        handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY)
+        try:
+            os.write(handle, b"%d\n" % added)
+            os.lseek(handle, 0, os.SEEK_SET)
+            data = os.read(handle, _LONGEST_USAGE)
+        finally:
+            os.close(handle)
+        looked, *sizes = map(int, data.split())
+    except (OSError, ValueError):  # it is not there, or damaged
+        return False
+    return len(data) < _LONGEST_USAGE and 0 <= time.time() - looked < _LOOK_AFTER and min(sizes, default=-1) >= 0 and \
+        sum(sizes) <= _size_limit()
+
+
+def _note_usage(folder: Path, total: int) -> None:
+    """Begin to count anew with the bytes that the directory holds now."""
+    temporary = None
+    try:
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
+        with open(handle, "wb") as file:
+            file.write(b"%d\n%d\n" % (time.time(), total))
+        os.replace(temporary, folder / _USAGE)
+    except OSError:  # then the next one looks again
+        if temporary is not None:
             with contextlib.suppress(OSError):
-                os.unlink(path)
-            total -= size
-            if total <= limit * 3 // 4:
-                break
+                os.unlink(temporary)
+
+
+def _clean(folder: Path) -> int:
+    """Remove what killed processes left, and the files not used for longest if the directory is over its limit; returns
+    the bytes that are left.
+    """
+    files = []
+    now = time.time()
+    with contextlib.suppress(OSError):
+        for entry in os.scandir(folder):
+            if entry.name.endswith((_SUFFIX, _UNFINISHED)):
+                with contextlib.suppress(OSError):
+                    status = entry.stat()
+                    if not entry.name.endswith(_SUFFIX) and now - status.st_mtime > _ABANDONED_AFTER:
+                        os.unlink(entry.path)
+                        continue
+                    files.append((status.st_mtime, status.st_size, entry.path))
+    total = sum(size for _, size, _ in files)
+    limit = _size_limit()
+    if total <= limit:
+        return total
+    for _, size, path in sorted(files):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+        total -= size
+        if total <= limit * 3 // 4:
+            break
+    return total
 
 
 @cache

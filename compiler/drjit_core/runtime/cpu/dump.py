@@ -27,7 +27,7 @@ from ...ir.region import operands
 from ...llvm import emit, jit
 from ...ops.table import EVALUATED, GATHER, LOOP, PHI, SCATTER
 from ...types import TYPES
-from . import pool
+from . import launches, pool
 from .malloc import PADDING
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 
 def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
     functions, width = compiled.functions, program.width
-    blocks, size = (1, width) if program.single else (pool.blocks_of(functions, width), functions.size(width))
+    blocks, size = (1, width) if program.single else (launches.blocks_of(functions, width), functions.size(width))
     exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(slots_of(program)):

@@ -43,20 +43,11 @@ from ...llvm import jit, threads
 from .. import exclusion
 from ..exclusion import lock
 from . import disk
+from .launches import INLINE_WORK, SHORT_WORK, Launch, run
 
-__all__ = ["Functions", "Launch", "block_count", "block_size", "blocks_of", "finish", "hold_across_fork", "is_done",
-           "keep_when_leaving", "policy", "set_thread_count", "submit", "submitted", "thread_count", "thread_report",
-           "wait"]
+__all__ = ["finish", "hold_across_fork", "is_done", "keep_when_leaving", "policy", "set_thread_count", "submit",
+           "submitted", "thread_count", "thread_report", "wait"]
 
-#: A launch is cut into about 16 blocks, of at least 5 and at most 50 us of work (elements times operations), so that
-#: threads that start late still find some, and starting a block costs nothing.  Blocks depend on the program and its
-#: width alone, never on the number of threads: the partial results of reductions, and so their bits, are the same in
-#: every run.
-_BLOCKS, _LEAST_WORK, _MOST_WORK = 16, 1 << 19, 1 << 22
-_LARGEST_BLOCK, _SMALLEST_BLOCK = 1 << 18, 1 << 6
-#: Below this many elements times operations (some 20 us) a launch runs on the caller's thread if the queue is empty,
-#: and below this many (1 us) it keeps the interpreter lock, whose release and return cost 0.6 us.
-_INLINE_WORK, _SHORT_WORK = 1 << 21, 1 << 17
 #: Elements times operations that the caller's thread works off before the pool's code is compiled, unless it is on
 #: disk: some 8 ms, as long as that takes.
 _WORK_BEFORE_COMPILING = 1 << 24
@@ -64,88 +55,11 @@ _WORK_BEFORE_COMPILING = 1 << 24
 _SLICE = 0.05
 
 _log = logging.getLogger("drjit")
-_ARGUMENTS = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64,
-              ctypes.c_int32)
-_KERNEL_HOLDING_LOCK = ctypes.PYFUNCTYPE(None, *_ARGUMENTS)
-_KERNEL = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
-_COMBINE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 _SUBMIT = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p,
                             ctypes.c_int64, ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64)
 _WAIT = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _STOP = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
 _SUBMITTED_WORD, _COMPLETED_WORD = threads.SUBMITTED, threads.COMPLETED
-
-
-def block_size(work: int, width: int) -> int:
-    """Elements of a block in a launch of some width, given the operations of an element."""
-    smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // work)
-    largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // work))
-    size = max(smallest, min(largest, width // _BLOCKS))
-    return 1 << size.bit_length() - 1
-
-
-class Functions:
-    """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
-
-    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "owner", "work")
-
-    def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
-        self.owner = owner  # keeps the code loaded
-        self.addresses = (kernel, combine or 0)
-        self.kernel = _KERNEL(kernel)
-        self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
-        self.combine = _COMBINE(combine) if combine else None
-        self.work = max(operations, 1)
-
-    def size(self, width: int) -> int:
-        """Elements of a block in a launch of some width."""
-        return block_size(self.work, width)
-
-
-class Launch:
-    """One execution of a kernel: what it needs to run, and what must live until it has.
-
-    ``begun`` says that the kernel has run or certainly will, whatever exception comes afterwards (Ctrl-C can come
-    anywhere).  It is set by the statement before the native call: CPython looks for signals after calls, not between
-    a store and a call.
-    """
-
-    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "width")
-
-    def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False, known: bool = True) -> None:
-        self.functions = functions
-        self.parameters = parameters
-        self.width = width
-        self.operations = operations
-        self.keep = keep
-        self.begun = False
-        self.times = (ctypes.c_int64 * 2)() if timed else None
-        self.single = single  # the whole width is one block, for kernels that threads may not share
-        #: Whether it is known to end soon, or at least not to repeat anything.
-        self.bounded = known and (operations <= functions.work or width * operations < _INLINE_WORK)
-
-    def blocks(self) -> tuple[int, int]:
-        """Number of blocks that the launch is cut into, and their size."""
-        if self.single:
-            return 1, self.width
-        return blocks_of(self.functions, self.width), self.functions.size(self.width)
-
-    @property
-    def milliseconds(self) -> float:
-        """Time the launch took, once it has run; 0 if it was not timed."""
-        return (self.times[1] - self.times[0]) * 1e-6 if self.times is not None else 0.0
-
-
-def blocks_of(functions: Functions, width: int) -> int:
-    """Number of blocks that a launch is cut into."""
-    return block_count(functions.work, width)
-
-
-def block_count(work: int, width: int) -> int:
-    """Number of blocks of a launch, given the operations of an element."""
-    size = block_size(work, width)
-    return (width + size - 1) // size
 
 
 #: LLVM's level for the pool's text: what takes the time in it are atomic instructions, so that optimising costs 20 ms
@@ -499,15 +413,15 @@ def submit(launch: Launch) -> int:
             pool.start_stand_in()
         if pool is not None and (pool.stand_in or pool.count > 1 or pool.completed != pool.submitted):
             return pool.submit(launch)
-        _run(launch, False)
+        run(launch, False)
         return submitted()
     work = width * launch.operations
-    short = work < _INLINE_WORK or width <= functions.size(width) or launch.single
+    short = work < INLINE_WORK or width <= functions.size(width) or launch.single
     if pool is None and not short and _worth_starting(work):
         pool = _started()
     if pool is not None and not (pool.completed == pool.submitted and (short or pool.count == 1)):
         return pool.submit(launch)
-    _run(launch, work < _SHORT_WORK)
+    run(launch, work < SHORT_WORK)
     return submitted()
 
 
@@ -526,48 +440,6 @@ def submitted() -> int:
     """Ticket of the last launch."""
     pool = _pool
     return pool.submitted if pool is not None else _last
-
-
-def _run(launch: Launch, hold_lock: bool) -> None:
-    """Run a launch on the caller's thread."""
-    times = launch.times
-    if times is not None:
-        times[0] = time.monotonic_ns()
-    functions, width = launch.functions, launch.width
-    address = ctypes.addressof(launch.parameters)
-    run = functions.holding_lock if hold_lock else functions.kernel
-    if functions.combine is None:
-        launch.begun = True
-        run(address, 0, 1, 0, width, 0, 0)
-    else:
-        _run_blocks(launch, address, run, functions.combine)
-    if times is not None:
-        times[1] = time.monotonic_ns()
-    launch.keep = None
-
-
-def _run_blocks(launch: Launch, address: int, run: Any, combine: Any) -> None:
-    """Run the blocks of a launch in order, then combine; a signal's exception is raised at the end.
-
-    A kernel may write besides what it reduces, and so must run once, and as a whole.
-    """
-    width = launch.width
-    blocks, size = launch.blocks()
-    begun = 0
-    interrupt: BaseException | None = None
-    launch.begun = True
-    while begun <= blocks:
-        try:
-            while begun < blocks:
-                begin, end = begun * size, min(width, (begun + 1) * size)
-                begun += 1
-                run(address, 0, 1, begin, end, begun - 1, 0)
-            begun += 1
-            combine(address, blocks)
-        except BaseException as error:
-            interrupt = error
-    if interrupt is not None:
-        raise interrupt
 
 
 def wait(ticket: int | None = None) -> None:
