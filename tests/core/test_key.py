@@ -18,7 +18,9 @@ from drjit_core import (
     ReduceMode,
     ReduceOp,
     bitcast,
+    call,
     cast,
+    cond,
     counter,
     gather,
     literal,
@@ -26,6 +28,7 @@ from drjit_core import (
     ops,
     reduce,
     scatter,
+    sin,
     undefined,
     while_loop,
 )
@@ -202,6 +205,15 @@ def test_programs_that_differ_in_values_and_sizes_share_a_kernel(name: str) -> N
     programs = [program_of(*roots) for roots in EQUAL[name]()]
     assert len({program.key for program in programs}) == 1
     assert len({emit.emit(program, 16) for program in programs}) == 1
+
+
+def test_a_value_that_a_branch_or_call_is_given_twice_makes_the_program_of_one() -> None:
+    x, index = array(np.linspace(0, 1, 100, dtype=np.float32)), array(np.arange(100, dtype=np.uint32) % 2)
+    mask = ops.gt(x, literal(FLOAT32, 0.5))
+    once, twice = [(lambda v: [ops.mul(sin(v[0]), v[0])]), (lambda v: [ops.add(v[0], v[0])])], \
+        [(lambda v: [ops.mul(sin(v[1]), v[0])]), (lambda v: [ops.add(v[0], v[1])])]
+    assert key_of(*cond(mask, [x], *once)[0]) == key_of(*cond(mask, [x, x], *twice)[0])
+    assert key_of(*call(index, TRUE, once, [x])[0]) == key_of(*call(index, TRUE, twice, [x, x])[0])
 
 
 def test_indices_of_64_bits_are_part_of_the_key() -> None:

@@ -388,8 +388,7 @@ class _Builder:
         region = loop.region
         values = [(initial, formal, final) for initial, formal, final
                   in zip(loop.initial, region.formals, loop.finals, strict=True) if not formal.payload]
-        # those that only targets of calls use are in their records, and no part of this function
-        captures = self.all_at(region.needed)
+        captures = self.all_at(region.needed())
         initial = self.all_at(value for value, _, _ in values)
         # arguments of functions are packets, whatever their size
         uniform = not self.function.vectorized or (

@@ -96,7 +96,12 @@ class _Choice(Construct):
         """Trace the target whose turn it is."""
         target = self.targets[len(self.traced) - 1]
         (traced.region.live,) = traced.masks
-        traced.results = list(target(list(traced.formals)))
+        formals = list(traced.formals)
+        first: dict[int, Node] = {}  # a value that is given twice is one, so that it makes the program of one
+        for i, value in enumerate(self.given):
+            if i not in self.memory:
+                formals[i] = first.setdefault(value.id, formals[i])
+        traced.results = list(target(formals))
         self.check(traced.results)
 
     def check(self, results: Sequence[Node]) -> None:

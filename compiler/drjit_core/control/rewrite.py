@@ -10,7 +10,7 @@ from weakref import ref
 
 from ..ir.build import append
 from ..ir.node import Node, label_of, set_label
-from ..ir.region import CONTROL, Choice, Control, Loop, Region
+from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region
 from ..ir.symbolic import new_region
 from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PHI, RESULT
 from .inline import ROWS
@@ -86,6 +86,8 @@ class Rewriter:
         regions = [self.region(region) for region in control.regions]
         if isinstance(control, Loop):
             return Loop(regions, initial, control.label, control.trips)
+        if isinstance(control, Cond):
+            return Cond(regions, initial, control.label, control.count, control.memory_of, control.rare)
         assert isinstance(control, Choice)
         return type(control)(regions, initial, control.label, control.count, control.memory_of)
 

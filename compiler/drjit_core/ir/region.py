@@ -68,15 +68,16 @@ class Region:
         self.writes = any(writes(node) for part in self.parts for node in part)
 
     @property
-    def needed(self) -> Iterator[Node]:
-        """The captures that must be there before: all but what targets of calls have in their records."""
-        return (capture for capture in self.captures if capture.id not in self.recorded or not in_record(capture))
-
-    @property
     def nodes(self) -> Iterator[Node]:
         """All nodes, in order."""
         for part in self.parts:
             yield from part
+
+    def needed(self) -> Iterator[Node]:
+        """Captures that must be there before: all but what only the targets of calls in it have in their records."""
+        for capture in self.captures:
+            if capture.id not in self.recorded or not in_record(capture):
+                yield capture
 
 
 def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int, Node],
@@ -184,7 +185,7 @@ class Control:
         """Every value that must be there before: all but what targets of calls have in their records."""
         yield from self.arguments()
         for region in self.regions:
-            yield from region.needed
+            yield from region.needed()
 
     def memory(self) -> Iterator[Node]:
         """The versions of arrays that are written to."""

@@ -99,6 +99,7 @@ def _move(branch: Node, side: int, nodes: Sequence[Node]) -> None:
                 arguments[operand.id] = operand
     regions = [Rewriter({}).region(region, tuple(arguments.values()), nodes if number == side else ())
                for number, region in enumerate(choice.regions)]
-    new = Cond(regions, (*choice.initial, *arguments.values()), choice.label, choice.count, choice.memory_of)
+    new = Cond(regions, (*choice.initial, *arguments.values()), choice.label, choice.count, choice.memory_of,
+               choice.rare)
     new.outputs = choice.outputs
     branch.payload = new
