@@ -36,6 +36,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OPAQUE,
     PHI,
     REDUCE,
     RESULT,
@@ -128,10 +129,10 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("__weakref__", "_outer", "accesses", "arguments", "calls", "checked", "checks", "domain", "extras",
-                 "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters", "pointers", "policy",
-                 "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies", "streaming",
-                 "tables", "trips", "versions", "wide", "width")
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
+                 "extras", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters", "pointers",
+                 "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies",
+                 "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -159,6 +160,7 @@ class Program:
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
         self.calls: dict[int, Site] = {}  # node id -> the targets of a call
+        self.aliases: dict[int, list[int]] = {}  # node id -> those of copies, which have its place
         self.functions: dict[Any, Program] = {}  # of a kernel: the programs of functions that are called, by their keys
         self.numbers: dict[Any, int] = {}  # their numbers
         # Of a function, whose parameters are the record of a target:
@@ -305,7 +307,12 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
-        else:  # fetch, opaque, cast, bitcast
+        elif kind == OPAQUE:  # the same value, whatever becomes of it
+            assert node.d0 is not None
+            self.order.pop()
+            place = position[node.id] = position[node.d0.id]
+            self.aliases.setdefault(self.order[place].id, []).append(node.id)
+        else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
 
