@@ -14,6 +14,7 @@ from typing import ClassVar, NoReturn
 from ..errors import SymbolicValue
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
+from ..ir.extents import sized_as
 from ..ir.node import Node
 from ..ir.region import CONTROL, Region, writes
 from ..ir.symbolic import (
@@ -102,11 +103,11 @@ class Construct:
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array)
         formals = [value if i in self.constant else
-                   append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                          payload=i in self.memory, scope=region.id)
+                   sized_as(append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
+                                   payload=i in self.memory, scope=region.id), (value, *self.given))
                    for i, value in enumerate(self.given)]
-        traced = Traced(region, formals, [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id)
-                                          for attr in masks])
+        traced = Traced(region, formals, [sized_as(append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id),
+                                                   self.given) for attr in masks])
         self.traced.append(traced)
         return traced
 

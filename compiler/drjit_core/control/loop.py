@@ -12,6 +12,7 @@ from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.deferred import BORROWED, hand_over
+from ..ir.extents import size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
@@ -269,7 +270,7 @@ class _Loop(Construct):
         if self.uniform and self.together:
             for formal in region.formals:
                 if formal.payload and formal.attr != BORROWED:
-                    check_alike(region, size, self.name(formal.attr), formal)
+                    check_alike(region, size_of(region.masks[0]), self.name(formal.attr), formal)
         if self.test.kind == LITERAL and not self.test.payload:
             return list(self.given)
         if not initial:

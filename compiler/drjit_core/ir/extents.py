@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from ..flags import state
 from .node import Node
 
 __all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "evaluate", "number_of", "size_of",
-           "sized", "words"]
+           "sized", "sized_as", "words"]
 
 
 class Size(NamedTuple):
@@ -179,6 +179,17 @@ def size_of(node: Node) -> Any:
     """Number of elements of a node: an :class:`Extent` while a program is recorded that it depends on."""
     recorder = state.recording
     return node.size if recorder is None else recorder.extent(node)
+
+
+def sized_as(node: Node, others: Iterable[Node]) -> Node:
+    """A formal of a region, whose size is that of what it stands for: that is remembered while a program is recorded."""
+    recorder = state.recording
+    if recorder is not None and node.size > 1:
+        for other in others:
+            if other.size == node.size:
+                recorder.sizes[node.id] = recorder.expression(other)
+                break
+    return node
 
 
 def sized(size: Extent, node: Node) -> Node:

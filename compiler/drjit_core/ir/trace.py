@@ -37,6 +37,7 @@ from ..ops.table import (
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
+from .extents import size_of
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 from .symbolic import (
@@ -313,7 +314,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
         value = literal(source.type, source.payload, size, source.attr)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
     region = state.region
-    if region is None or harmless or index.kind == LITERAL and 0 <= index.payload < source.size:
+    if region is None or harmless or index.kind == LITERAL and index.payload >= 0 and size_of(source) > index.payload:
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
         found = find(GATHER, source.type, size, source, index, mask, region.entering)
