@@ -9,7 +9,7 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from ..errors import SymbolicValue
 from ..ir.build import append
@@ -80,6 +80,8 @@ class Construct:
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
         self.memory: frozenset[int] = frozenset()
         self.constant: frozenset[int] = frozenset()
+        #: The number of elements, if it is not that of a variable only.
+        self.wide: Any = 0
         # Of a trace:
         self.initial: Sequence[Node] = given
         self.borrowed: list[Memory] = []
@@ -104,10 +106,10 @@ class Construct:
         region = Tracing(self.label, self.line, self.name_of, self.first_array)
         formals = [value if i in self.constant else
                    sized_as(append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                                   payload=i in self.memory, scope=region.id), (value, *self.given))
+                                   payload=i in self.memory, scope=region.id), (value, *self.given), self.wide)
                    for i, value in enumerate(self.given)]
         traced = Traced(region, formals, [sized_as(append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id),
-                                                   self.given) for attr in masks])
+                                                   self.given, self.wide) for attr in masks])
         self.traced.append(traced)
         return traced
 

@@ -182,6 +182,11 @@ class Recorder:
         expression = self.expression(node)
         return node.size if isinstance(expression, int) else Extent(node.size, expression, self.guards)
 
+    def common_extent(self, size: int, nodes: Iterable[Node]) -> Any:
+        """The number of elements of those nodes that have so many, as :meth:`extent` gives it."""
+        expression = self._unified([self.expression(node) for node in nodes if node.size == size] or [size])
+        return size if isinstance(expression, int) else Extent(size, expression, self.guards)
+
     def expression(self, node: Node) -> Expression:
         """The expression of a node's number of elements: that of the leaves that have as many."""
         found = self.sizes.get(node.id)
