@@ -506,6 +506,24 @@ def test_interrupted_replays_have_launched() -> None:
         assert raised and {buffer.ticket for buffer in (*made, x.payload, y.payload)} == {len(backend.launches)}
 
 
+def test_replays_check_indices_in_the_targets_of_calls() -> None:
+    def looked_up(x: Node, index: Node) -> list[Node]:
+        def target(s: list[Node]) -> list[Node]:
+            return [gather(x, s[0], TRUE)]
+
+        return call(ops.and_(index, literal(UINT32, 1)), TRUE, [target, lambda s: [gather(x, s[0], TRUE)]], [index])[0]
+
+    with scoped_set_flag(JitFlag.Debug):
+        recorded = Recorded(looked_up)
+        recorded(floats(10), indices(5, 10))
+        x = floats(12)
+        for _ in range(2):
+            with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 12"):
+                found = values(recorded(x, array([3, 11, 17, 10], UINT32))[0])
+            assert_same_bits(found, values(x)[[3, 11, 0, 10]] * np.float32([1, 1, 0, 1]))
+    assert len(recorded.recordings) == 1
+
+
 def test_the_number_of_recordings_is_limited() -> None:
     recorded = Recorded(lambda x, y: [ops.add(x, y)], limit=2)
     for _ in range(2):

@@ -476,7 +476,7 @@ class _Builder:
         """What a target gets from its caller."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is None:
+        if not program.is_function:
             return
         uniform = not function.vectorized
         function.arguments = [self.formal(node, uniform, uniform) for node in program.arguments]
@@ -491,7 +491,7 @@ class _Builder:
         """What a kernel writes, or a target returns."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is not None:
+        if program.is_function:
             function.results = [self.at(node) for node in program.stores]
             return
         function.stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores]

@@ -124,8 +124,7 @@ def _cond_lines(program: Program, choice: Choice, inner: str, done: set[int]) ->
 
 def _call_lines(program: Program, node: Node, inner: str) -> Iterator[str]:
     site = program.calls[node.id]
-    numbers = list(program.functions)
-    targets = [numbers.index(target.key) for target in site.targets]
+    targets = [program.numbers[target.key] for target in site.targets]
     shown = ", ".join(map(str, targets[:16])) + (f" and {len(targets) - 16} more" if len(targets) > 16 else "")
     values = ", ".join(f"v{program.position[value.id]}" for value in (*site.arguments, *site.extras))
     yield f"{inner}of {values or 'nothing'}; targets: function {shown}; table: parameter {site.slot}"

@@ -19,6 +19,7 @@ report to itself, so that targets of one function tell their own lines.
 from __future__ import annotations
 
 import struct
+import weakref
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -35,6 +36,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OPAQUE,
     PHI,
     REDUCE,
     RESULT,
@@ -127,10 +129,10 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs",
-                 "key", "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
-                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
-                 "versions", "wide", "width")
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
+                 "extras", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters", "pointers",
+                 "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies",
+                 "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -158,23 +160,36 @@ class Program:
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
         self.calls: dict[int, Site] = {}  # node id -> the targets of a call
-        self.functions: dict[Any, Program] = {}  # the programs of functions that are called, by their keys
+        self.aliases: dict[int, list[int]] = {}  # node id -> those of copies, which have its place
+        self.functions: dict[Any, Program] = {}  # of a kernel: the programs of functions that are called, by their keys
+        self.numbers: dict[Any, int] = {}  # their numbers
         # Of a function, whose parameters are the record of a target:
-        self.outer: Program | None = None
+        self._outer: weakref.ref[Program] | None = None
         self.links: list[tuple[int, int]] = []  # parameters, and those of the outer program that they are equal to
         self.arguments: list[Node] = []  # formals that are values
         self.live: Node | None = None  # the mask of the elements that take part
         self.extras: list[Node] = []  # captures that are arguments
 
+    @property
+    def outer(self) -> Program | None:
+        """Of a function: the program that calls it, as long as somebody holds that."""
+        return None if self._outer is None else self._outer()
+
+    @property
+    def is_function(self) -> bool:
+        """Whether this is the target of a call, and no kernel."""
+        return self._outer is not None
+
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
         slot = self.pointers.get(node.id)
         if slot is None:
-            assert node.kind != PHI or self.outer is not None
+            outer = self.outer
+            assert node.kind != PHI or outer is not None
             slot = self.pointers[node.id] = len(self.parameters)
-            if self.outer is not None and node.kind != EVALUATED:
+            if outer is not None and node.kind != EVALUATED:
                 self.parameters.append(0)
-                self.links.append((slot, self.outer.pointer(node)))
+                self.links.append((slot, outer.pointer(node)))
             elif node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
                 self.inputs.append(node)
@@ -292,7 +307,12 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
-        else:  # fetch, opaque, cast, bitcast
+        elif kind == OPAQUE:  # the same value, whatever becomes of it
+            assert node.d0 is not None
+            self.order.pop()
+            place = position[node.id] = position[node.d0.id]
+            self.aliases.setdefault(self.order[place].id, []).append(node.id)
+        else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
 
@@ -366,8 +386,10 @@ class Program:
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
             target = Program(self.domain, self.policy, self.checked)
-            target.outer, target.functions, target.inputs = self, self.functions, self.inputs
+            target._outer, target.inputs = weakref.ref(self), self.inputs
+            target.functions, target.numbers = self.functions, self.numbers
             target.append_target(choice, region, site)
+            target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
             self.repeats(target.trips)
             site.targets.append(target)
         site.slot = len(self.parameters)
@@ -376,6 +398,7 @@ class Program:
         functions = list(dict.fromkeys(target.key for target in site.targets))
         for target in site.targets:
             self.functions.setdefault(target.key, target)
+            self.numbers.setdefault(target.key, len(self.numbers))
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
                      choice.count, *(position[value.id] for value in (*arguments, *site.extras)),

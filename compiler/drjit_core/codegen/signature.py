@@ -78,7 +78,7 @@ def slots_of(program: Program) -> list[Slot]:
         number = program.slots.get(node.id)
         if number is not None and node.kind in (LITERAL, EVALUATED):
             enter(number, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
-    if program.outer is None:
+    if not program.is_function:
         for node in (*program.stores, *program.reductions):
             enter(program.slots[node.id], Role.OUTPUT, node)
     for node in program.extras:

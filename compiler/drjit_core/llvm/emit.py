@@ -32,7 +32,6 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    OPAQUE,
     OPS,
     RESULT,
     SCATTER,
@@ -59,7 +58,7 @@ class ModuleEmitter:
     #: What prints an instruction, by its kind.
     printers: ClassVar[dict[int, Printer]] = {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
-        OPAQUE: values.copy, CAST: values.conversion, BITCAST: values.conversion,
+        CAST: values.conversion, BITCAST: values.conversion,
         GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),

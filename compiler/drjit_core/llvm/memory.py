@@ -65,7 +65,7 @@ _FOLLOWED_STREAMS, _AHEAD, _CACHE_LINE = 32, 1024, 64
 
 def store(emitter: FunctionEmitter, output: Store) -> None:
     """Write a value to the kernel's output for it."""
-    name, type_index, uniform = f"%o{output.value.number}", output.value.type, not emitter.vectorized
+    name, type_index, uniform = f"%o{output.slot}", output.value.type, not emitter.vectorized
     base = emitter.parameter(output.slot, "ptr")
     value = emitter.value(output.value, uniform)
     out = emitter.lines
