@@ -45,6 +45,7 @@ from drjit_core import (
 from drjit_core.codegen.expand import stand_in
 from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, Policy
 from drjit_core.codegen.signature import Role
+from drjit_core.errors import SymbolicValue
 from drjit_core.ir.extents import Extent
 from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
@@ -698,6 +699,26 @@ def test_reads_that_need_no_mask_for_the_size_of_their_memory_are_guarded() -> N
     recording, _ = record(function, [floats(10), floats(4)])
     assert recording.obstacle([floats(6), floats(5)]) is None
     assert recording.obstacle([floats(5), floats(4)]) == "size of argument 0 > 5"
+
+
+def test_rows_that_elements_keep_apart_are_guarded() -> None:
+    """The elements of a loop of one element, which writes several at once, stay in their columns: of so many rows."""
+    def function(memory: Node, x: Node) -> list[Node]:
+        def body(state: list[Node]) -> list[Node]:
+            at = ops.add(ops.mul(state[0], literal(UINT32, 8)), counter(size_of(x)))
+            return [ops.add(state[0], literal(UINT32, 1)),
+                    scatter(state[1], ops.add(gather(state[1], at, TRUE), x), at, TRUE, 0, 0)]
+
+        return [while_loop((literal(UINT32, 0), memory), lambda state: ops.lt(state[0], literal(UINT32, 3)), body,
+                           together=True)[1]]
+
+    recorded = Recorded(function)
+    for n in (4, 6, 8):
+        (found,) = recorded(floats(24), floats(n))
+        assert_same_bits(values(found), values(function(floats(24), floats(n))[0]))
+    with pytest.raises(SymbolicValue, match="writes 10 values at once"):
+        recorded(floats(24), floats(10))
+    assert len(recorded.recordings) == 1
 
 
 def test_extents_of_another_recording_are_numbers() -> None:
