@@ -105,7 +105,7 @@ def make_unary(op: Op) -> UnaryTrace:
                 return sized_by(fold.unary(op, a, type_), a)
         simpler = simplify.unary(ops, kind, a)
         if simpler is not None:
-            return sized_by(simpler, a)
+            return simpler if state.recording is None else sized_by(simpler, a)
         scope = a.scope
         if scope:
             require_open(a)
@@ -159,7 +159,7 @@ def make_binary(op: Op) -> BinaryTrace:
             elif (a is b or a.attr == BAKED or b.attr == BAKED) and state.flags & CONSTANT_PROPAGATION:
                 simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
                 if simpler is not None:
-                    return sized_by(simpler, a, b)
+                    return simpler if state.recording is None else sized_by(simpler, a, b)
         scope = a.scope
         if scope or b.scope:
             scope = scope_of(a, b)
@@ -211,7 +211,7 @@ def _make_ternary(op: Op) -> TernaryTrace:
                 return sized_by(fold.ternary(op, a, b, c, type_, size), a, b, c)
             simpler = simplify.ternary(ops, kind, a, b, c, size)
             if simpler is not None:
-                return sized_by(simpler, a, b, c)
+                return simpler if state.recording is None else sized_by(simpler, a, b, c)
         scope = a.scope
         if scope or b.scope or c.scope:
             scope = scope_of(a, b, c)
