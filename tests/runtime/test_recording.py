@@ -396,6 +396,30 @@ def test_results_of_a_replay_are_its_own() -> None:
     assert_same_bits(values(recorded(x)[0]), expected)
 
 
+def test_what_was_computed_of_an_argument_before_is_captured() -> None:
+    x = floats(10)
+    before = ops.mul(x, number(3.0))
+    recording, results = record(lambda y: [ops.add(y, before), y], [x])
+    assert results[1] is x
+    y = floats(10, 1)
+    assert_same_bits(values(recording.replay([y])[0]), values(ops.add(y, before)))
+
+
+def test_what_a_function_keeps_of_its_arguments_is_its_own() -> None:
+    kept: list[Node] = []
+
+    def function(x: Node) -> list[Node]:
+        kept.append(x)
+        return [ops.add(x, one())]
+
+    x = floats(10)
+    expected = values(x)
+    record(function, [x])
+    x = scatter(x, number(0.0), counter(10), TRUE, 0, 0)
+    assert_same_bits(values(x), np.zeros(10, np.float32))
+    assert_same_bits(values(kept[0]), expected)
+
+
 def test_what_was_scheduled_before_is_no_part_of_a_recording() -> None:
     pending = ops.mul(floats(10), number(3.0))
     schedule([pending])

@@ -27,6 +27,7 @@ from typing import Any, NamedTuple
 from ..ir.node import BAKED, PARAMETER, Node
 from ..ir.region import CONTROL, in_record
 from ..ops.table import (
+    ACCESS,
     BOUND,
     CALL,
     COND,
@@ -48,11 +49,12 @@ from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
 __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
-           "REPORT_WORDS", "SCALAR", "SINGLE_WIDTH", "STREAMING_WIDTH", "UNALIGNED", "assemble",
-           "streamed_bytes"]
+           "REPORT_WORDS", "REVERSED", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH", "STREAMING_WIDTH",
+           "UNALIGNED", "assemble", "streamed_bytes"]
 
-#: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
-SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
+#: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
+#: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
+SCALAR, ALIGNED, UNALIGNED, SHIFTED, SHIFTED_UNALIGNED, REVERSED = range(6)
 FIRST_PARAMETER = 2
 #: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
@@ -130,9 +132,9 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
-                 "extras", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters", "pointers",
-                 "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores", "strategies",
-                 "streaming", "tables", "trips", "versions", "wide", "width")
+                 "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters",
+                 "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores",
+                 "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -147,6 +149,7 @@ class Program:
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
         self.accesses: dict[int, int] = {}  # node id -> SCALAR, ALIGNED or UNALIGNED, for inputs
+        self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
         self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
@@ -249,7 +252,7 @@ class Program:
                 position[node.id] = len(program_order)
                 program_order.append(node)
             elif kind != REDUCE and kind != SCATTER:  # these come with the outputs
-                if kind == GATHER:
+                if kind == GATHER or kind == ACCESS:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
                     used = (node.d0, node.d1, node.d2, *node.payload.values())
@@ -292,6 +295,8 @@ class Program:
             assert source is not None and index is not None and mask is not None
             key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
                     position[mask.id])
+        elif kind == ACCESS:
+            self.append_access(node)
         elif kind == LOOP:
             self.append_loop(node)
         elif kind == COND:
@@ -315,6 +320,16 @@ class Program:
         else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
+
+    def append_access(self, node: Node) -> None:
+        """Key and parameters of a part of an array, which is in memory by now."""
+        source, (first, stride) = node.d0, node.payload
+        assert source is not None and source.kind == EVALUATED
+        layout = REVERSED if stride < 0 else SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
+        self.accesses[node.id] = layout
+        self.key += (ACCESS << 4 | node.type, self.pointer(source), layout)
+        self.firsts[node.id] = len(self.parameters)
+        self.parameters.append(first)
 
     def append_literal(self, node: Node) -> None:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
@@ -539,7 +554,7 @@ def streamed_bytes(program: Program) -> int:
         return 0
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
-        sum(TYPES[node.type].size for node in program.inputs if accesses.get(node.id, SCALAR) != SCALAR)
+        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) != SCALAR)
 
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
