@@ -16,6 +16,7 @@ from drjit_core import (
     Node,
     ReduceMode,
     ReduceOp,
+    access,
     bitcast,
     bound,
     call,
@@ -743,6 +744,12 @@ def test_rows_that_elements_keep_apart_are_guarded() -> None:
     with pytest.raises(SymbolicValue, match="writes 10 values at once"):
         recorded(floats(24), floats(10))
     assert len(recorded.recordings) == 1
+
+
+def test_a_part_that_is_the_whole_array_is_so_in_each_replay() -> None:
+    recorded = Recorded(lambda x: [ops.add(access(x, 0, 1, 10), one())])
+    for size in (10, 12):
+        assert [len(values(node)) for node in recorded(floats(size))] == [10]
 
 
 def test_extents_of_another_recording_are_numbers() -> None:

@@ -340,7 +340,7 @@ def access(source: Node, first: int, stride: int, size: int) -> Node:
         return invalid(source.type)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
-    if size == source.size and stride == 1:
+    if stride == 1 and length == size:
         return source
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
         return append(ACCESS, source.type, size, source, payload=(first, stride))
