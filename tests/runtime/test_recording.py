@@ -16,6 +16,8 @@ from drjit_core import (
     Node,
     ReduceMode,
     ReduceOp,
+    access,
+    bitcast,
     bound,
     call,
     cast,
@@ -41,11 +43,14 @@ from drjit_core import (
     undefined,
     while_loop,
 )
+from drjit_core.codegen.expand import stand_in
 from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, Policy
 from drjit_core.codegen.signature import Role
+from drjit_core.errors import SymbolicValue
 from drjit_core.ir.extents import Extent
-from drjit_core.ops.table import LITERAL
+from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
+from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -260,6 +265,11 @@ def update(target: Node, index: Node, value: Node) -> list[Node]:
     return [scatter(target, value, index, TRUE, ADD, ReduceMode.Auto.value)]
 
 
+def lookup_in_a_call(table: Node, index: Node) -> list[Node]:
+    return call(ops.and_(index, literal(UINT32, 1)), TRUE, [
+        lambda a: [gather(table, a[0], TRUE)], lambda a: [ops.neg(gather(table, a[0], TRUE))]], [index])[0]
+
+
 def scaled(a: Node, x: Node) -> list[Node]:
     return [ops.mul(x, a)]
 
@@ -270,6 +280,8 @@ GUARDS: dict[str, tuple[Function, Callable[[int], tuple[Node, ...]], list[tuple[
     "width of positions": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(1, 2), (NARROW, NARROW + 1)]),
     "past the cache": (scaled, lambda n: (number(2.0), sized(FLOAT32, n)), [(CACHE // 8, CACHE // 8 + 1)]),
     "width of indices": (lookup, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)), [(NARROW, NARROW + 1)]),
+    "width of indices in a target": (lookup_in_a_call, lambda n: (sized(FLOAT32, n), sized(UINT32, 100)),
+                                     [(NARROW, NARROW + 1)]),
     "threads share it": (update, lambda n: (sized(UINT32, 9), sized(UINT32, n), literal(UINT32, 5)),
                          [(SINGLE_WIDTH, SINGLE_WIDTH + 1)]),
     "tables per thread": (update, lambda n: (sized(UINT32, n), sized(UINT32, 100_000), literal(UINT32, 5)),
@@ -465,6 +477,61 @@ def test_replays_check_indices_in_debug_mode() -> None:
     assert len(recorded.recordings) == 1
 
 
+def test_replays_that_block_warn_at_once() -> None:
+    with scoped_set_flag(JitFlag.Debug), scoped_set_flag(JitFlag.LaunchBlocking):
+        recorded = Recorded(lookup)
+        recorded(floats(10), indices(3, 10))
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17"):
+            recorded(floats(12), array([3, 17, 0], UINT32))
+    assert len(recorded.recordings) == 1
+
+
+def test_interrupted_replays_have_launched() -> None:
+    """An interrupt right after a launch must not leave memory for others that the launch still uses."""
+    class Interrupted(Null):
+        armed = False
+
+        def submit(self, launch: Any, /) -> int:
+            super().submit(launch)
+            if self.armed:
+                object.__setattr__(launch, "begun", True)
+                return Interrupting(len(self.launches))
+            return len(self.launches)
+
+    class Interrupting(int):
+        """A ticket that is interrupted when it is entered first."""
+
+    raised = []
+
+    class Memory(Buffer):
+        __slots__ = ()
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "ticket" and isinstance(value, Interrupting) and not raised:
+                raised.append(True)
+                raise KeyboardInterrupt
+            super().__setattr__(name, value)
+
+    with on_backend(Interrupted()) as backend:
+        assert isinstance(backend, Interrupted)
+        allocate = backend.allocate
+        recording, _ = record(saxpy, [number(2.0), sized(FLOAT32, 10), sized(FLOAT32, 10)])
+        x, y = sized(FLOAT32, 12), sized(FLOAT32, 12)
+        evaluate([x, y])
+        made: list[Memory] = []
+
+        def allocate_memory(nbytes: int, /) -> Buffer:
+            buffer = allocate(nbytes)
+            made.append(Memory(backend, buffer.address, nbytes))
+            return made[-1]
+
+        backend.allocate = allocate_memory  # type: ignore[method-assign]
+        backend.armed = True
+        with pytest.raises(KeyboardInterrupt):
+            recording.replay([number(3.0), x, y])
+        assert raised and {buffer.ticket for buffer in (*made, x.payload, y.payload)} == {len(backend.launches)}
+
+
 def test_replays_check_indices_in_the_targets_of_calls() -> None:
     def looked_up(x: Node, index: Node) -> list[Node]:
         def target(s: list[Node]) -> list[Node]:
@@ -562,6 +629,140 @@ def test_sizes_of_what_was_computed_follow_from_the_arguments() -> None:
     for m, n in ((10, 4), (7, 21), (100, 100)):
         assert [read_element(node, 0) for node in recorded(floats(m), indices(n, m))] == [m, n, n, m, 1]
     assert len(recorded.recordings) == 1
+
+
+def repeated(value: float, x: Node) -> Node:
+    return literal(FLOAT32, value, size_of(x))
+
+
+def zeros(x: Node) -> Node:
+    return literal(UINT32, 0, size_of(x))
+
+
+def steps(variables: Sequence[Node], body: Callable[[list[Node]], list[Node]]) -> list[Node]:
+    """The variables after two steps of a loop."""
+    def step(variables: list[Node]) -> list[Node]:
+        return [ops.add(variables[0], literal(UINT32, 1)), *body(variables[1:])]
+
+    return list(while_loop((literal(UINT32, 0), *variables), lambda state: ops.lt(state[0], literal(UINT32, 2)),
+                           step))[1:]
+
+
+#: Results whose size is known without computing them, and sizes of what stands for something else in a region.
+SIZES: dict[str, Function] = {
+    "folded, one operand": lambda x: [ops.neg(repeated(3.0, x))],
+    "folded, two operands": lambda x: [ops.add(repeated(3.0, x), one())],
+    "folded, three operands": lambda x: [ops.fma(repeated(3.0, x), one(), one())],
+    "chosen": lambda x: [ops.select(TRUE, repeated(3.0, x), one())],
+    "converted": lambda x: [cast(repeated(3.0, x), UINT32)],
+    "reinterpreted": lambda x: [bitcast(repeated(3.0, x), UINT32)],
+    "times zero": lambda x: [ops.mul(cast(x, UINT32), literal(UINT32, 0))],
+    "equal to itself": lambda x: [ops.eq(cast(x, UINT32), cast(x, UINT32))],
+    "sum of what is folded": lambda x: [reduce(ops.add(zeros(x), literal(UINT32, 1)), ADD)],
+    "gathered from a literal": lambda x: [gather(one(), counter(size_of(x)), TRUE)],
+    "gathered nowhere": lambda x: [gather(x, zeros(x), literal(TRUE.type, False))],
+    "loop": lambda x: steps([repeated(1.0, x)], lambda s: [ops.add(s[0], one())]),
+    "size of a variable": lambda x: steps([x], lambda s: [ops.add(s[0], bound(FLOAT32, size_of(s[0])))]),
+    "size of memory": lambda x: steps(
+        [x], lambda s: [scatter(s[0], bound(FLOAT32, size_of(s[0])), counter(size_of(x)), TRUE, ADD, 0)]),
+    "size of an argument": lambda x: cond(
+        ops.gt(x, one()), [x], lambda a: [ops.add(a[0], cast(counter(size_of(a[0])), FLOAT32))], lambda a: a)[0],
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_sizes_that_are_known_without_computing_follow_from_the_arguments(name: str) -> None:
+    recorded = Recorded(SIZES[name])
+    for size in (10, 7, 12):
+        for found, expected in zip(contents(recorded(floats(size))), contents(SIZES[name](floats(size))), strict=True):
+            assert_same_bits(found, expected, name)
+    assert len(recorded.recordings) == 1
+
+
+def test_loops_that_are_wider_than_their_variables_know_their_size() -> None:
+    """A loop is as wide as what it writes, which its variables do not tell."""
+    def function(memory: Node, x: Node) -> list[Node]:
+        def body(state: list[Node]) -> list[Node]:
+            number = ops.add(state[0], bound(FLOAT32, size_of(state[0])))
+            return [number, scatter(state[1], ops.add(x, number), counter(size_of(x)), TRUE, 0, 0)]
+
+        return steps([one(), memory], body)
+
+    recorded = Recorded(function)
+    for m, n in ((20, 10), (20, 7), (30, 12)):
+        arguments = floats(m), floats(n)
+        for found, expected in zip(contents(recorded(*arguments)), contents(function(*arguments)), strict=True):
+            assert_same_bits(found, expected)
+    assert len(recorded.recordings) == 1
+
+
+def test_a_size_of_unknown_origin_holds_for_arguments_of_these_sizes_only() -> None:
+    def function(x: Node, y: Node) -> list[Node]:
+        unknown = stand_in(FLOAT32, 5)
+        unknown.kind = PHI
+        return [ops.add(x, bound(FLOAT32, size_of(unknown) + 1)), y]
+
+    recording, _ = record(function, [floats(10), floats(7)])
+    assert recording.obstacle([floats(10), floats(7)]) is None
+    assert recording.obstacle([floats(11), floats(7)]) == "size of argument 0 == 10"
+    assert recording.obstacle([floats(10), floats(8)]) == "size of argument 1 == 7"
+
+
+def test_operands_that_are_not_computed_with_must_have_their_sizes_nevertheless() -> None:
+    recording, _ = record(lambda x, y: [ops.add(cast(x, UINT32), zeros(y))], [floats(5), floats(5)])
+    assert recording.obstacle([floats(7), floats(7)]) is None
+    assert recording.obstacle([floats(7), floats(8)]) == "size of argument 0 == size of argument 1"
+
+
+def test_reads_that_need_no_mask_for_the_size_of_their_memory_are_guarded() -> None:
+    """An index that lies in the memory may be read by elements that take no part: only where it still does."""
+    def function(table: Node, x: Node) -> list[Node]:
+        taken = ops.lt(literal(UINT32, 5), bound(UINT32, size_of(table)))
+        return cond(ops.and_(taken, ops.gt(x, one())), [x],
+                    lambda a: [ops.add(a[0], gather(table, literal(UINT32, 5), TRUE))], lambda a: a)[0]
+
+    recording, _ = record(function, [floats(10), floats(4)])
+    assert recording.obstacle([floats(6), floats(5)]) is None
+    assert recording.obstacle([floats(5), floats(4)]) == "size of argument 0 > 5"
+
+
+def test_rows_that_elements_keep_apart_are_guarded() -> None:
+    """The elements of a loop of one element, which writes several at once, stay in their columns: of so many rows."""
+    def function(memory: Node, x: Node) -> list[Node]:
+        def body(state: list[Node]) -> list[Node]:
+            at = ops.add(ops.mul(state[0], literal(UINT32, 8)), counter(size_of(x)))
+            return [ops.add(state[0], literal(UINT32, 1)),
+                    scatter(state[1], ops.add(gather(state[1], at, TRUE), x), at, TRUE, 0, 0)]
+
+        return [while_loop((literal(UINT32, 0), memory), lambda state: ops.lt(state[0], literal(UINT32, 3)), body,
+                           together=True)[1]]
+
+    recorded = Recorded(function)
+    for n in (4, 6, 8):
+        (found,) = recorded(floats(24), floats(n))
+        assert_same_bits(values(found), values(function(floats(24), floats(n))[0]))
+    with pytest.raises(SymbolicValue, match="writes 10 values at once"):
+        recorded(floats(24), floats(10))
+    assert len(recorded.recordings) == 1
+
+
+def test_a_part_that_is_the_whole_array_is_so_in_each_replay() -> None:
+    recorded = Recorded(lambda x: [ops.add(access(x, 0, 1, 10), one())])
+    for size in (10, 12):
+        assert [len(values(node)) for node in recorded(floats(size))] == [10]
+
+
+def test_extents_of_another_recording_are_numbers() -> None:
+    kept: list[Any] = []
+
+    def function(x: Node) -> list[Node]:
+        kept.append(size_of(x))
+        return [x]
+
+    record(function, [floats(4)])
+    recording, _ = record(lambda x: [ops.add(x, one()), counter(kept[0]), bound(UINT32, kept[0])], [floats(9)])
+    replayed = recording.replay([floats(6)])
+    assert [len(values(opaque(node))) for node in replayed] == [6, 4, 1] and read_element(replayed[2], 0) == 4
 
 
 def test_extents_outside_of_a_recording_are_numbers() -> None:

@@ -127,7 +127,13 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         yield Decision("one element", None, 1, 1)
     else:
         yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
-    for node in (*program.order, *program.scatters):
+    nodes = [*program.order, *program.scatters]
+    targets = [site.targets for site in program.calls.values()]
+    for found in targets:  # which grows meanwhile
+        for target in found:
+            nodes += target.order
+            targets += (site.targets for site in target.calls.values())
+    for node in nodes:
         if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
             size = node.d0.size
             yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))

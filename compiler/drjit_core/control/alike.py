@@ -13,7 +13,10 @@ So an array that such a loop writes to must be accessed in one of these ways:
 
 from __future__ import annotations
 
+from typing import Any
+
 from ..errors import SymbolicValue
+from ..ir.extents import number_of
 from ..ir.node import Node
 from ..ir.region import CONTROL, Region, is_version, origin_of
 from ..ir.symbolic import call_site, is_same_in_all_elements
@@ -25,8 +28,11 @@ __all__ = ["check_alike"]
 _ADD, _MUL = KIND["add"], KIND["mul"]
 
 
-def check_alike(region: Region, width: int, name: str, formal: Node) -> None:
-    """Refuse what elements of a loop do to an array, its formal, if they would get into each other's way."""
+def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
+    """Refuse what elements of a loop do to an array, its formal, if they would get into each other's way.
+
+    While a program is recorded, the width may be an extent, so that what is decided by it is a guard.
+    """
     plain = single = read = False
     operators: set[int] = set()
     places: set[tuple[int, ...] | None] = set()
@@ -54,6 +60,7 @@ def check_alike(region: Region, width: int, name: str, formal: Node) -> None:
     if not operators or not read and (len(operators) == 1 and not plain or single and places == {None}):
         return
     if len(places) > 1 or None in places or read and any(len(place) == 1 for place in places if place is not None):
+        width = number_of(width)[0]
         raise SymbolicValue(
             f"{call_site('while_loop')}(): this symbolic loop of one element writes {width} values at once, and so has "
             f"{width} elements, which run in no order; but what one of them writes to {name}, another one may read or "
@@ -61,7 +68,7 @@ def check_alike(region: Region, width: int, name: str, formal: Node) -> None:
             "mode='evaluated'.")
 
 
-def _place(index: Node, region: int, width: int) -> tuple[int, ...] | None:
+def _place(index: Node, region: int, width: Any) -> tuple[int, ...] | None:
     """What is equal for accesses of which each element has a part of an array for itself; ``None`` if that is unknown.
 
     It is the length of a row, or 0, the first position in it, and the distance of two; or a node, whose elements may be

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from ..errors import IncompatibleSizes
 from ..ir import trace
 from ..ir.build import append, broadcast_size
+from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
 from ..ir.symbolic import innermost, scope_of
@@ -95,8 +96,9 @@ class _Choice(Construct):
         """Trace all targets once."""
         self.begin()
         outer = innermost()
-        width = broadcast_size(self.function, self.mask, *([self.index] if self.index is not None else []),
-                               *([outer.live] if outer is not None and outer.live is not None else []))
+        wide = [node for node in (self.mask, self.index, None if outer is None else outer.live) if node is not None]
+        width = broadcast_size(self.function, *wide)
+        self.wide = common_size(width, wide)
         for _ in self.targets:
             if not self.run(self.enter(0, width, (-1,)), self.trace_target):
                 return

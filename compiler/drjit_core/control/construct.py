@@ -9,11 +9,12 @@ from __future__ import annotations
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from typing import ClassVar, NoReturn
+from typing import Any, ClassVar, NoReturn
 
 from ..errors import SymbolicValue
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
+from ..ir.extents import sized_as
 from ..ir.node import Node
 from ..ir.region import CONTROL, Region, writes
 from ..ir.symbolic import (
@@ -79,6 +80,8 @@ class Construct:
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
         self.memory: frozenset[int] = frozenset()
         self.constant: frozenset[int] = frozenset()
+        #: The number of elements, if it is not that of a variable only.
+        self.wide: Any = 0
         # Of a trace:
         self.initial: Sequence[Node] = given
         self.borrowed: list[Memory] = []
@@ -102,11 +105,11 @@ class Construct:
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array)
         formals = [value if i in self.constant else
-                   append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                          payload=i in self.memory, scope=region.id)
+                   sized_as(append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
+                                   payload=i in self.memory, scope=region.id), (value, *self.given), self.wide)
                    for i, value in enumerate(self.given)]
-        traced = Traced(region, formals, [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id)
-                                          for attr in masks])
+        traced = Traced(region, formals, [sized_as(append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id),
+                                                   self.given, self.wide) for attr in masks])
         self.traced.append(traced)
         return traced
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..ir.build import append, literal
+from ..ir.build import append, literal, sized_by
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.trace import ops
@@ -75,7 +75,7 @@ class _Hoisting(Rewriter):
         elif node.d3 is not entering:
             return None
         if mask.kind == LITERAL and not mask.payload:
-            return literal(node.type, 0, node.size)
+            return sized_by(literal(node.type, 0, node.size), node)
         return append(GATHER, node.type, node.size, source, index, mask, self.mask)
 
     def holds(self) -> Node | None:

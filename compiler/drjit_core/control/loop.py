@@ -12,6 +12,7 @@ from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS, state
 from ..ir.build import append, broadcast_size
 from ..ir.deferred import BORROWED, hand_over
+from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
@@ -147,7 +148,8 @@ class _Loop(Construct):
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
-                size = needed
+                size, self.wide = needed, common_size(needed, (
+                    *values, *written_widths(region), None if outer is None else outer.live))
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 self.constant |= alone
             elif self.constant - unchanged:
@@ -159,7 +161,8 @@ class _Loop(Construct):
                             outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
                 if found == size or narrowed:
                     return self.finish(region, size)
-                size, narrowed = found, True
+                size, narrowed, self.wide = found, True, common_size(found, (
+                    *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
@@ -269,7 +272,7 @@ class _Loop(Construct):
         if self.uniform and self.together:
             for formal in region.formals:
                 if formal.payload and formal.attr != BORROWED:
-                    check_alike(region, size, self.name(formal.attr), formal)
+                    check_alike(region, size_of(region.masks[0]), self.name(formal.attr), formal)
         if self.test.kind == LITERAL and not self.test.payload:
             return list(self.given)
         if not initial:

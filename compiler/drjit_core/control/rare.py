@@ -38,7 +38,8 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
         return list(values)
     if context.branches == "both":
         return [ops.select(mask, other, value) for other, value in zip(branch(*arguments), values, strict=True)]
-    keys = [(name, mask.id, value.id, state.mode) for value in values]
+    given = tuple(argument.id for argument in arguments)
+    keys = [(name, mask.id, value.id, given, state.mode) for value in values]
     known = [reference() for key in keys if (reference := numbered.get(key)) is not None]
     found = [node for node in known if node is not None]
     if len(found) == len(values):

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from weakref import ref
 
 from ..ir.build import append
+from ..ir.extents import sized_as
 from ..ir.node import Node, label_of, set_label
 from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region
 from ..ir.symbolic import new_region
@@ -39,9 +40,10 @@ class Rewriter:
         """
         scope = new_region()
         for formal in (*region.formals, *region.masks):
-            self.known[formal.id] = append(PHI, formal.type, formal.size, attr=formal.attr, payload=formal.payload,
-                                           scope=scope)
-        formals = [append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope)
+            self.known[formal.id] = sized_as(append(PHI, formal.type, formal.size, attr=formal.attr,
+                                                    payload=formal.payload, scope=scope), (formal,))
+        formals = [sized_as(append(PHI, argument.type, argument.size, attr=position, payload=False, scope=scope),
+                            (argument,))
                    for position, argument in enumerate(arguments, len(region.formals))]
         if before:
             new = Rewriter({argument.id: formal for argument, formal in zip(arguments, formals, strict=True)})

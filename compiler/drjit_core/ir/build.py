@@ -17,13 +17,14 @@ from ..flags import DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
-from .extents import Extent, sized
+from .extents import Extent, common_size, sized
 from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 from .symbolic import require_open, scope_of, user_line
 
 __all__ = ["announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
-           "literal", "resize", "undefined"]
+           "literal", "resize", "sized_by",
+           "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -201,8 +202,10 @@ def invalid(type_: int) -> Node:
 
 def bound(type_: int, value: Any) -> Node:
     """A constant that is bound at the launch: the value of an extent, or a literal whose value has no meaning else."""
-    if value.__class__ is Extent and state.recording is not None:
-        return state.recording.number(type_, value.value, value.expression)  # type: ignore[no-any-return]
+    if value.__class__ is Extent:
+        if value.belongs():
+            return state.recording.number(type_, value.value, value.expression)  # type: ignore[no-any-return]
+        value = value.value
     return literal(type_, value, 1, SHAPE)
 
 
@@ -235,6 +238,19 @@ def evaluated(type_: int, size: int, buffer: Any) -> Node:
     if state.mode < 0:
         announce(node)
     return node
+
+
+def sized_by(node: Node, *operands: Node) -> Node:
+    """What an operation of some operands is found to be without computing it: a literal, or one of them.
+
+    While a program is recorded, its size follows from theirs, which must go together in each replay.
+    """
+    if state.recording is None or node.size <= 1:
+        return node
+    size = common_size(node.size, operands)
+    if node.kind != LITERAL or size.__class__ is int:
+        return node
+    return literal(node.type, node.payload, size, node.attr)
 
 
 def broadcast_size(name: str, *nodes: Node) -> int:

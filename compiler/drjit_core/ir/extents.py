@@ -11,14 +11,14 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from ..flags import state
 from .node import Node
 
-__all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "evaluate", "number_of", "size_of",
-           "sized", "words"]
+__all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "common_size", "evaluate", "number_of",
+           "size_of", "sized", "sized_as", "words"]
 
 
 class Size(NamedTuple):
@@ -128,6 +128,10 @@ class Extent:
         #: Tells extents apart in the keys of value numbering.
         self.serial = _new_serial()
 
+    def belongs(self) -> bool:
+        """Whether the program that is being recorded is the one that it was computed in: else it is a number."""
+        return state.recording is not None and state.recording.guards is self.guards
+
     def decide(self, expression: Expression, outcome: Any, reason: str) -> None:
         """Note that something was decided by an expression."""
         self.guards.append(Guard(expression, outcome, outcome, reason))
@@ -181,9 +185,31 @@ def size_of(node: Node) -> Any:
     return node.size if recorder is None else recorder.extent(node)
 
 
+def common_size(size: int, nodes: Iterable[Node | None]) -> Any:
+    """A size that some of the nodes have: an :class:`Extent` while a program is recorded, if it follows from that."""
+    recorder = state.recording
+    return size if recorder is None else recorder.common_extent(size, [node for node in nodes if node is not None])
+
+
+def sized_as(node: Node, others: Iterable[Node], wide: Any = 0) -> Node:
+    """A formal of a region, whose size, while a program is recorded, is that of what it stands for.
+
+    It may stand for fewer elements than the region has: ``wide`` is the size of that.
+    """
+    recorder = state.recording
+    if recorder is not None and node.size > 1:
+        for other in others:
+            if other.size == node.size:
+                recorder.sizes[node.id] = recorder.expression(other)
+                return node
+        if wide.__class__ is Extent and wide.value == node.size:
+            recorder.sizes[node.id] = wide.expression
+    return node
+
+
 def sized(size: Extent, node: Node) -> Node:
     """A leaf that has been made with a size, which is remembered."""
-    if state.recording is not None:
+    if size.belongs():
         if size.value > 1:
             size.guards.append(Guard(size.expression, 2, math.inf, f"{words(size.expression)} > 1"))
         else:

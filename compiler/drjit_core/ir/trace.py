@@ -37,7 +37,7 @@ from ..ops.table import (
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
-from .build import announce, append, broadcast_size, counter, find, invalid, literal
+from .build import announce, append, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import size_of
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
@@ -103,10 +103,10 @@ def make_unary(op: Op) -> UnaryTrace:
             if a.kind == INVALID:
                 return invalid(type_)
             if state.flags & CONSTANT_PROPAGATION:
-                return fold.unary(op, a, type_)
+                return sized_by(fold.unary(op, a, type_), a)
         simpler = simplify.unary(ops, kind, a)
         if simpler is not None:
-            return simpler
+            return simpler if state.recording is None else sized_by(simpler, a)
         scope = a.scope
         if scope:
             require_open(a)
@@ -156,11 +156,11 @@ def make_binary(op: Op) -> BinaryTrace:
                 return invalid(type_)
             if a.kind == LITERAL == b.kind:
                 if state.flags & CONSTANT_PROPAGATION:
-                    return fold.binary(op, a, b, type_, size)
+                    return sized_by(fold.binary(op, a, b, type_, size), a, b)
             elif (a is b or a.attr == BAKED or b.attr == BAKED) and state.flags & CONSTANT_PROPAGATION:
                 simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
                 if simpler is not None:
-                    return simpler
+                    return simpler if state.recording is None else sized_by(simpler, a, b)
         scope = a.scope
         if scope or b.scope:
             scope = scope_of(a, b)
@@ -209,10 +209,10 @@ def _make_ternary(op: Op) -> TernaryTrace:
         if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
                 and state.flags & CONSTANT_PROPAGATION:
             if a.kind == b.kind == c.kind == LITERAL:
-                return fold.ternary(op, a, b, c, type_, size)
+                return sized_by(fold.ternary(op, a, b, c, type_, size), a, b, c)
             simpler = simplify.ternary(ops, kind, a, b, c, size)
             if simpler is not None:
-                return simpler
+                return simpler if state.recording is None else sized_by(simpler, a, b, c)
         scope = a.scope
         if scope or b.scope or c.scope:
             scope = scope_of(a, b, c)
@@ -269,7 +269,8 @@ def cast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
-        return literal(type_, semantics.cast(a.payload, TYPES[a.type], TYPES[type_]), a.size, fold.attribute(a))
+        return sized_by(literal(type_, semantics.cast(a.payload, TYPES[a.type], TYPES[type_]), a.size,
+                                fold.attribute(a)), a)
     return append(CAST, type_, a.size, a)
 
 
@@ -287,7 +288,7 @@ def bitcast(a: Node, type_: int) -> Node:
         # a literal keeps the sign of a NaN, but none of its other bits
         if value == value or semantics.bits_of(math.copysign(math.nan, value), target) == \
                 semantics.bits_of(a.payload, source):
-            return literal(type_, value, a.size, fold.attribute(a))
+            return sized_by(literal(type_, value, a.size, fold.attribute(a)), a)
     if a.kind == BITCAST:
         operand = a.d0
         if operand is not None:  # another thread may have evaluated the node meanwhile
@@ -308,14 +309,14 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     if not size:
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
-        return literal(source.type, 0, size)
+        return sized_by(literal(source.type, 0, size), index, mask)
     if source.kind == BOUND or source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: an access
         source = opaque(source)
     if source.kind == LITERAL:
-        value = literal(source.type, source.payload, size, source.attr)
+        value = sized_by(literal(source.type, source.payload, size, source.attr), index, mask)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
     region = state.region
-    if region is None or harmless or index.kind == LITERAL and 0 <= index.payload < source.size:
+    if region is None or harmless or index.kind == LITERAL and index.payload >= 0 and size_of(source) > index.payload:
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read
         found = find(GATHER, source.type, size, source, index, mask, region.entering)
@@ -339,7 +340,7 @@ def access(source: Node, first: int, stride: int, size: int) -> Node:
         return invalid(source.type)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
-    if size == source.size and stride == 1:
+    if stride == 1 and length == size:
         return source
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
         return append(ACCESS, source.type, size, source, payload=(first, stride))
@@ -432,7 +433,8 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
         raise UnsupportedType("atomic update that is a plain write", TYPES[target.type].name)
     version = scatter(target, value, index, mask, op, mode)
     if version is target or version.kind != SCATTER:  # no lane takes part
-        return literal(target.type, 0, max(1, broadcast_size("scatter", value, index, mask))), version
+        found = literal(target.type, 0, max(1, broadcast_size("scatter", value, index, mask)))
+        return sized_by(found, value, index, mask), version
     assert version.d1 is not None and version.d2 is not None and version.d3 is not None and version.scope
     return append(FETCH, version.type, broadcast_size("scatter", version.d1, version.d2, version.d3), version), version
 

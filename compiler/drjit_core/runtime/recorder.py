@@ -203,6 +203,11 @@ class Recorder:
         expression = self.expression(node)
         return node.size if isinstance(expression, int) else Extent(node.size, expression, self.guards)
 
+    def common_extent(self, size: int, nodes: Iterable[Node]) -> Any:
+        """The number of elements of those nodes that have so many, as :meth:`extent` gives it."""
+        expression = self._unified([self.expression(node) for node in nodes if node.size == size] or [size])
+        return size if isinstance(expression, int) else Extent(size, expression, self.guards)
+
     def expression(self, node: Node) -> Expression:
         """The expression of a node's number of elements: that of the leaves that have as many."""
         found = self.sizes.get(node.id)
@@ -225,8 +230,16 @@ class Recorder:
                     if operand.id not in seen:
                         seen.add(operand.id)
                         stack.append(operand)
-        result = self.sizes[node.id] = self._unified(leaves) if leaves else node.size
+        result = self.sizes[node.id] = self._unified(leaves) if leaves else self._fixed(node.size)
         return result
+
+    def _fixed(self, size: int) -> Expression:
+        """A size of which is not known what it follows from: nothing but arguments of these sizes will do."""
+        for number, node in enumerate(self.actuals):
+            if node.size > 1:
+                reason = f"{words(Size(number))} == {node.size}"
+                self.guards.append(Guard(Size(number), node.size, node.size, reason))
+        return size
 
     def _unified(self, expressions: Iterable[Expression]) -> Expression:
         """One of several expressions that have the same value now, which becomes a guard."""
@@ -259,7 +272,7 @@ class Recorder:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
                 node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [program.width])
         for decision in decisions_of(program):
-            quantity = width if decision.memory is None else self._memory(program, decision.memory)
+            quantity = width if decision.memory is None else self.expression(decision.memory)
             if not isinstance(quantity, int):
                 self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
         launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
@@ -267,9 +280,9 @@ class Recorder:
         for node in (*program.stores, *program.reductions):
             self.sizes[node.id] = width if node.size > 1 else 1
         for each in bounds.with_targets(program):
-            launch.limits += (self._memory(each, check.access.d0) for check in each.checks.values())
+            launch.limits += (self.expression(check.access.d0) for check in each.checks.values())
         for node in program.scatters:
-            self.sizes[node.id] = self._memory(program, node)
+            self.sizes[node.id] = self.expression(node)
             if node.id in program.tables:
                 assert node.d0 is not None
                 launch.tables.append(Tables(program.tables[node.id], self._input(node.d0), node.attr, node.type,
@@ -307,27 +320,6 @@ class Recorder:
             self.captured[variable] = node
         return variable
 
-    def _memory(self, program: Program, node: Node) -> Expression:
-        """The number of elements of what a program accesses by index."""
-        if node.size <= 1:
-            return node.size
-        while node.kind == SCATTER:
-            assert node.d0 is not None
-            node = node.d0
-        known = self.sizes.get(node.id)
-        if known is not None:
-            return known
-        if node.kind == EVALUATED:
-            return self.extents[self._input(node)]
-        slot = program.pointers.get(node.id)  # a formal of a region, or what a region has made of it
-        around: Program | None = program
-        while around is not None and slot is not None:
-            for other in around.inputs:
-                if around.pointers.get(other.id) == slot:
-                    return self.extents[self._input(other)]
-            slot, around = dict(around.links).get(slot), around.outer
-        return node.size
-
     def _words(self, program: Program) -> Words:
         sources: list[tuple[int, Address | Number]] = []
         result = list(program.parameters)
@@ -351,7 +343,7 @@ class Recorder:
             return Address(self._input(node))
         if role is Role.LIMIT:
             assert node is not None and node.d0 is not None
-            size = self._memory(program, node.d0)
+            size = self.expression(node.d0)
             return None if isinstance(size, int) else Number(UINT64, size)
         return None
 

@@ -160,6 +160,8 @@ class Recording:
                     run.make(made)
             finally:
                 exclusion.end()
+        if state.flags & LAUNCH_BLOCKING:
+            bounds.warn()
         known = dict(zip(self._inputs, arguments, strict=True))
         return _shared(self._results, lambda result: run.result(result, known))
 
@@ -262,13 +264,13 @@ class _Run:
         launched = kernel.launch(bound, keep, state.flags & KERNEL_HISTORY != 0)
         try:
             ticket = backend.submit(launched)
+            for buffer in used:
+                buffer.ticket = ticket
         except BaseException:
-            if launched.begun:  # it was interrupted when the kernel had been submitted, which uses this memory
+            if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, which uses this memory
                 for buffer in used:
                     buffer.ticket = backend.submitted()
             raise
-        for buffer in used:
-            buffer.ticket = ticket
         for each, filled in zip(launch.tables, tables, strict=True):
             buffers[each.result] = merged_tables(backend, self.policy, filled)
         if report is not None:
@@ -312,15 +314,19 @@ class Recorded:
             return list(self._function(*arguments))
         nodes = _evaluated(arguments)
         reasons = []
-        for position, recording in enumerate(self.recordings):
+        for recording in tuple(self.recordings):
             obstacle = recording.obstacle(nodes)
             if obstacle is None:
-                self.recordings.append(self.recordings.pop(position))
+                self._enter(recording)
                 return recording.replay(nodes)
             reasons.append(obstacle)
         if reasons:
             _log.info("recorded again: %s.", reasons[-1])
         recording, results = record(self._function, nodes)
-        self.recordings.append(recording)
-        del self.recordings[:-self._limit]
+        self._enter(recording)
         return results
+
+    def _enter(self, recording: Recording) -> None:
+        """Make a recording the last to go; other threads may do so with theirs."""
+        others = [other for other in self.recordings if other is not recording]
+        self.recordings = [*others, recording][-self._limit:]
