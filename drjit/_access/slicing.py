@@ -193,23 +193,18 @@ def read(source: Node, access: Access) -> Node:
     count = access.shape_size
     if not count:
         return core.invalid(source.type)
-    if is_identity(access, source.size):
-        return source
+    if access.block is None:
+        axes = _collapse(access)
+        if len(axes) <= 1:
+            size, stride = axes[0] if axes else (1, 1)
+            if stride:
+                return core.access(source, access.base, stride, size)
     return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:
     """Elements of a flat array at regular distances: what :func:`read` returns of such a view, by a shorter way."""
-    if not count:
-        return core.invalid(source.type)
-    scalar = index_type(source.size)
-    index = counter(count, scalar)
-    if step != 1 and count > 1:
-        index = ops.mul(index, _wrapped(scalar, step, _FIRST_AXIS + 1))
-    if start:
-        index = ops.add(index, _wrapped(scalar, start, _OFFSET)) if count > 1 else \
-            literal(scalar, start, 1, SHAPE, tag=_OFFSET)
-    return core.gather(source, index, TRUE, harmless=True)
+    return core.access(source, start, step, count)
 
 
 def _block_mask(access: Access) -> Node:

@@ -455,3 +455,24 @@ def test_what_only_the_targets_of_a_call_in_a_loop_capture_is_no_part_of_the_loo
     assert captured.id not in {instruction.node.id for instruction in linear.kernel}
     expected = interpret(state[1:])
     assert_same_bits(evaluate_all(state[1])[0], expected[0])
+
+
+def test_programs_go_with_their_last_holder() -> None:
+    """Planning counts who holds a node: what a collection of garbage changes would change kernels."""
+    index = cast(wide(), UINT32)
+    scale = opaque(number(3.0))
+
+    def inner(v: list[Node]) -> list[Node]:
+        return core.call(index, TRUE, [lambda w: [ops.mul(w[0], scale)], lambda w: [ops.neg(w[0])]], v)[0]
+
+    (node,) = core.call(index, TRUE, [inner, lambda v: [ops.add(v[0], number(1.5))]], [wide()])[0]
+    gc.disable()
+    try:
+        program = program_of(node)
+        linear = linearize(program)
+        references = [weakref.ref(program), *(weakref.ref(each) for each in program.functions.values())]
+        assert len(references) > 4 and linear.targets
+        del program, linear
+        assert [reference() for reference in references] == [None] * len(references)
+    finally:
+        gc.enable()

@@ -63,8 +63,9 @@ def run_in_all_ways(program: regions.Program) -> None:
 
 
 #: What one program in a thousand does, and is refused: writes of which it is not clear how often they happen.
-_REFUSED = ("drjit_core.scatter(): this write of one value is part of a symbolic loop within another one",
-            "drjit_core.scatter(): this write is part of a symbolic loop with")
+_REFUSED = tuple(f"drjit_core.{function}(): this write {rest}" for function in ("scatter", "atomic")
+                 for rest in ("of one value is part of a symbolic loop within another one",
+                              "is part of a symbolic loop with"))
 
 
 def failure_of(program: regions.Program) -> str | None:

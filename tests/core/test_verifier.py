@@ -29,7 +29,7 @@ from drjit_core import (
 )
 from drjit_core.ir.expansion import EXPANSIONS, expanding
 from drjit_core.ir.region import CONTROL
-from drjit_core.ir.trace import opaque
+from drjit_core.ir.trace import access, opaque
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.ops import table
 from drjit_core.passes.schedule import post_order
@@ -84,7 +84,7 @@ def malformed(node: Node, **slots: object) -> Node:
 def test_every_row_that_is_traced_has_a_sample() -> None:
     leaves = {row.kind for row in OPS if not row.roles}
     elsewhere = {row.kind for row in EXPANDED if row.name not in TRACE} | {
-        table.ACCESS, table.FETCH, *CONTROL}  # in regions: see test_fetch.py, test_regions.py
+        table.ACCESS, table.FETCH, *CONTROL}  # see test_accesses.py; in regions: test_fetch.py, test_regions.py
     assert set(TRACED) == {row.kind for row in OPS} - leaves - elsewhere
     assert {row.kind for row in ELEMENTWISE} <= set(TRACED)
 
@@ -144,9 +144,12 @@ def test_operands_of_other_sizes_are_refused_but_memory_has_one_of_its_own(row: 
                 verify([other])
 
 
-def test_what_is_no_part_of_a_graph_is_refused() -> None:
-    with pytest.raises(VerificationError, match="is no part of a graph"):
-        verify([malformed(sample(BOOL), kind=table.ACCESS)])
+def test_parts_that_are_none_of_their_arrays_are_refused() -> None:
+    part = access(array(np.arange(20), FLOAT32), 3, 1, 10)
+    verify([part])
+    for payload, message in (((3, 2), "no neighbours"), ((11, 1), "leaves its array"), ((8, -1), "leaves its array")):
+        with pytest.raises(VerificationError, match=message):
+            verify([malformed(part, payload=payload)])
 
 
 @pytest.mark.parametrize("row", EXPANDED, ids=lambda row: row.name)

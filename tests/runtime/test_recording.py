@@ -385,6 +385,30 @@ def test_results_of_a_replay_are_its_own() -> None:
     assert_same_bits(values(recorded(x)[0]), expected)
 
 
+def test_what_was_computed_of_an_argument_before_is_captured() -> None:
+    x = floats(10)
+    before = ops.mul(x, number(3.0))
+    recording, results = record(lambda y: [ops.add(y, before), y], [x])
+    assert results[1] is x
+    y = floats(10, 1)
+    assert_same_bits(values(recording.replay([y])[0]), values(ops.add(y, before)))
+
+
+def test_what_a_function_keeps_of_its_arguments_is_its_own() -> None:
+    kept: list[Node] = []
+
+    def function(x: Node) -> list[Node]:
+        kept.append(x)
+        return [ops.add(x, one())]
+
+    x = floats(10)
+    expected = values(x)
+    record(function, [x])
+    x = scatter(x, number(0.0), counter(10), TRUE, 0, 0)
+    assert_same_bits(values(x), np.zeros(10, np.float32))
+    assert_same_bits(values(kept[0]), expected)
+
+
 def test_what_was_scheduled_before_is_no_part_of_a_recording() -> None:
     pending = ops.mul(floats(10), number(3.0))
     schedule([pending])
@@ -438,6 +462,24 @@ def test_replays_check_indices_in_debug_mode() -> None:
         recorded(floats(10), indices(5, 10))
         with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 12"):
             values(recorded(floats(12), array([3, 17, 0], UINT32))[0])
+    assert len(recorded.recordings) == 1
+
+
+def test_replays_check_indices_in_the_targets_of_calls() -> None:
+    def looked_up(x: Node, index: Node) -> list[Node]:
+        def target(s: list[Node]) -> list[Node]:
+            return [gather(x, s[0], TRUE)]
+
+        return call(ops.and_(index, literal(UINT32, 1)), TRUE, [target, lambda s: [gather(x, s[0], TRUE)]], [index])[0]
+
+    with scoped_set_flag(JitFlag.Debug):
+        recorded = Recorded(looked_up)
+        recorded(floats(10), indices(5, 10))
+        x = floats(12)
+        for _ in range(2):
+            with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 12"):
+                found = values(recorded(x, array([3, 11, 17, 10], UINT32))[0])
+            assert_same_bits(found, values(x)[[3, 11, 0, 10]] * np.float32([1, 1, 0, 1]))
     assert len(recorded.recordings) == 1
 
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, OPAQUE, UNDEFINED
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
@@ -51,7 +51,14 @@ class Call(NamedTuple):
 
 
 def _operands(node: Node) -> list[Node]:
-    return [d for d in (node.d0, node.d1) if d is not None]
+    """The operands of a row; of a copy, what it is a copy of."""
+    operands = []
+    for operand in (node.d0, node.d1):
+        while operand is not None and operand.kind == OPAQUE:
+            operand = operand.d0
+        if operand is not None:
+            operands.append(operand)
+    return operands
 
 
 def _row(node: Node) -> tuple[Any, ...]:
@@ -111,9 +118,11 @@ class Expanded:
             self.calls = _calls([node for node in program.order if node.id not in given])
             for node in program.order:
                 if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
-                    self._expand(node, *(self._stand_in(d, node.scope) for d in (node.d0, node.d1) if d is not None))
+                    self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node)))
                 else:
                     self._append(node)
+                for copy in program.aliases.get(node.id, ()):
+                    self.position[copy] = self.position[node.id]
 
     @classmethod
     def function(cls, results: Sequence[Node], formals: Sequence[Node]) -> Expanded:

@@ -15,6 +15,7 @@ instruction          operands; what else it has
 ===================  ================================================================================================
 literal, input       none; ``access`` says which parameter holds the value or the address, unless it is part of the text
 row of the table     values
+access               none; ``access``, whose ``first`` is the parameter with the first position
 gather               index, mask; ``access``
 scatter              value, index, mask; ``access``
 fetch                the scatter
@@ -35,6 +36,7 @@ from typing import NamedTuple
 from ..ir.node import BAKED, Node
 from ..ir.region import Cond, Region
 from ..ops.table import (
+    ACCESS,
     CALL,
     COND,
     COUNTER,
@@ -52,7 +54,7 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
-from .program import PLAIN, SCALAR, UNALIGNED, Check, Program
+from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
 
@@ -60,11 +62,12 @@ class Access(NamedTuple):
     """How an instruction gets at a parameter, or at memory whose address is one."""
 
     slot: int  # the parameter
-    layout: int = SCALAR  # of an input: SCALAR, ALIGNED or UNALIGNED
+    layout: int = SCALAR  # of what is read by position, see the constants of :mod:`.program`
     wide: bool = False  # whether indices need 64 bits
     check: Check | None = None  # the comparison of indices with the size of the memory
     strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN or PRIVATE
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
+    first: int = 0  # of a part of an array: the parameter with the position of its first element
 
 
 class CallSite(NamedTuple):
@@ -340,6 +343,16 @@ class _Builder:
             uniform = not function.vectorized
         self.append(Instruction(number, node, (), uniform), block).access = access
 
+    def add_access(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a part of an array."""
+        program, source = self.program, node.d0
+        assert program is not None and source is not None
+        layout = program.accesses[node.id]
+        self.append(Instruction(number, node, (), not self.function.vectorized), block).access = Access(
+            program.pointers[source.id], layout, first=program.firsts[node.id])
+        self.function.inputs += 1
+        self.function.needs_mask |= layout != SHIFTED
+
     def add_gather(self, node: Node, number: int, block: Block | None) -> None:
         """Append a read by index."""
         source, operands = node.d0, (self.at(node.d1), self.at(node.d2))
@@ -476,7 +489,7 @@ class _Builder:
         """What a target gets from its caller."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is None:
+        if not program.is_function:
             return
         uniform = not function.vectorized
         function.arguments = [self.formal(node, uniform, uniform) for node in program.arguments]
@@ -491,7 +504,7 @@ class _Builder:
         """What a kernel writes, or a target returns."""
         function, program = self.function, self.program
         assert program is not None
-        if program.outer is not None:
+        if program.is_function:
             function.results = [self.at(node) for node in program.stores]
             return
         function.stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores]
@@ -533,6 +546,6 @@ def _varies(region: Region) -> bool:
 #: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies.
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
     LITERAL: _Builder.add_leaf, EVALUATED: _Builder.add_leaf, COUNTER: _Builder.add_leaf, UNDEFINED: _Builder.add_leaf,
-    GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
+    ACCESS: _Builder.add_access, GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
     RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
 }

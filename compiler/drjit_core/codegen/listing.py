@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
 from ..ir.region import Choice, Loop
-from ..ops.table import CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
+from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
-from .program import ALIGNED, ATOMIC, PLAIN, SCALAR, Program
+from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, SCALAR, Program
 from .signature import Role, Slot, slots_of
 
 __all__ = ["format_program"]
@@ -124,8 +124,7 @@ def _cond_lines(program: Program, choice: Choice, inner: str, done: set[int]) ->
 
 def _call_lines(program: Program, node: Node, inner: str) -> Iterator[str]:
     site = program.calls[node.id]
-    numbers = list(program.functions)
-    targets = [numbers.index(target.key) for target in site.targets]
+    targets = [program.numbers[target.key] for target in site.targets]
     shown = ", ".join(map(str, targets[:16])) + (f" and {len(targets) - 16} more" if len(targets) > 16 else "")
     values = ", ".join(f"v{program.position[value.id]}" for value in (*site.arguments, *site.extras))
     yield f"{inner}of {values or 'nothing'}; targets: function {shown}; table: parameter {site.slot}"
@@ -148,6 +147,11 @@ def _right_side(program: Program, node: Node) -> str:
         return f"input, parameter {program.slots[node.id]}"
     used = [f"v{program.position[d.id]}" for d in (node.d0, node.d1, node.d2)
             if d is not None and d.id in program.position]
+    if kind == ACCESS:
+        assert node.d0 is not None
+        backwards = ", backwards" if program.accesses[node.id] == REVERSED else ""
+        return (f"{name}(parameter {program.pointers[node.d0.id]}) from the position in parameter "
+                f"{program.firsts[node.id]} on{backwards}")
     if kind == GATHER:
         assert node.d0 is not None and node.d1 is not None and node.d2 is not None
         used = [f"parameter {program.pointers[node.d0.id]}",

@@ -19,6 +19,7 @@ report to itself, so that targets of one function tell their own lines.
 from __future__ import annotations
 
 import struct
+import weakref
 from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
@@ -26,6 +27,7 @@ from typing import Any, NamedTuple
 from ..ir.node import BAKED, PARAMETER, Node
 from ..ir.region import CONTROL, in_record
 from ..ops.table import (
+    ACCESS,
     BOUND,
     CALL,
     COND,
@@ -35,6 +37,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OPAQUE,
     PHI,
     REDUCE,
     RESULT,
@@ -46,11 +49,12 @@ from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
 __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
-           "REPORT_WORDS", "SCALAR", "SINGLE_WIDTH", "STREAMING_WIDTH", "UNALIGNED", "assemble",
-           "streamed_bytes"]
+           "REPORT_WORDS", "REVERSED", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH", "STREAMING_WIDTH",
+           "UNALIGNED", "assemble", "streamed_bytes"]
 
-#: How an input or output is accessed: one element, a packet in padded memory of our own, a packet in foreign memory.
-SCALAR, ALIGNED, UNALIGNED = 0, 1, 2
+#: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
+#: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
+SCALAR, ALIGNED, UNALIGNED, SHIFTED, SHIFTED_UNALIGNED, REVERSED = range(6)
 FIRST_PARAMETER = 2
 #: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
@@ -127,10 +131,10 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("accesses", "arguments", "calls", "checked", "checks", "domain", "extras", "functions", "inputs",
-                 "key", "links", "live", "order", "outer", "parameters", "pointers", "policy", "position", "reductions",
-                 "report", "scatters", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
-                 "versions", "wide", "width")
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
+                 "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters",
+                 "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores",
+                 "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -145,6 +149,7 @@ class Program:
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
         self.accesses: dict[int, int] = {}  # node id -> SCALAR, ALIGNED or UNALIGNED, for inputs
+        self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
         self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
@@ -158,23 +163,36 @@ class Program:
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
         self.calls: dict[int, Site] = {}  # node id -> the targets of a call
-        self.functions: dict[Any, Program] = {}  # the programs of functions that are called, by their keys
+        self.aliases: dict[int, list[int]] = {}  # node id -> those of copies, which have its place
+        self.functions: dict[Any, Program] = {}  # of a kernel: the programs of functions that are called, by their keys
+        self.numbers: dict[Any, int] = {}  # their numbers
         # Of a function, whose parameters are the record of a target:
-        self.outer: Program | None = None
+        self._outer: weakref.ref[Program] | None = None
         self.links: list[tuple[int, int]] = []  # parameters, and those of the outer program that they are equal to
         self.arguments: list[Node] = []  # formals that are values
         self.live: Node | None = None  # the mask of the elements that take part
         self.extras: list[Node] = []  # captures that are arguments
 
+    @property
+    def outer(self) -> Program | None:
+        """Of a function: the program that calls it, as long as somebody holds that."""
+        return None if self._outer is None else self._outer()
+
+    @property
+    def is_function(self) -> bool:
+        """Whether this is the target of a call, and no kernel."""
+        return self._outer is not None
+
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
         slot = self.pointers.get(node.id)
         if slot is None:
-            assert node.kind != PHI or self.outer is not None
+            outer = self.outer
+            assert node.kind != PHI or outer is not None
             slot = self.pointers[node.id] = len(self.parameters)
-            if self.outer is not None and node.kind != EVALUATED:
+            if outer is not None and node.kind != EVALUATED:
                 self.parameters.append(0)
-                self.links.append((slot, self.outer.pointer(node)))
+                self.links.append((slot, outer.pointer(node)))
             elif node.kind == EVALUATED:
                 self.parameters.append(node.payload.address)
                 self.inputs.append(node)
@@ -234,7 +252,7 @@ class Program:
                 position[node.id] = len(program_order)
                 program_order.append(node)
             elif kind != REDUCE and kind != SCATTER:  # these come with the outputs
-                if kind == GATHER:
+                if kind == GATHER or kind == ACCESS:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
                     used = (node.d0, node.d1, node.d2, *node.payload.values())
@@ -277,6 +295,8 @@ class Program:
             assert source is not None and index is not None and mask is not None
             key += (kind << 4 | node.type, self.pointer(source), self.access_class(node, source), position[index.id],
                     position[mask.id])
+        elif kind == ACCESS:
+            self.append_access(node)
         elif kind == LOOP:
             self.append_loop(node)
         elif kind == COND:
@@ -292,9 +312,24 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
-        else:  # fetch, opaque, cast, bitcast
+        elif kind == OPAQUE:  # the same value, whatever becomes of it
+            assert node.d0 is not None
+            self.order.pop()
+            place = position[node.id] = position[node.d0.id]
+            self.aliases.setdefault(self.order[place].id, []).append(node.id)
+        else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
+
+    def append_access(self, node: Node) -> None:
+        """Key and parameters of a part of an array, which is in memory by now."""
+        source, (first, stride) = node.d0, node.payload
+        assert source is not None and source.kind == EVALUATED
+        layout = REVERSED if stride < 0 else SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
+        self.accesses[node.id] = layout
+        self.key += (ACCESS << 4 | node.type, self.pointer(source), layout)
+        self.firsts[node.id] = len(self.parameters)
+        self.parameters.append(first)
 
     def append_literal(self, node: Node) -> None:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
@@ -366,8 +401,10 @@ class Program:
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
         for region in choice.regions:
             target = Program(self.domain, self.policy, self.checked)
-            target.outer, target.functions, target.inputs = self, self.functions, self.inputs
+            target._outer, target.inputs = weakref.ref(self), self.inputs
+            target.functions, target.numbers = self.functions, self.numbers
             target.append_target(choice, region, site)
+            target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
             self.repeats(target.trips)
             site.targets.append(target)
         site.slot = len(self.parameters)
@@ -376,6 +413,7 @@ class Program:
         functions = list(dict.fromkeys(target.key for target in site.targets))
         for target in site.targets:
             self.functions.setdefault(target.key, target)
+            self.numbers.setdefault(target.key, len(self.numbers))
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
                      choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
@@ -516,7 +554,7 @@ def streamed_bytes(program: Program) -> int:
         return 0
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
-        sum(TYPES[node.type].size for node in program.inputs if accesses.get(node.id, SCALAR) != SCALAR)
+        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) != SCALAR)
 
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)

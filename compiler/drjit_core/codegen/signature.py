@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER
+from ..ops.table import ACCESS, EVALUATED, GATHER, LITERAL, SCATTER
 from ..passes.domain import WIDE_EXTENT
 from ..types import ReduceMode, ReduceOp
 from .program import SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
@@ -31,6 +31,7 @@ class Role(enum.StrEnum):
     MEMORY = "memory"  # address of an array that is read or written by index
     TABLES = "tables"  # address of the tables of a scatter-reduction
     TABLE_BYTES = "table bytes"
+    FIRST = "first"  # position of the first element of a part of an array
     LIMIT = "limit"  # which indices are compared with
     REPORT = "report"  # address of what checks find
     CALLS = "calls"  # address of the table of a call
@@ -78,7 +79,9 @@ def slots_of(program: Program) -> list[Slot]:
         number = program.slots.get(node.id)
         if number is not None and node.kind in (LITERAL, EVALUATED):
             enter(number, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
-    if program.outer is None:
+        elif node.kind == ACCESS:
+            enter(program.firsts[node.id], Role.FIRST, node)
+    if not program.is_function:
         for node in (*program.stores, *program.reductions):
             enter(program.slots[node.id], Role.OUTPUT, node)
     for node in program.extras:

@@ -66,6 +66,7 @@ class _Choice(Construct):
         self.mask = mask
         self.index = index
         self.targets = targets
+        self.merged = False  # whether a value that is given twice has one formal
 
     def trace(self) -> tuple[list[Node], dict[int, Node]]:
         """Trace until nothing new turns out."""
@@ -78,9 +79,17 @@ class _Choice(Construct):
             self.add_borrowed()
             varying = self.memory - self.constant
             written = {i for traced in self.traced for i in varying if traced.formals[i].id in traced.latest}
-            if varying == written:
+            if varying != written:
+                self.constant |= varying - written
+            elif not self.merged and self.repeats_values():
+                self.merged = True
+            else:
                 return self.finish(sorted(written))
-            self.constant |= varying - written
+
+    def repeats_values(self) -> bool:
+        """Whether a value is given twice, which makes the program of one."""
+        values = [value.id for i, value in enumerate(self.given) if i not in self.memory | self.constant]
+        return len(set(values)) < len(values)
 
     def attempt(self) -> None:
         """Trace all targets once."""
@@ -97,9 +106,9 @@ class _Choice(Construct):
         target = self.targets[len(self.traced) - 1]
         (traced.region.live,) = traced.masks
         formals = list(traced.formals)
-        first: dict[int, Node] = {}  # a value that is given twice is one, so that it makes the program of one
+        first: dict[int, Node] = {}
         for i, value in enumerate(self.given):
-            if i not in self.memory:
+            if self.merged and i not in self.memory | self.constant:
                 formals[i] = first.setdefault(value.id, formals[i])
         traced.results = list(target(formals))
         self.check(traced.results)

@@ -21,6 +21,7 @@ from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node
 from ..ir.region import Choice, Control, Loop, Region, operands
 from ..ops.table import (
+    ACCESS,
     BITCAST,
     BOUND,
     CALL,
@@ -165,6 +166,11 @@ class Interpreter:
             mask = mask & (active if node.size > 1 else active.any())
         return memory.gather(self._memory(node.d0), self[node.d1], mask, self.checked)
 
+    def _access(self, node: Node) -> Array:
+        first, stride = node.payload
+        found: Array = self._memory(node.d0)[first + stride * np.arange(node.size)]
+        return found
+
     def _scatter(self, node: Node) -> Array:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
         width = max(node.d1.size, node.d2.size, node.d3.size)
@@ -249,9 +255,9 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
-    GATHER: Interpreter._gather, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, REDUCE: Interpreter._reduce,
-    OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast, LOOP: Interpreter._loop,
-    COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
+    GATHER: Interpreter._gather, ACCESS: Interpreter._access, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
+    REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
+    LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),
     **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), Interpreter._expanded),
 }

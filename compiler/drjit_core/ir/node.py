@@ -19,6 +19,7 @@ BOUND                                          the value now, for the first laun
 EVALUATED                                      the buffer
 COUNTER        serial number of the extent
                that is its size, or 0
+ACCESS                                         first position, and 1 or -1
 PHI            position among the formals;     whether it is memory
                -1, -2: a mask of the region;
                -3: memory of a deferred

@@ -20,6 +20,7 @@ from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import (
+    ACCESS,
     BITCAST,
     BOUND,
     CAST,
@@ -37,6 +38,7 @@ from ..ops.table import (
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, broadcast_size, counter, find, invalid, literal
+from .extents import size_of
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 from .symbolic import (
@@ -51,8 +53,8 @@ from .symbolic import (
     width_of_write,
 )
 
-__all__ = ["BINARY", "TERNARY", "UNARY", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary", "opaque",
-           "ops", "reduce", "scatter"]
+__all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
+           "opaque", "ops", "reduce", "scatter"]
 
 #: Every so many nodes (one less than a power of two), the value table is looked at.
 _SWEEP_INTERVAL = 4095
@@ -320,6 +322,39 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
         if found is not None:
             return found
     return append(GATHER, source.type, size, source, index, mask, region.live)
+
+
+def access(source: Node, first: int, stride: int, size: int) -> Node:
+    """``size`` elements of an array, from the position ``first`` on, with positions that grow by ``stride``.
+
+    All positions must exist.  Neighbours are read as packets, in their own or in reverse order; other elements, and
+    those that regions and recordings ask for, are gathered.
+    """
+    last, length = first + stride * (size - 1), size_of(source)
+    if size and not (0 <= first < length and 0 <= last < length):
+        raise IndexError(f"access(): {size} elements from position {first} on, at a distance of {stride}, are not all "
+                         f"within an array of size {source.size}")
+    require_memory("access", source)
+    if not size:
+        return invalid(source.type)
+    if source.kind == LITERAL:
+        return literal(source.type, source.payload, size, source.attr)
+    if size == source.size and stride == 1:
+        return source
+    if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
+        return append(ACCESS, source.type, size, source, payload=(first, stride))
+    scalar = UINT32 if source.size <= 1 << 32 else UINT64
+    index = literal(scalar, first, 1, SHAPE, tag=_FIRST)
+    if size > 1:
+        steps = counter(size, scalar)
+        if stride != 1:  # negative strides wrap around
+            steps = ops.mul(steps, literal(scalar, stride % (1 << TYPES[scalar].bits), 1, SHAPE, tag=_STRIDE))
+        index = ops.add(steps, index) if first else steps
+    return gather(source, index, literal(BOOL, True), harmless=True)
+
+
+#: Tags of literals: what a position begins with, and grows by.
+_FIRST, _STRIDE = 1, 2
 
 
 def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False) -> Node:

@@ -78,7 +78,6 @@ def _check(node: Node) -> None:
     kind, row = node.kind, OPS[node.kind]
     values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
-    _require(kind != ACCESS, node, "is no part of a graph")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
     if not row.speculable and kind != FETCH and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
@@ -91,6 +90,11 @@ def _check(node: Node) -> None:
         _require(node.payload.nbytes >= node.size * TYPES[node.type].size, node, "its buffer is too small")
     elif kind == COUNTER:
         _require(node.type in (UINT32, UINT64), node, "a counter is a 32 or 64-bit unsigned integer")
+    elif kind == ACCESS:
+        first, stride = node.payload
+        last = first + stride * (node.size - 1)
+        _require(stride in (1, -1), node, "its elements are no neighbours")
+        _require(0 <= min(first, last) <= max(first, last) < values[0].size, node, "leaves its array")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:

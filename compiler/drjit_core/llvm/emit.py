@@ -20,6 +20,7 @@ from typing import ClassVar
 from ..codegen.linear import Function, Instruction, Linear, linearize
 from ..codegen.program import Program
 from ..ops.table import (
+    ACCESS,
     BITCAST,
     CALL,
     CAST,
@@ -32,7 +33,6 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
-    OPAQUE,
     OPS,
     RESULT,
     SCATTER,
@@ -59,8 +59,8 @@ class ModuleEmitter:
     #: What prints an instruction, by its kind.
     printers: ClassVar[dict[int, Printer]] = {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
-        OPAQUE: values.copy, CAST: values.conversion, BITCAST: values.conversion,
-        GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
+        CAST: values.conversion, BITCAST: values.conversion,
+        ACCESS: memory.access, GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Access, Instruction, Store
-from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, SCALAR, UNALIGNED
+from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
 from . import checks, counting
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
@@ -63,9 +63,47 @@ def _outruns_prefetcher(emitter: FunctionEmitter) -> bool:
 _FOLLOWED_STREAMS, _AHEAD, _CACHE_LINE = 32, 1024, 64
 
 
+def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """Read neighbours of an array from some position on, forwards or backwards."""
+    access, type_index, name, out = instruction.access, instruction.type, f"%v{instruction.number}", emitter.lines
+    assert access is not None
+    base, first = emitter.parameter(access.slot, "ptr"), emitter.parameter(access.first, "i64")
+    type_, align = emitter.stored_type(type_index, instruction.uniform), TYPES[type_index].size
+    value = f"{name}_m" if type_index == BOOL else name
+    if instruction.uniform:
+        out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {first}")
+        out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
+    else:
+        position, mask, result = f"{name}_position", "%active", value
+        if access.layout == REVERSED:
+            out.append(f"{name}_last = sub i64 {first}, %index")
+            out.append(f"{position} = sub i64 {name}_last, {emitter.lanes - 1}")
+            mask, result = f"{name}_mask", f"{name}_forwards"
+            out.append(_reversed(mask, type_.mask, "%active", emitter.lanes))
+        else:
+            out.append(f"{position} = add i64 {first}, %index")
+        out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, i64 {position}")
+        if access.layout == SHIFTED:
+            out.append(f"{result} = load {type_}, ptr {name}_at, align {align}")
+        else:
+            out.append(f"{result} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
+                       f"{type_.mask} {mask}, {type_} zeroinitializer)")
+        if access.layout == REVERSED:
+            out.append(_reversed(value, type_, result, emitter.lanes))
+    if type_index == BOOL:
+        out.append(f"{name} = icmp ne {type_} {value}, {'0' if instruction.uniform else type_.splat(0)}")
+    emitter.define(instruction, name)
+
+
+def _reversed(name: str, type_: object, packet: str, lanes: int) -> str:
+    """Text of a packet in reverse order."""
+    order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
+    return f"{name} = shufflevector {type_} {packet}, {type_} poison, <{lanes} x i32> <{order}>"
+
+
 def store(emitter: FunctionEmitter, output: Store) -> None:
     """Write a value to the kernel's output for it."""
-    name, type_index, uniform = f"%o{output.value.number}", output.value.type, not emitter.vectorized
+    name, type_index, uniform = f"%o{output.slot}", output.value.type, not emitter.vectorized
     base = emitter.parameter(output.slot, "ptr")
     value = emitter.value(output.value, uniform)
     out = emitter.lines

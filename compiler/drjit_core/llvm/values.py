@@ -14,7 +14,7 @@ from .texts import TEXTS, constant
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["conversion", "copy", "counter", "elementwise", "literal", "undefined"]
+__all__ = ["conversion", "counter", "elementwise", "literal", "undefined"]
 
 
 def elementwise(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -39,11 +39,6 @@ def conversion(emitter: FunctionEmitter, instruction: Instruction) -> None:
     name, value = f"%v{instruction.number}", emitter.value(source, instruction.uniform)
     emitter.lines.append(function(name, value, types[source.type], types[instruction.type]))
     emitter.define(instruction, name)
-
-
-def copy(emitter: FunctionEmitter, instruction: Instruction) -> None:
-    """The same value: a copy lies in memory."""
-    emitter.define(instruction, emitter.names[instruction.operands[0].number])
 
 
 def undefined(emitter: FunctionEmitter, instruction: Instruction) -> None:

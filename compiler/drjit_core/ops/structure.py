@@ -49,7 +49,6 @@ rows = Rows([
                 numbered=False),
     _structural("fetch", (MEMORY,), "What the lanes of a scatter-reduction found before their updates.", size="own",
                 speculable=False),
-    # Reserved: tensors will be read through it. Extents, strides and offset are its payload; nothing traces it yet.
-    _structural("access", (MEMORY,), "A strided view of an array: base, with extents, strides and offset.",
-                result="same", size="own", speculable=False),
+    _structural("access", (MEMORY,), "A part of an array in its own or in reverse order: offset and stride.",
+                result="same", size="own", cost=7, needs_memory=True),
 ])

@@ -16,7 +16,7 @@ from ..codegen.program import ALIGNED, SCALAR, Program
 from ..ir.build import source_line
 from ..ir.node import BAKED, Node, label_of
 from ..ir.print import location_of
-from ..ops.table import BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, RESULT, SCATTER
+from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, RESULT, SCATTER
 from ..types import TYPES
 
 __all__ = ["forget", "remember"]
@@ -84,7 +84,7 @@ def _structure(program: Program) -> Iterator[int]:
             yield position[loop.condition.id]
             for group in zip(loop.initial, loop.region.formals, loop.finals, strict=True):
                 yield from (-1 if group[1].payload else position[part.id] for part in group)
-        elif kind in (GATHER, SCATTER):
+        elif kind in (GATHER, SCATTER, ACCESS):
             slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
             yield memory.setdefault(slot, len(memory))
             yield from (position[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)
@@ -104,7 +104,7 @@ def _details(program: Program) -> Iterator[Any]:
     for node in program.order:
         if node.kind == LITERAL:
             yield node.type, str(node.payload) if node.attr == BAKED else None
-        elif node.kind == EVALUATED:
+        elif node.kind == EVALUATED or node.kind == ACCESS:
             yield node.type, program.accesses[node.id]
         else:
             yield node.type
@@ -144,7 +144,7 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
         new, old = now[_WHOLE + place], before[_WHOLE + place]
         if new == old:
             continue
-        if node.kind in (EVALUATED, CAST, GATHER):
+        if node.kind in (EVALUATED, CAST, GATHER, ACCESS):
             changed_types.add(_type_change(new, old))
         if node.kind == EVALUATED:
             if new[0] != old[0] or not alone:
@@ -153,6 +153,10 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
             literals.append((node, new, old))
         elif node.kind in (CAST, BITCAST):
             yield f"the result of a conversion {_types(new, old)}{_place(node)}"
+        elif node.kind == ACCESS:
+            what = _name(node.d0, "the array of which a part is read")
+            yield f"{what} {_types(new[0], old[0])}{_place(node)}" if new[0] != old[0] else \
+                f"{what} is now read in another way (backwards, or from foreign memory){_place(node)}"
         elif node.kind == GATHER:
             yield f"{_name(node.d0, 'the array that is read by index')} {_types(new, old)}{_place(node)}"
         elif not any(operand is not None for operand in (node.d0, node.d1)) and node.kind != LOOP:

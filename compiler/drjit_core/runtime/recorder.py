@@ -18,12 +18,14 @@ from typing import Any, NamedTuple
 
 from ..codegen.program import Program
 from ..codegen.signature import Role, Slot, decisions_of, slots_of
+from ..ir import build
 from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
+from ..ir.holders import held_elsewhere
 from ..ir.node import SHAPE, Node, new_id
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
 from ..ops import semantics
-from ..ops.table import BOUND, COUNTER, EVALUATED, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
+from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
@@ -135,32 +137,51 @@ class Recorder:
         #: Captured arrays, which are inputs of each replay.
         self.captured: dict[int, Node] = {}
         self._values: dict[int, Expression] = {}  # of constants of unknown value
-        self.variables: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
+        self._variables: weakref.WeakKeyDictionary[Buffer, int] = weakref.WeakKeyDictionary()
         self.extents: list[Expression] = []  # numbers of elements of the variables
         self._own: set[int] = set()  # variables that the launches allocate, and may write to
         self.undefined: list[Made] = []
         self._held: list[Node] = []  # makes them be copied before they are written to
         self._begun: RecordedLaunch | None = None
-        self.actuals = [self._argument(number, node) for number, node in enumerate(arguments)]
+        self._arguments: dict[int, int] = {}  # node id -> variable
+        self.actuals = self._given(arguments)
+        #: The arguments, by the ids of what the function gets for them.
+        self.given = {actual.id: node for actual, node in zip(self.actuals, arguments, strict=True)}
+        #: Variables of the arguments, -1 for those that are not in memory.
+        self.inputs = [self._arguments.get(actual.id, -1) for actual in self.actuals]
 
-    def _argument(self, number: int, node: Node) -> Node:
-        """What the function gets for an argument."""
-        if node.kind == INVALID:
-            return node
-        if node.kind == LITERAL:
-            actual = self.number(node.type, node.payload, Value(number))
-            actual.size = node.size
-        else:
+    def _given(self, arguments: Sequence[Node]) -> list[Node]:
+        """What the function gets for its arguments: nodes of their own, as others mean the arrays at hand."""
+        actuals: list[Node] = []
+        arrays: dict[int, Node] = {}
+        for number, node in enumerate(arguments):
             actual = node
-            self._held.append(node)
-            if node.payload not in self.variables:
-                self._variable(node.payload, Size(number))
-        if node.size > 1:
-            self.sizes.setdefault(actual.id, Size(number))
-        return actual
+            if node.kind == LITERAL:
+                actual = self.number(node.type, node.payload, Value(number))
+                actual.size = node.size
+            elif node.kind != INVALID:
+                known = arrays.get(node.id)
+                actual = known or build.evaluated(node.type, node.size, node.payload)
+                if known is None:
+                    arrays[node.id] = actual
+                    self._arguments[actual.id] = len(self.extents)
+                    self.extents.append(Size(number))
+            if node.size > 1:
+                self.sizes.setdefault(actual.id, Size(number))
+            actuals.append(actual)
+        return actuals
+
+    def take_back(self) -> None:
+        """Copy what the function has kept of its arguments: two nodes of one buffer would not know of each other."""
+        self.actuals = list(dict.fromkeys(self.actuals))
+        while self.actuals:
+            if self.actuals[-1].id in self._arguments and held_elsewhere(self.actuals[-1]):
+                buffer = self.actuals[-1].payload
+                self.actuals[-1].payload = buffer.backend.copy(buffer)
+            self.actuals.pop()
 
     def _variable(self, buffer: Buffer, size: Expression) -> int:
-        variable = self.variables[buffer] = len(self.extents)
+        variable = self._variables[buffer] = len(self.extents)
         self.extents.append(size)
         return variable
 
@@ -195,9 +216,9 @@ class Recorder:
             if known is not None:
                 leaves.append(known)
             elif part.kind == EVALUATED:
-                variable = self.variables.get(part.payload)
+                variable = self._variables.get(part.payload)
                 leaves.append(part.size if variable is None else self.extents[variable])
-            elif part.kind <= UNDEFINED or part.kind == COUNTER:
+            elif part.kind <= UNDEFINED or part.kind == COUNTER or part.kind == ACCESS:
                 leaves.append(part.size)
             else:
                 for operand in _sized_alike(part, node.size):
@@ -235,13 +256,14 @@ class Recorder:
         self._refuse_foreign_writes(program)
         width: Expression = 1
         if program.width > 1:
-            width = self._unified([self.expression(node) for node in program.order if node.size == program.width and
-                                   (node.kind in (EVALUATED, COUNTER) or node.kind <= UNDEFINED)] or [program.width])
+            width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
+                node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [program.width])
         for decision in decisions_of(program):
             quantity = width if decision.memory is None else self._memory(program, decision.memory)
             if not isinstance(quantity, int):
                 self.guards.append(Guard(quantity, decision.low, decision.high, f"{decision.what}: {words(quantity)}"))
         launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
+        launch.used = sorted({self._input(node) for node in program.inputs})
         for node in (*program.stores, *program.reductions):
             self.sizes[node.id] = width if node.size > 1 else 1
         for each in bounds.with_targets(program):
@@ -264,8 +286,7 @@ class Recorder:
         merged = [node for node in program.scatters if node.id in program.tables]
         launch.tables = [tables._replace(result=self._new(node, tables.size))
                          for node, tables in zip(merged, launch.tables, strict=True)]
-        launch.used = sorted({self.variables[node.payload] for node in program.inputs
-                              if node.payload in self.variables} | {made.variable for made in launch.made})
+        launch.used = sorted({*launch.used, *(made.variable for made in launch.made)})
         self.launches.append(launch)
         self._begun = None
 
@@ -278,7 +299,9 @@ class Recorder:
 
     def _input(self, node: Node) -> int:
         """The variable of an evaluated node; one that is not known is captured."""
-        variable = self.variables.get(node.payload)
+        variable = self._arguments.get(node.id)
+        if variable is None:
+            variable = self._variables.get(node.payload)
         if variable is None:
             variable = self._variable(node.payload, node.size)
             self.captured[variable] = node
@@ -347,7 +370,7 @@ class Recorder:
                 written += [initial for initial, formal in zip(node.payload.initial, node.payload.regions[0].formals,
                                                                strict=True) if formal.payload]
         for target in written:
-            if target.kind == EVALUATED and self.variables.get(target.payload) not in self._own:
+            if target.kind == EVALUATED and self._variables.get(target.payload) not in self._own:
                 raise RuntimeError(
                     f"{call_site('eval')}(): this program is being recorded, and writes to an array that is neither "
                     f"one of its arguments nor made by it, {TYPES[target.type].name}[{target.size}]: each replay would "

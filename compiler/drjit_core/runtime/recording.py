@@ -25,6 +25,7 @@ from .backend import KernelBackend
 from .backends import current
 from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
+from .host import in_memory
 from .launch import filled_tables, merged_tables
 from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, Recorder, Words
 
@@ -57,28 +58,28 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
             deferred.chain.statements.clear()
             raise RuntimeError("this program is being recorded, and prints or asserts: a replay would not do so. Print "
                                "outside of the recording.")
-        evaluate_nodes(results)
-        for node in results:
-            if node.kind == UNDEFINED:
-                node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
-                recorder.allocated(node)
+        _evaluated(results)
         recording = Recording(backend, policy, pattern, recorder, results)
+        results = [_for_outside(result, recorder.given) for result in results]
     finally:
         state.recording = None
-    return recording, [_unbound(node) for node in results]
+        recorder.take_back()
+    return recording, results
 
 
-def _unbound(node: Node) -> Node:
-    """A result for the world outside, where values of constants are known."""
-    return build.literal(node.type, node.payload, node.size, SHAPE) if node.kind == BOUND else node
+def _for_outside(node: Node, given: dict[int, Node]) -> Node:
+    """A result for the world outside, where values of constants are known; arguments are what was given."""
+    if node.kind == BOUND:
+        return build.literal(node.type, node.payload, node.size, SHAPE)
+    return given.get(node.id, node)
 
 
 def _evaluated(arguments: Sequence[Node]) -> list[Node]:
-    """The arguments, which are evaluated, and all that was scheduled before."""
+    """The arguments or results, which are evaluated, and all that was scheduled before."""
     evaluate_nodes(arguments)
     for node in arguments:
         if node.kind == UNDEFINED:
-            node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+            in_memory(node)
     return list(arguments)
 
 
@@ -110,7 +111,7 @@ class Recording:
         self._made = recorder.undefined  # after the last launch
         self._count = len(recorder.extents)
         self._guards = list(dict.fromkeys(recorder.guards))
-        self._inputs = [recorder.variables[node.payload] if node.kind == EVALUATED else -1 for node in recorder.actuals]
+        self._inputs = recorder.inputs
         self._note_releases()
 
     def _note_releases(self) -> None:
