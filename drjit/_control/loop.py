@@ -53,8 +53,8 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     to others, which happens for the elements that are still in the loop. In symbolic loops each of them writes one
     value at a time, what is written can only be read by index, and other changes of arrays that are no state
     (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made itself. If something
-    raises, all arrays are as they were before. Raises a ``TypeError`` if the body changes the structure or a type of
-    the state; what ``cond`` and ``body`` raise is passed on.
+    raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the body changes the
+    structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(

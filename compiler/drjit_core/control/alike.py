@@ -64,8 +64,8 @@ def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
         raise SymbolicValue(
             f"{call_site('while_loop')}(): this symbolic loop of one element writes {width} values at once, and so has "
             f"{width} elements, which run in no order; but what one of them writes to {name}, another one may read or "
-            "write in another iteration. Write several values in a loop of their own, or run the loop with "
-            "mode='evaluated'.")
+            "write in another iteration. If each element keeps to places of its own, make the state as wide (such as a "
+            f"counter of {width} elements instead of one); run the loop with mode='evaluated' otherwise.")
 
 
 def _place(index: Node, region: int, width: Any) -> tuple[int, ...] | None:

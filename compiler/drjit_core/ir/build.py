@@ -22,9 +22,8 @@ from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
 from .numbering import numbered
 from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid", "known_literal",
-           "literal", "resize", "sized_by",
-           "undefined"]
+__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid",
+           "known_literal", "literal", "resize", "sized_by", "undefined"]
 
 _new = object.__new__
 _find = numbered.get
@@ -136,7 +135,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     node = _new(Node)
     node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
-    node.attr = (BAKED if value in _BAKED_VALUES else PARAMETER) if attr is None else attr
+    node.attr = (BAKED if value in BAKED_VALUES else PARAMETER) if attr is None else attr
     node.payload = value
     node.scope = 0
     if state.flags & VALUE_NUMBERING:
@@ -152,7 +151,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     return node
 
 
-_BAKED_VALUES = (0, 1, -1)
+BAKED_VALUES = (0, 1, -1)
 
 
 def _let_go() -> None:

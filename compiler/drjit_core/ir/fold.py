@@ -6,17 +6,24 @@ import math
 
 from ..ops.table import Op
 from ..types import TYPES
-from .build import literal
+from .build import BAKED_VALUES, literal
+from .expansion import context
 from .node import BAKED, SHAPE, Node
 
 __all__ = ["attribute", "binary", "ternary", "unary"]
 
 
 def attribute(*operands: Node) -> int | None:
-    """Class of a literal computed from others: baked from baked ones, a shape from any shape, else by its value."""
+    """Class of a literal computed from others: baked from baked ones, a shape from any shape, else by its value.
+
+    Those that are baked for their value alone (0, 1, -1) make no others baked, but in expansions: a counter that starts
+    at zero would otherwise be another program in each iteration.
+    """
     if any(node.attr == SHAPE for node in operands):
         return SHAPE
-    return BAKED if all(node.attr == BAKED for node in operands) else None
+    if any(node.attr != BAKED for node in operands):
+        return None
+    return None if context.branches == "both" and all(node.payload in BAKED_VALUES for node in operands) else BAKED
 
 
 def unary(op: Op, a: Node, type_: int) -> Node:
