@@ -12,12 +12,12 @@ order as they are; a :class:`Call` says which function they are results of, whos
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node, new_id
-from ..ops.table import COND, FIRST_EXPANDED, LITERAL, OPAQUE, UNDEFINED
+from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
 __all__ = ["Call", "Expanded", "stand_in"]
@@ -35,57 +35,53 @@ class Call(NamedTuple):
     """
 
     nodes: tuple[Node, ...]  # results, the first of which is where the call stands
+    actuals: tuple[Node, ...]  # what each of them is computed of
     operands: tuple[Node, ...]  # without constants, which are part of the function
     function: tuple[Any, ...]  # what the function follows from: equal ones are one function
 
     def body(self) -> tuple[list[Node], list[Node], Expanded]:
         """The function's formals, its results, and what computes these."""
-        operands = _operands(self.nodes[0])
         actuals = {d.id: stand_in(d.type, 1) for d in self.operands}
         results: list[Node] = []
         with expanding("branch"):
             for node in self.nodes:
-                results.append(EXPANSIONS[node.kind](*(actuals.get(d.id, d) for d in operands)))
+                results.append(EXPANSIONS[node.kind](*(actuals.get(d.id, d) for d in self.actuals)))
             formals = list(actuals.values())
             return formals, results, Expanded.function(results, formals)
 
 
-def _operands(node: Node) -> list[Node]:
-    """The operands of a row; of a copy, what it is a copy of."""
-    operands = []
-    for operand in (node.d0, node.d1):
-        while operand is not None and operand.kind == OPAQUE:
-            operand = operand.d0
-        if operand is not None:
-            operands.append(operand)
-    return operands
+def _operands(node: Node, aliases: Mapping[int, Node]) -> list[Node]:
+    """The operands of a row; in place of a copy, what it is a copy of."""
+    return [aliases.get(d.id, d) for d in (node.d0, node.d1) if d is not None]
 
 
-def _row(node: Node) -> tuple[Any, ...]:
+def _row(node: Node, operands: Sequence[Node]) -> tuple[Any, ...]:
     """What an expansion follows from: the kind, and the type or, as they are part of the program, value of operands."""
-    return node.kind, *((d.type, str(d.payload)) if _is_constant(d) else d.type for d in _operands(node))
+    return node.kind, *((d.type, str(d.payload)) if _is_constant(d) else d.type for d in operands)
 
 
 def _is_constant(node: Node) -> bool:
     return node.kind == LITERAL and node.attr == BAKED
 
 
-def _calls(order: Sequence[Node]) -> dict[int, Call]:
+def _calls(order: Sequence[Node], aliases: Mapping[int, Node]) -> dict[int, Call]:
     """The rows of a program that are calls, by the ids of nodes."""
     expanded = [node for node in order if node.kind >= FIRST_EXPANDED]
     if len(expanded) <= MOST_INLINED:
         return {}
-    often = {row for row, count in Counter(map(_row, expanded)).items() if count > MOST_INLINED}
+    rows = {node.id: _row(node, _operands(node, aliases)) for node in expanded}
+    often = {row for row, count in Counter(rows.values()).items() if count > MOST_INLINED}
     groups: dict[tuple[int, ...], list[Node]] = {}
     for node in expanded:
-        if _row(node) in often:
-            groups.setdefault((node.scope, *(d.id for d in _operands(node))), []).append(node)
+        if rows[node.id] in often:
+            groups.setdefault((node.scope, *(d.id for d in _operands(node, aliases))), []).append(node)
     calls: dict[int, Call] = {}
     for nodes in groups.values():
-        actuals = _operands(nodes[0])
+        actuals = _operands(nodes[0], aliases)
         operands = [d for place, d in enumerate(actuals) if not _is_constant(d) and d not in actuals[:place]]
-        function = actuals[0] is actuals[-1], *map(_row, nodes)
-        calls.update(dict.fromkeys((node.id for node in nodes), Call(tuple(nodes), tuple(operands), function)))
+        call = Call(tuple(nodes), tuple(actuals), tuple(operands),
+                    (actuals[0] is actuals[-1], *(rows[node.id] for node in nodes)))
+        calls.update(dict.fromkeys((node.id for node in nodes), call))
     return calls
 
 
@@ -115,14 +111,14 @@ class Expanded:
         if any(node.kind >= FIRST_EXPANDED for node in program.order):
             given = {node.id for node in program.extras}  # arguments of a function: computed by its caller
             self.order, self.position = [], {}
-            self.calls = _calls([node for node in program.order if node.id not in given])
+            self.calls = _calls([node for node in program.order if node.id not in given], program.aliases)
             for node in program.order:
                 if node.kind >= FIRST_EXPANDED and node.id not in self.calls and node.id not in given:
-                    self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node)))
+                    self._expand(node, *(self._stand_in(d, node.scope) for d in _operands(node, program.aliases)))
                 else:
                     self._append(node)
-                for copy in program.aliases.get(node.id, ()):
-                    self.position[copy] = self.position[node.id]
+            for alias, original in program.aliases.items():
+                self.position[alias] = self.position[original.id]
 
     @classmethod
     def function(cls, results: Sequence[Node], formals: Sequence[Node]) -> Expanded:

@@ -20,7 +20,7 @@ gather               index, mask; ``access``
 scatter              value, index, mask; ``access``
 fetch                the scatter
 loop                 initial values; two blocks, condition and body, whose formals and masks are values
-branch               mask, initial values; two blocks, whose formals are what the initial values are
+branch               mask, initial values, which its two blocks use as they are
 rare branch          mask, values, arguments; ``function``, which computes new values from the arguments
 call                 index, mask, arguments, extra arguments; ``site``
 expansion call       values; ``function``, of which the instruction is the first result, and ``results``, the others
@@ -434,9 +434,6 @@ class _Builder:
         instruction = self.append(Instruction(number, node, (self.at(node.d0), *values), uniform), block)
         instruction.blocks = tuple(Block(instruction.once, True) for _ in choice.regions)
         for region, inner in zip(choice.regions, instruction.blocks, strict=True):
-            formals = [formal for formal in region.formals if not formal.payload]
-            inner.formals = [self.formal(formal, instruction.once, value.uniform, value)
-                             for formal, value in zip(formals, values, strict=True)]
             inner.mask = self.formal(region.masks[0], instruction.once, uniform)
             self.add_part(region.parts[0], inner)
             inner.results = self.all_at(region.results[0][:choice.count])

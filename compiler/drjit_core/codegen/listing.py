@@ -107,13 +107,11 @@ def _loop_lines(program: Program, loop: Loop, inner: str, done: set[int]) -> Ite
 def _cond_lines(program: Program, choice: Choice, inner: str, done: set[int]) -> Iterator[str]:
     for word, region in zip(("if", "else"), choice.regions, strict=True):
         yield f"{inner}{word}:"
-        for formal, value in zip(region.formals, choice.initial, strict=True):
+        for formal in region.formals:
             if formal.payload:
                 yield f"{inner}  memory, parameter {program.pointers[formal.id]}"
             else:
-                done.add(formal.id)
-                yield (f"{inner}  v{program.position[formal.id]}: {TYPES[formal.type].name} = "
-                       f"v{program.position[value.id]}")
+                done.add(formal.id)  # has the name of what it stands for
         done.add(region.masks[0].id)
         yield f"{inner}  v{program.position[region.masks[0].id]}: bool = elements that take part"
         for part in region.parts[0]:

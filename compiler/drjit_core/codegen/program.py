@@ -163,7 +163,8 @@ class Program:
         self.scatters: list[Node] = []
         self.versions: list[Node] = []  # results of regions that are memory: written in place
         self.calls: dict[int, Site] = {}  # node id -> the targets of a call
-        self.aliases: dict[int, list[int]] = {}  # node id -> those of copies, which have its place
+        #: Node id -> the node whose place it has: of copies, and of what a branch is given.
+        self.aliases: dict[int, Node] = {}
         self.functions: dict[Any, Program] = {}  # of a kernel: the programs of functions that are called, by their keys
         self.numbers: dict[Any, int] = {}  # their numbers
         # Of a function, whose parameters are the record of a target:
@@ -315,11 +316,15 @@ class Program:
         elif kind == OPAQUE:  # the same value, whatever becomes of it
             assert node.d0 is not None
             self.order.pop()
-            place = position[node.id] = position[node.d0.id]
-            self.aliases.setdefault(self.order[place].id, []).append(node.id)
+            self.append_alias(node, node.d0)
         else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
+
+    def append_alias(self, node: Node, original: Node) -> None:
+        """Give a node the place of another one, whose value it is."""
+        place = self.position[node.id] = self.position[original.id]
+        self.aliases[node.id] = self.order[place]
 
     def append_access(self, node: Node) -> None:
         """Key and parameters of a part of an array, which is in memory by now."""
@@ -378,15 +383,14 @@ class Program:
         choice, position, key = node.payload, self.position, self.key
         assert node.d0 is not None
         key += (COND_BEGIN, position[node.d0.id], position[node.d1.id] if node.d1 is not None else -1, choice.count,
-                len(choice.initial))
+                sum(1 for _ in choice.memory()))
         for region in choice.regions:
             for initial, formal in zip(choice.initial, region.formals, strict=True):
                 if formal.payload:
                     self.pointers[formal.id] = self.pointer(initial)
                     key.append(self.pointers[formal.id])
                 else:
-                    key.append(position[initial.id])
-                    self.append_formal(formal)
+                    self.append_alias(formal, initial)
             self.append_formal(region.masks[0])
             for inner in region.parts[0]:
                 self.append(inner)

@@ -335,13 +335,13 @@ def access(source: Node, first: int, stride: int, size: int) -> Node:
     if size and not (0 <= first < length and 0 <= last < length):
         raise IndexError(f"access(): {size} elements from position {first} on, at a distance of {stride}, are not all "
                          f"within an array of size {source.size}")
-    require_memory("access", source)
     if not size:
         return invalid(source.type)
-    if source.kind == LITERAL:
-        return literal(source.type, source.payload, size, source.attr)
     if stride == 1 and length == size:
         return source
+    require_memory("access", source)
+    if source.kind == LITERAL:
+        return literal(source.type, source.payload, size, source.attr)
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
         return append(ACCESS, source.type, size, source, payload=(first, stride))
     scalar = UINT32 if source.size <= 1 << 32 else UINT64

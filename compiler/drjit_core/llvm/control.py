@@ -75,7 +75,7 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if instruction.is_rare:
         rare.branch(emitter, instruction)
         return
-    number, uniform, (chosen, *initial) = instruction.number, instruction.uniform, instruction.operands
+    number, uniform, chosen = instruction.number, instruction.uniform, instruction.operands[0]
     types, out, name = emitter.types(uniform), emitter.lines, f"%cond{instruction.number}"
     mask, condition, active = types[BOOL], emitter.value(chosen, uniform), emitter.active_mask(uniform)
     out.append(f"{name}_else = xor {mask} {condition}, {mask.splat('true')}")
@@ -90,8 +90,6 @@ def cond(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"br i1 {any_}, label %{taken}, label %{done}")
         emitter.open_block(taken)
         emitter.enter(block)
-        for formal, start in zip(block.formals, initial, strict=True):
-            emitter.define(formal, emitter.names[start.number] or emitter.value(start, True))
         emitter.set_active(live, uniform)
         emitter.define(block.mask, live)
         emitter.region(block)
