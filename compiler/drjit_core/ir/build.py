@@ -218,6 +218,8 @@ def undefined(type_: int, size: int | Extent) -> Node:
 def counter(size: int | Extent, type_: int = UINT32) -> Node:
     """0, 1, 2 … ``size - 1`` as 32-bit (or, beyond their range, 64-bit) unsigned integers."""
     if isinstance(size, Extent):
+        if type_ == UINT32 and size > 1 << 32:
+            raise ValueError(f"counter(): {size.value} elements do not fit into a 32-bit index")
         return sized(size, append(COUNTER, type_, size.value, attr=size.serial) if size > 1 else
                      counter(size.value, type_))
     if size == 0:

@@ -25,12 +25,14 @@ class Size(NamedTuple):
     """The number of elements of an argument."""
 
     argument: int
+    what: str = "size"  # a tuple that equals no other kind
 
 
 class Value(NamedTuple):
     """The value of an argument that is a literal."""
 
     argument: int
+    what: str = "value"
 
 
 class Operation(NamedTuple):
