@@ -201,7 +201,7 @@ def test_the_columns_of_a_row_agree_with_each_other(row: Op) -> None:
     assert not (by_index and row.speculable), "an access to memory must not happen unless it is wanted"
     if row.effect != "none":
         assert not row.speculable and not row.numbered
-    if row.needs_memory:
+    if row.needs_memory and by_index:
         assert wanted_by, "something must say for which elements an access is wanted"
     if row.barrier:
         assert row.effect == "write" or row.size == "one"
