@@ -49,7 +49,7 @@ PLACES = [(jit, "compile_text", CompilationError("injected")), (jit, "link", Mem
           (malloc, "allocate", MemoryError()), (malloc, "_request", MemoryError()),
           (LLVM, "allocate", MemoryError()), (LLVM, "compile", Injected()), (launch, "assemble", Injected()),
           (launch, "plan", Injected()), (pool._Pool, "submit", Injected()), (LLVM, "submit", Injected()),
-          (pool, "_run", Injected()), (launch, "_commit", KeyboardInterrupt()), (Node, "become_evaluated",
+          (pool, "run", Injected()), (launch, "_commit", KeyboardInterrupt()), (Node, "become_evaluated",
                                                                                 KeyboardInterrupt())]
 
 
@@ -78,7 +78,7 @@ def test_exception_in_the_middle_of_an_evaluation(place: tuple[Any, str, BaseExc
             happened = False
         except type(error):
             happened = True
-    assert happened or turn > 1 or name in ("submit", "_run", "_request") or owner is malloc
+    assert happened or turn > 1 or name in ("submit", "run", "_request") or owner is malloc
     # The first two depend on the number of threads; an allocation that fails is tried again with all caches emptied.
     expected = np.full(SIZE, 3, np.uint32)
     expected[5] += 3 * SIZE
