@@ -148,7 +148,7 @@ class Program:
         self.order: list[Node] = []
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
-        self.accesses: dict[int, int] = {}  # node id -> SCALAR, ALIGNED or UNALIGNED, for inputs
+        self.accesses: dict[int, int] = {}  # node id -> layout, of what is read by position
         self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
         self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
         self.parameters: list[int] = [width, 0]

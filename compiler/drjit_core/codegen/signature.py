@@ -54,15 +54,12 @@ class Signature(NamedTuple):
 
     key: bytes
     roles: tuple[Role, ...]
-    types: tuple[int, ...]
     reductions: int
 
 
 def signature_of(program: Program) -> Signature:
     """The signature of a program's kernel."""
-    slots = slots_of(program)
-    return Signature(program.key, tuple(slot.role for slot in slots), tuple(slot.type for slot in slots),
-                     len(program.reductions))
+    return Signature(program.key, tuple(slot.role for slot in slots_of(program)), len(program.reductions))
 
 
 def slots_of(program: Program) -> list[Slot]:

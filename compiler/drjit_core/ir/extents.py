@@ -12,6 +12,7 @@ import itertools
 import math
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn, SupportsIndex
 
 from ..flags import state
@@ -21,18 +22,18 @@ __all__ = ["Expression", "Extent", "Guard", "Operation", "Size", "Value", "commo
            "size_of", "sized", "sized_as", "words"]
 
 
-class Size(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Size:
     """The number of elements of an argument."""
 
     argument: int
-    what: str = "size"  # a tuple that equals no other kind
 
 
-class Value(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Value:
     """The value of an argument that is a literal."""
 
     argument: int
-    what: str = "value"
 
 
 class Operation(NamedTuple):
