@@ -14,8 +14,7 @@ from __future__ import annotations
 import math
 import threading
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 from drjit_core import (
@@ -36,7 +35,7 @@ from .._base.errors import SizeError
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_attribute", "note_narrow", "recording", "store", "store_element",
+__all__ = ["Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
            "store_same", "store_written"]
 
 
@@ -142,7 +141,10 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 
 
 class Journal:
-    """What arrays held before they were changed: by their identity, each array with the component nodes it had."""
+    """What arrays held before they were changed: by their identity, each array with the component nodes it had.
+
+    It is kept in a ``with`` statement, at whose end all arrays hold what they held at its beginning.
+    """
 
     __slots__ = ("attributes", "earlier", "entries", "inner", "narrow", "outer")
 
@@ -156,6 +158,19 @@ class Journal:
         #: What each loop within writes to, in the order of the program: in this trace, and in the one before.
         self.inner: list[list[tuple[weakref.ref[Any], int]]] = []
         self.earlier: list[list[tuple[weakref.ref[Any], int]]] = []
+
+    def __enter__(self) -> None:
+        global _recording
+        self.outer, _journals.innermost = _journals.innermost, self
+        with _counting:
+            _recording += 1
+
+    def __exit__(self, *exception: object) -> None:
+        global _recording
+        _journals.innermost = self.outer
+        with _counting:
+            _recording -= 1
+        self.roll_back()
 
     def begin(self) -> None:
         """A trace begins, perhaps not the first one."""
@@ -211,19 +226,3 @@ def innermost_journal() -> Journal | None:
 #: How many journals are kept by all threads: usually none, so that nobody need look for one.
 _recording = 0
 _counting = threading.Lock()
-
-
-@contextmanager
-def recording(journal: Journal) -> Iterator[None]:
-    """Keep a journal; at the end, all arrays hold what they held at the beginning."""
-    global _recording
-    journal.outer, _journals.innermost = _journals.innermost, journal
-    with _counting:
-        _recording += 1
-    try:
-        yield
-    finally:
-        _journals.innermost = journal.outer
-        with _counting:
-            _recording -= 1
-        journal.roll_back()

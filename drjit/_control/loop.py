@@ -19,7 +19,7 @@ import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
 from .._access.lanes import masked_access, written_from
-from .._access.store import Journal, innermost_journal, recording, store, store_written
+from .._access.store import Journal, innermost_journal, store, store_written
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
@@ -328,7 +328,7 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
             return spec.node_paths(names)[position]
         return _name_in_program(captured[position - count].array, (cond, body))
 
-    with recording(journal):
+    with journal:
         try:
             results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
                                       name_of, count, together=True)

@@ -50,7 +50,7 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_hash", "children", "cls", "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_hash", "children", "cls", "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -63,6 +63,7 @@ class TreeSpec:
     #: An object of the traversal protocol, which rebuilds itself.
     prototype: Any
     _hash: int
+    _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int]]
 
     def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
@@ -127,15 +128,20 @@ class TreeSpec:
         single element that has become wider has one dimension.
         """
         position = 0
-        result = []
-        for entry, leaf in zip(self.leaf_specs(), leaves, strict=True):
-            cls = entry.cls
-            if entry.children is None and isinstance(cls, type) and issubclass(cls, ArrayBase) and cls._dynamic:
-                count = entry.node_count()
-                leaf = _array(cls, entry.shape, nodes[position:position + count])
-                position += count
-            result.append(leaf)
+        result = list(leaves)
+        for k, cls, shape, count in self._traced():
+            result[k] = _array(cls, shape, nodes[position:position + count])
+            position += count
         return self.rebuild(result)
+
+    def _traced(self) -> list[tuple[int, type[ArrayBase], tuple[int, ...], int]]:
+        """Which leaves are traced arrays, with their types, shapes and numbers of component nodes."""
+        try:
+            return self._arrays
+        except AttributeError:
+            self._arrays = [(k, entry.cls, entry.shape, entry.node_count()) for k, entry in enumerate(self.leaf_specs())
+                            if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
+            return self._arrays
 
     # --- what it consists of -----------------------------------------------------------------------------------------
 

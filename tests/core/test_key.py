@@ -33,7 +33,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.linear import linearize
-from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, Policy, Program, assemble
+from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, STREAMING_WIDTH, Policy, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan
 from tests.core.harness import (
@@ -224,22 +224,26 @@ def test_indices_of_64_bits_are_part_of_the_key() -> None:
 
 
 def test_what_is_written_past_the_cache_is_part_of_the_key() -> None:
-    small, large = (program_of(ops.add(counter(n), literal(UINT32, 5))) for n in (1 << 20, 1 << 30))
-    assert not small.streaming and large.streaming
-    assert small.key != large.key
+    """Only what is: kernels of sizes around the least one that may be are one otherwise."""
+    small, middle, large = (program_of(ops.add(counter(n), literal(UINT32, 5)))
+                            for n in (STREAMING_WIDTH, STREAMING_WIDTH + 64, 1 << 30))
+    assert not small.streaming and not middle.streaming and large.streaming
+    assert small.key == middle.key != large.key
+    assert emit.emit(small, 16) == emit.emit(middle, 16) != emit.emit(large, 16)
 
 
 @pytest.mark.parametrize("type_", [UINT8, FLOAT32, FLOAT64])
-def test_many_streams_that_come_from_memory_are_asked_for_ahead(type_: int) -> None:
-    def prefetches(streams: int, size: int) -> tuple[int, int]:
+@pytest.mark.parametrize("streams", [1, 3, 40])
+def test_what_comes_from_memory_is_asked_for_ahead(type_: int, streams: int) -> None:
+    def prefetches(size: int) -> tuple[int, int]:
         """How many there are, and bytes of a packet."""
         program = program_of(functools.reduce(ops.add, [opaque(undefined(type_, size)) for _ in range(streams)]))
         packets = emit.packets_per_iteration(linearize(program))
         return emit.emit(program, 16).count("call void @llvm.prefetch"), 16 * packets * TYPES[type_].size
 
-    count, nbytes = prefetches(40, 1 << 22)
-    assert count == 40 * -(-nbytes // 64)
-    assert prefetches(40, 1000)[0] == prefetches(8, 1 << 22)[0] == 0
+    count, nbytes = prefetches(1 << 24)
+    assert count == streams * -(-nbytes // 64)
+    assert prefetches(1000)[0] == 0
 
 
 # --- random programs -------------------------------------------------------------------------------------------------

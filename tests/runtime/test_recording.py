@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import itertools
+import math
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -44,7 +46,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.codegen.expand import stand_in
-from drjit_core.codegen.program import SINGLE_WIDTH, STREAMING_WIDTH, Policy
+from drjit_core.codegen.program import SINGLE_WIDTH, Policy
 from drjit_core.codegen.signature import Role
 from drjit_core.errors import SymbolicValue
 from drjit_core.ir.extents import Extent
@@ -54,9 +56,23 @@ from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
-from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, shared, values
+from tests.core.harness import (
+    ALL_TYPES,
+    BOOL,
+    FLOAT32,
+    TRUE,
+    UINT32,
+    array,
+    assert_same_bits,
+    dtype_of,
+    launches,
+    name_of,
+    shared,
+    values,
+)
 
 ADD = ReduceOp.Add.value
+PAST_CACHE = Policy().cache_bytes // 8  # elements of a kernel of three streams of floats that writes past the cache
 Function = Callable[..., Sequence[Node]]
 
 
@@ -187,7 +203,7 @@ CASES: list[tuple[Function, Arguments, Arguments]] = [
              (number(0.0), floats(33), floats(33)), (number(1.0), floats(100_000), floats(100_000))],
      [(number(1.0), floats(50), floats(1)), (floats(1), floats(50), floats(50)),
       (floats(50), floats(50), floats(50)), (number(1.0), floats(1), floats(1)),
-      (number(2.0), floats(10 * STREAMING_WIDTH), floats(10 * STREAMING_WIDTH))]),
+      (number(2.0), floats(PAST_CACHE), floats(PAST_CACHE))]),
     (mean, [(floats(100),), (floats(33),), (floats(100_000),)], [(floats(1),), (number(3.0),)]),
     (normalised, [(floats(100),), (floats(33),), (floats(100_000),)], [(floats(1),)]),
     (histogram, [(indices(1000, 64),), (indices(20, 64),)], [(indices(1, 64),), (indices(100_000, 64),)]),
@@ -235,6 +251,27 @@ def test_replays_give_what_tracing_gives(case: tuple[Function, Arguments, Argume
         for now, then in zip(contents(arguments), before, strict=True):
             assert_same_bits(now, then, "argument")
         assert len(recorded.recordings) == number_of_recordings, [len(values(node)) for node in arguments]
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+def test_literals_of_all_types_are_arguments(type_: int) -> None:
+    """The special values included, which trace functions may know something of."""
+    dtype = dtype_of(type_)
+
+    def copies(x: Node) -> list[Node]:
+        return [opaque(x), ops.and_(x, x) if type_ == BOOL else ops.select(ops.eq(x, x), x, x)]
+
+    if type_ == BOOL:
+        special: list[Any] = [True, False]
+    elif dtype.kind == "f":
+        special = [0, 1, -1, -0.0, 0.1, 1e-7, math.nan, math.inf, -math.inf]
+    else:
+        special = [0, 1, 5, int(np.iinfo(dtype).min), int(np.iinfo(dtype).max)]
+    recorded = Recorded(copies)
+    for size, value in itertools.product((1, 3, 17), special):
+        for found in recorded(literal(type_, value, size)):
+            assert_same_bits(values(found), np.full(size, value).astype(dtype), (size, value))
+    assert len(recorded.recordings) == 2  # of one element, and of more
 
 
 # --- on the null backend: launches are compared with those of tracing ------------------------------------------------

@@ -169,7 +169,6 @@ class Function:
         self.report = 0  # parameter with the address of the report, if indices are checked
         self.needs_mask = False  # something must not happen for elements beyond the last
         self.literals = 0  # number of literals that are parameters
-        self.inputs = 0  # number of arrays that are read by position
         self.rare = False  # there are branches that hardly any element takes, or in functions that are called
         self.most_live = 0  # the greatest number of values at once, literals aside: what an instruction uses and makes
         self.largest = 0  # bytes of the largest type of an element
@@ -337,7 +336,6 @@ class _Builder:
             layout = self.program.accesses[node.id]
             access = Access(self.program.slots[node.id], layout)
             uniform = layout == SCALAR
-            function.inputs += 1
             function.needs_mask |= layout == UNALIGNED
         elif node.kind == COUNTER:
             uniform = not function.vectorized
@@ -350,7 +348,6 @@ class _Builder:
         layout = program.accesses[node.id]
         self.append(Instruction(number, node, (), not self.function.vectorized), block).access = Access(
             program.pointers[source.id], layout, first=program.firsts[node.id])
-        self.function.inputs += 1
         self.function.needs_mask |= layout != SHIFTED
 
     def add_gather(self, node: Node, number: int, block: Block | None) -> None:

@@ -62,11 +62,12 @@ ATOMIC, PLAIN, PRIVATE = 0, 1, 2
 #: Up to this many elements, one thread does the updates of a scatter-reduction.
 SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
-STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA = range(-1, -10, -1)
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED = \
+    range(-1, -11, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
-#: Kernels of fewer elements never write past the cache.
-STREAMING_WIDTH = 1 << 20
+#: Kernels of at most so many elements never write past the cache.
+STREAMING_WIDTH = 1 << 16
 
 
 class Check(NamedTuple):
@@ -124,7 +125,7 @@ class Policy(NamedTuple):
 
     threads: int = 1
     expand_threshold: int = 0  # targets of more elements get no tables per thread unless that is asked for
-    cache_bytes: int = 32 << 20  # inputs and outputs of more bytes are written past the cache
+    cache_bytes: int = 8 << 20  # inputs and outputs of more bytes are written past the cache
     backend: int = JitBackend.LLVM.value  # whose code it becomes
 
 
@@ -567,8 +568,8 @@ def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
-    if kernel.width > STREAMING_WIDTH:
-        program.streaming = kernel.width * streamed_bytes(program) > policy.cache_bytes
-        program.key.append(program.streaming)
+    if kernel.width > STREAMING_WIDTH and kernel.width * streamed_bytes(program) > policy.cache_bytes:
+        program.streaming = True
+        program.key.append(STREAMED)
     program.finish_key()
     return program

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, NoReturn
 
 from ..errors import SymbolicValue
+from ..flags import state
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.extents import sized_as
@@ -105,11 +106,17 @@ class Construct:
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array)
         formals = [value if i in self.constant else
-                   sized_as(append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                                   payload=i in self.memory, scope=region.id), (value, *self.given), self.wide)
+                   append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
+                          payload=i in self.memory, scope=region.id)
                    for i, value in enumerate(self.given)]
-        traced = Traced(region, formals, [sized_as(append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id),
-                                                   self.given, self.wide) for attr in masks])
+        traced = Traced(region, formals,
+                        [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id) for attr in masks])
+        if state.recording is not None:
+            for value, formal in zip(self.given, formals, strict=True):
+                if formal is not value:
+                    sized_as(formal, (value, *self.given), self.wide)
+            for mask in traced.masks:
+                sized_as(mask, self.given, self.wide)
         self.traced.append(traced)
         return traced
 

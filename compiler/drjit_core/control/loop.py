@@ -179,8 +179,8 @@ class _Loop(Construct):
                 raise
             return 0
 
-    def but(self, left_out: frozenset[int], nodes: Sequence[Node]) -> list[Node]:
-        return [node for i, node in enumerate(nodes) if i not in left_out]
+    def but(self, left_out: frozenset[int], nodes: Sequence[Node]) -> Sequence[Node]:
+        return nodes if not left_out else [node for i, node in enumerate(nodes) if i not in left_out]
 
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
@@ -268,7 +268,7 @@ class _Loop(Construct):
 
     def finish(self, region: Region, size: int) -> list[Node]:
         """Make the loop's node, and those of its results."""
-        initial = self.but(self.constant, self.initial)
+        initial = list(self.but(self.constant, self.initial))
         if self.uniform and self.together:
             for formal in region.formals:
                 if formal.payload and formal.attr != BORROWED:

@@ -97,7 +97,13 @@ def close(region: Tracing) -> None:
     region.borrowed, region.statements = {}, []
     if state.region is None:
         state.flags &= ~SYMBOLIC_SCOPE
-    for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED)]:
+    if len(_known) > _REMEMBERED:
+        _forget()
+
+
+def _forget() -> None:
+    """Forget the oldest of the regions that are closed, as far as there are too many."""
+    for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED) + _REMEMBERED // 4]:
         known = _known.get(oldest)  # another thread may have forgotten it meanwhile
         if known is not None and not known.open:
             _known.pop(oldest, None)

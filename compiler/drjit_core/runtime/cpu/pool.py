@@ -375,9 +375,10 @@ def last_level_cache() -> int:
     return min(max(sizes, default=_LARGEST_CACHE), _LARGEST_CACHE)
 
 
-#: Inputs and outputs of 32 MiB: from there on non-temporal stores won or were equal with a last-level cache of 105 MiB
-#: (square roots of 4M floats: 1.0 ms, plain stores 1.25; of 8M: 2.4 and 3.7; of 2M, and read at once: 3.0 and 2.25).
-_LARGEST_CACHE = 32 << 20
+#: Inputs and outputs of 8 MiB.  Two cores with 2 MiB each and a share of 105 MiB, multiply-adds, non-temporal stores
+#: and prefetches against plain stores: of 2M floats 565 and 860 us, and if the next kernel reads what was written, 752
+#: and 869; of 1M 245 and 321, but 383 and 312.
+_LARGEST_CACHE = 8 << 20
 
 
 #: Targets of scatter-reductions with more elements get no tables per thread, unless that is asked for.
