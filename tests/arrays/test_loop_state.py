@@ -210,6 +210,35 @@ def test_tables_as_state(mode: str, size: int) -> None:
 
 
 @mode
+@pytest.mark.parametrize("zero", [lambda v: v * 0, lambda v: v ^ v, dr.zeros_like, lambda v: dr.select(v == v, 0, v),
+                                  lambda v: dr.zeros(UInt, dr.width(v)), lambda v: dr.arange(UInt, dr.width(v))],
+                         ids=["product", "difference", "zeros_like", "select", "width", "counter"])
+@pytest.mark.parametrize("write", [True, False])
+def test_constants_of_a_body_do_not_make_a_loop_as_wide_as_a_table(mode: str, zero: Any, write: bool) -> None:
+    """They are as wide as the variables they are made from, which were as wide as the table when it was not known yet
+    that the body leaves that alone; and a loop of five elements writes five times what one of one element does."""
+    hits = dr.zeros(UInt, 1)
+
+    def body(i: UInt, v: UInt, table: Float) -> tuple[UInt, UInt, Float]:
+        if write:
+            dr.scatter_add(hits, UInt(1), UInt(0))
+        return i + 1, zero(v), table
+
+    i, v, table = dr.while_loop((UInt(0), UInt(3), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3, body, mode=mode)
+    assert list(i) == [3] and list(v) == [0] and list(table) == [1, 2, 3, 4, 5]
+    assert list(hits) == [3 if write else 0]
+
+
+@mode
+def test_a_loop_is_as_wide_as_what_its_body_captures(mode: str) -> None:
+    """Also if a table of the same size was taken for a variable of as many elements first."""
+    for wide in (dr.full(Float, 2, 5), Float(2, 2, 2, 2, 2), dr.arange(Float, 5) * 0 + 2):
+        i, v, _ = dr.while_loop((UInt(0), Float(1), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3,
+                                lambda i, v, table: (i + 1, v * wide, table), mode=mode)
+        assert list(v) == [8] * 5 and dr.all(i == 3)
+
+
+@mode
 def test_sizes_that_do_not_go_together(mode: str) -> None:
     with pytest.raises(RuntimeError, match="sizes"):
         dr.while_loop((Int(0, 1), Float(1, 2, 3)), lambda i, x: i < 3, lambda i, x: (i + 1, x + 1), mode=mode)

@@ -16,7 +16,7 @@ from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
-from ..ops.table import LITERAL, LOOP, PHI
+from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, written_widths
@@ -101,7 +101,7 @@ class _Loop(Construct):
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed, narrowed = not size, False
+        probed, narrowed, grown = not size, False, False
         while True:
             self.attempt(size)
             if self.finds_memory():
@@ -148,6 +148,7 @@ class _Loop(Construct):
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
+                grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
@@ -156,8 +157,10 @@ class _Loop(Construct):
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
-                # Variables that turned out to be left alone may have made it wider than what remains.
-                found = max(*(value.size for value in (*self.but(apart, self.initial), *region.captures)), 1,
+                # Variables that turned out to be left alone may have made it wider than what remains. What the body
+                # captures is no proof of the contrary: constants may be as wide as the variables they were made from.
+                found = max(*(value.size for value in self.but(apart, self.initial)),
+                            *(value.size for value in region.captures if grown or value.kind == EVALUATED), 1,
                             outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
                 if found == size or narrowed:
                     return self.finish(region, size)
