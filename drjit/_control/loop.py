@@ -286,7 +286,8 @@ def _captured_earlier(around: Journal) -> list[_Captured]:
         array = reference()
         if array is not None:
             node = array._nodes()[position]
-            if core.is_version(node):
+            # an array of an earlier trace lives on as long as an exception that was raised in it is kept
+            if core.is_version(node) and node.scope in core.state.open:
                 found.append(_Captured(array, position, node))
     return found
 

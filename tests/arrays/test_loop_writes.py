@@ -981,3 +981,21 @@ def test_an_inner_loop_may_not_replace_what_the_outer_body_holds() -> None:
 
     with pytest.raises(RuntimeError, match="changes the array 'y', which was made outside, as a whole"):
         loop(body, "symbolic", dr.zeros(Float, 4))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_nested_loop_writes_to_the_state_of_a_loop_that_is_narrower_than_it(mode: str) -> None:
+    """The first trace takes scalars of the state to be as wide as the tables, and fails at the second write."""
+    def body(i: UInt, v: Int, first: Int, second: Int) -> tuple[UInt, Int, Int, Int]:
+        def write(j: UInt, v: Int) -> tuple[UInt, Int]:
+            dr.scatter(second, v, j)
+            return j + 1, v + 1
+
+        _, v = dr.while_loop((UInt(0), v), lambda j, v: j < i, write, mode=mode)
+        first[UInt(0)] = v
+        return i + 1, v, first, second
+
+    i, v, first, second = dr.while_loop((UInt(0), Int(1), Int(1, 2, 3, 4, 5), Int(5, 4, 3, 2, 1)),
+                                        lambda i, v, first, second: i < 3, body, mode=mode)
+    assert (list(i), list(v)) == ([3], [4])
+    assert (list(first), list(second)) == ([4, 2, 3, 4, 5], [2, 3, 3, 2, 1])
