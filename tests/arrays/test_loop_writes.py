@@ -999,3 +999,31 @@ def test_a_nested_loop_writes_to_the_state_of_a_loop_that_is_narrower_than_it(mo
                                         lambda i, v, first, second: i < 3, body, mode=mode)
     assert (list(i), list(v)) == ([3], [4])
     assert (list(first), list(second)) == ([4, 2, 3, 4, 5], [2, 3, 3, 2, 1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_element_writes_to_an_array_from_outside_beside_a_table_in_the_state(mode: str) -> None:
+    """The first trace takes the element for as many as the table has, which one assignment refuses."""
+    target = dr.zeros(Int, 5)
+
+    def body(i: UInt, v: Int, table: Float) -> tuple[UInt, Int, Float]:
+        target[UInt(2)] = v
+        return i + 1, v * 2, table
+
+    dr.while_loop((UInt(0), Int(3), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3, body, mode=mode)
+    assert list(target) == [0, 0, 12, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("known", [True, False])
+def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: bool) -> None:
+    """``v < v`` is false, which is not seen as soon as one of both is a broadcast of what the loop leaves alone."""
+    target, v = Int(1, 2, 3), (UInt(4) if known else dr.opaque(UInt, 4))
+
+    def body(i: UInt, v: UInt) -> tuple[UInt, UInt]:
+        dr.scatter(target, Int(9), i, active=dr.select(UInt(5) != 1, v, i) < v)
+        return i + 1, v
+
+    i, v = dr.while_loop((UInt(0, 1, 2), v), lambda i, v: i < 3, body, mode=mode)
+    assert list(i) == [3, 3, 3] and dr.all(v == 4)
+    assert list(target) == [1, 2, 3]

@@ -109,7 +109,10 @@ class _Loop(Construct):
                 continue
             if self.failure is not None:
                 if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
-                    if self.misfit is not None and not _about_sizes(self.misfit):  # it is the one that the user knows
+                    # of two refusals, the first is the one that the user knows; other exceptions, such as the caller's
+                    # request for another trace, say what they say
+                    if self.misfit is not None and not _about_sizes(self.misfit) and \
+                            isinstance(self.failure, RuntimeError):
                         self.failure = self.misfit
                     self.fail()
                 # what does not go together may be the size of a variable that is left alone, or memory
@@ -152,7 +155,9 @@ class _Loop(Construct):
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
-                self.constant |= alone
+                # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
+                fresh = alone - self.constant
+                self.constant |= frozenset(i for i in fresh if i < self.first_array) or fresh
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
