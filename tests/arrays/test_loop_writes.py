@@ -1016,14 +1016,15 @@ def test_one_element_writes_to_an_array_from_outside_beside_a_table_in_the_state
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("known", [True, False])
-def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: bool) -> None:
+@pytest.mark.parametrize("table", [1, 3, 5])
+def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: bool, table: int) -> None:
     """``v < v`` is false, which is not seen as soon as one of both is a broadcast of what the loop leaves alone."""
     target, v = Int(1, 2, 3), (UInt(4) if known else dr.opaque(UInt, 4))
 
-    def body(i: UInt, v: UInt) -> tuple[UInt, UInt]:
+    def body(i: UInt, v: UInt, table: Float) -> tuple[UInt, UInt, Float]:
         dr.scatter(target, Int(9), i, active=dr.select(UInt(5) != 1, v, i) < v)
-        return i + 1, v
+        return i + 1, v, table
 
-    i, v = dr.while_loop((UInt(0, 1, 2), v), lambda i, v: i < 3, body, mode=mode)
+    i, v, _ = dr.while_loop((UInt(0, 1, 2), v, dr.zeros(Float, table)), lambda i, v, table: i < 3, body, mode=mode)
     assert list(i) == [3, 3, 3] and dr.all(v == 4)
     assert list(target) == [1, 2, 3]

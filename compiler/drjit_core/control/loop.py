@@ -126,7 +126,7 @@ class _Loop(Construct):
             self.check_memory(unchanged)
             apart = self.constant | self.memory
             if not size:
-                self.constant = unchanged
+                self.constant = self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
             try:
@@ -157,7 +157,7 @@ class _Loop(Construct):
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
                 fresh = alone - self.constant
-                self.constant |= frozenset(i for i in fresh if i < self.first_array) or fresh
+                self.constant |= self.but_arrays(fresh) or fresh
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
@@ -171,6 +171,10 @@ class _Loop(Construct):
                     return self.finish(region, size)
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
+
+    def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
+        """Positions of variables, without those of the caller's arrays."""
+        return frozenset(i for i in positions if i < self.first_array)
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
