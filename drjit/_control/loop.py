@@ -178,8 +178,9 @@ def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[lis
     difference = before.difference(spec, names)
     if difference is not None:
         place, what, first, second = difference
+        advice = " Convert it in the body, or begin with what it becomes." if what == "type" else ""
         raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the {what} of the state variable '{place}' "
-                            f"from {first} to {second}.")
+                            f"from {first} to {second}.{advice}")
     # the same up to the order of the keys of dictionaries
     nodes, leaves, _ = flatten_nodes(before.rebuild(before.aligned(spec, leaves)), _FUNCTION)
     return nodes, leaves

@@ -1028,3 +1028,32 @@ def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: b
     i, v, _ = dr.while_loop((UInt(0, 1, 2), v, dr.zeros(Float, table)), lambda i, v, table: i < 3, body, mode=mode)
     assert list(i) == [3, 3, 3] and dr.all(v == 4)
     assert list(target) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("action", "error", "advice"), [
+    (lambda: dr.zeros(Int, 3).__setitem__(2, Int(7)), TypeError, r"x\[drjit.llvm.UInt\(0\)\] = value"),
+    (lambda: bool(Bool(True, False)), RuntimeError, "write '"write '&', '|' and '~' instead of"', '[|]' and '~' instead of"),
+    (lambda: dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (i + 0.5,)), TypeError,
+     "begin with what it becomes"),
+    (lambda: dr.format("{x}", y=1), ValueError, "missing keyword argument \"x\""),
+    (lambda: dr.format("{"), ValueError, "unmatched brace"),
+], ids=["array as an element", "and", "type of the state", "missing keyword", "brace"])
+def test_messages_say_what_to_do(action: Callable[[], Any], error: type[Exception], advice: str) -> None:
+    with pytest.raises(error, match=advice):
+        action()
+
+
+def test_a_state_of_an_inner_loop_only_is_refused_with_advice() -> None:
+    target = dr.zeros(Float, 4)
+
+    def write(k: UInt, x: Float) -> tuple[UInt, Float]:
+        dr.scatter(x, Float(1), k)
+        return k + 1, x
+
+    def body(i: UInt) -> tuple[UInt]:
+        dr.while_loop((UInt(0), target), lambda k, x: k < 2, write, mode="symbolic")
+        return i + 1,
+
+    with pytest.raises(RuntimeError, match="not among its state variables.*pass the array in the state of the outer"):
+        dr.while_loop((UInt(0),), lambda i: i < 3, body, mode="symbolic")
+    assert list(target) == [0, 0, 0, 0]
