@@ -64,7 +64,8 @@ def test_changes_of_the_state_name_the_place(mode: str, before: Any, change: Any
 
     with pytest.raises((TypeError, RuntimeError)) as caught:
         dr.while_loop((Int(0), before), lambda i, x: i < 2, body, labels=("i", "x"), mode=mode)
-    assert str(caught.value) == f"drjit.while_loop(): the body of this loop changed the {message}."
+    advice = " Convert it in the body, or begin with what it becomes." if message.startswith("type") else ""
+    assert str(caught.value) == f"drjit.while_loop(): the body of this loop changed the {message}.{advice}"
     assert caught.value.__cause__ is None
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert len([frame for frame in frames if "/drjit/" in frame.filename]) == 1
@@ -234,7 +235,7 @@ def test_a_loop_is_as_wide_as_what_its_body_captures(mode: str) -> None:
     """Also if a table of the same size was taken for a variable of as many elements first."""
     for wide in (dr.full(Float, 2, 5), Float(2, 2, 2, 2, 2), dr.arange(Float, 5) * 0 + 2):
         i, v, _ = dr.while_loop((UInt(0), Float(1), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3,
-                                lambda i, v, table: (i + 1, v * wide, table), mode=mode)
+                                lambda i, v, table, wide=wide: (i + 1, v * wide, table), mode=mode)
         assert list(v) == [8] * 5 and dr.all(i == 3)
 
 

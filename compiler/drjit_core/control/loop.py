@@ -58,10 +58,10 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 class _Loop(Construct):
     """A loop that is being traced."""
 
-    OUTSIDE = ("the body of a symbolic loop writes to an array that is not among its state variables. What a loop within "
-               "it gets as state and writes to is another array than what was there before: pass the array in the state "
-               "of the outer loop too, and return it from its body, or let the inner loop write to it without getting "
-               "it as state.")
+    OUTSIDE = ("the body of a symbolic loop writes to an array that is not among its state variables. What a loop "
+               "within it gets as state and writes to is another array than what was there before: pass the array in "
+               "the state of the outer loop too, and return it from its body, or let the inner loop write to it "
+               "without getting it as state.")
     AS_VALUE = ("the body of a symbolic loop writes to {} by index, and computes with all of its elements; there, only "
                 "accesses by index know what they find. Use drjit.gather(), or run the loop with mode='evaluated'.")
     READ_BEFORE = ("a symbolic loop within another one writes to {} by index, and reads what was there before it "
