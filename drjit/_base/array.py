@@ -341,7 +341,7 @@ class ArrayBase:
             self._require_values("__bool__")
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with exactly 1 "
                             f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()? To "
-                            "combine masks element by element, write '&', '|' and '~' instead of 'and', 'or' and 'not'.")
+                            "combine masks element by element, use '&', '|' and '~' instead of 'and', 'or' and 'not'.")
         return bool(self.item())
 
     def _number(self, function: str) -> Any:

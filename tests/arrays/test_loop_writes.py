@@ -1032,7 +1032,7 @@ def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: b
 
 @pytest.mark.parametrize(("action", "error", "advice"), [
     (lambda: dr.zeros(Int, 3).__setitem__(2, Int(7)), TypeError, r"x\[drjit.llvm.UInt\(0\)\] = value"),
-    (lambda: bool(Bool(True, False)), RuntimeError, "write '&', '[|]' and '~' instead of"),
+    (lambda: bool(Bool(True, False)), RuntimeError, "use '&', '[|]' and '~' instead of"),
     (lambda: dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (i + 0.5,)), TypeError,
      "begin with what it becomes"),
     (lambda: dr.format("{x}", y=1), ValueError, "missing keyword argument \"x\""),
