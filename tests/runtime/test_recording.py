@@ -28,6 +28,7 @@ from drjit_core import (
     evaluate,
     gather,
     host_view,
+    kernel_statistics,
     literal,
     on_backend,
     opaque,
@@ -53,6 +54,7 @@ from drjit_core.ir.extents import Extent
 from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.buffer import Buffer
+from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -503,6 +505,66 @@ def test_flags_and_thread_counts_are_part_of_the_pattern() -> None:
         assert len(recorded.recordings) == 3
     finally:
         set_thread_count(before)
+
+
+def test_a_recording_during_which_the_number_of_threads_changes_is_not_used() -> None:
+    """Its kernels were made for a number of threads that its replays would not have."""
+    before = thread_count()
+
+    def alone(index: Node) -> list[Node]:
+        set_thread_count(1)
+        counts = histogram(index)
+        evaluate(counts)
+        return counts
+
+    recorded, index = Recorded(alone), indices(1 << 20, 4)
+    expected = np.bincount(values(index), minlength=64).astype(np.uint32)
+    try:
+        for _ in range(3):
+            set_thread_count(2)
+            assert_same_bits(values(recorded(index)[0]), expected)
+        set_thread_count(2)
+        obstacle = recorded.recordings[0].obstacle([index])
+        assert obstacle == "the number of threads has changed while it was recorded"
+    finally:
+        set_thread_count(before)
+
+
+def test_replays_are_printed_counted_and_logged(capsys: pytest.CaptureFixture[str],
+                                                caplog: pytest.LogCaptureFixture) -> None:
+    recorded, x = Recorded(mean), floats(100)
+    recorded(x)
+    before = kernel_statistics()
+    with scoped_set_flag(JitFlag.PrintIR), caplog.at_level("INFO", logger="drjit"):
+        recorded(x)
+    after = kernel_statistics()
+    assert len(recorded.recordings) == 1
+    assert {name: after[name] - before[name] for name in after} == {"launches": 2, "hits": 2, "loaded": 0,
+                                                                    "compiled": 0}
+    assert capsys.readouterr().out.count("define void @kernel(") == 2
+    assert len([record for record in caplog.records if "launching" in record.getMessage()]) == 2
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["traced", "replayed"])
+def test_an_interrupt_does_not_lose_what_debug_mode_reports(replayed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has run, and so must tell what it has found, even if Ctrl-C comes as soon as it is submitted."""
+    submit = CPU.submit
+
+    def interrupted(launch: Any) -> int:
+        submit(launch)
+        raise KeyboardInterrupt
+
+    with scoped_set_flag(JitFlag.Debug):
+        recorded, x, wrong = Recorded(lookup), floats(10), array([3, 17, 0], UINT32)
+        recorded(x, indices(3, 10))
+        program: Callable[..., Any] = recorded if replayed else lambda *inputs: evaluate(lookup(*inputs))
+        with monkeypatch.context() as patch:
+            patch.setattr(CPU, "submit", staticmethod(interrupted))
+            with pytest.raises(KeyboardInterrupt):
+                program(x, wrong)
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 10") as found:
+            values(x)
+    assert len(found) == 1
 
 
 def test_replays_check_indices_in_debug_mode() -> None:

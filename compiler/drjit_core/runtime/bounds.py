@@ -49,7 +49,7 @@ class Report:
         self.backend = backend
         self.accesses = accesses
         self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
-        self.ticket = 0
+        self.ticket: int | None = None  # of its launch, once it is expected
 
     def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
         """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
@@ -98,16 +98,17 @@ _lock = threading.Lock()
 
 
 def expect(report: Report, ticket: int) -> None:
-    """Look at a report once its launch has ended."""
-    report.ticket = ticket
+    """Look at a report once its launch has ended; may be repeated, by who does not know whether it was interrupted."""
     with _lock:
         _collect()
-        launched.append(report)
+        if report.ticket is None:
+            report.ticket = ticket  # an interrupt comes after a call, not between this and the next one
+            launched.append(report)
 
 
 def _collect() -> None:
     """Note the violations of launches that have ended."""
-    while launched and launched[0].backend.is_done(launched[0].ticket):
+    while launched and launched[0].backend.is_done(launched[0].ticket or 0):
         report = launched.popleft()
         for number, access in enumerate(report.accesses):
             count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]

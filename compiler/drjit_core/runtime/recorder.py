@@ -128,7 +128,8 @@ class Constant(NamedTuple):
 class Recorder:
     """Listens to the evaluations of this thread."""
 
-    def __init__(self, arguments: Sequence[Node]) -> None:
+    def __init__(self, arguments: Sequence[Node], threads: int) -> None:
+        self._threads = threads  # that the recording is for
         #: What was decided by sizes; extents add to it.
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.
@@ -267,6 +268,8 @@ class Recorder:
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
         self._refuse_foreign_writes(program)
+        if program.policy.threads != self._threads:
+            self.guards.append(Guard(0, 1, 1, "the number of threads has changed while it was recorded"))
         width: Expression = 1
         if program.width > 1:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (

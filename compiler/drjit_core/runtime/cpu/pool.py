@@ -280,8 +280,9 @@ def thread_count() -> int:
     """
     if not is_supported():
         return 1
-    if _count is not None:
-        return _count
+    decided = _count  # another thread may be about to decide anew
+    if decided is not None:
+        return decided
     if _requested_count is not None:
         return _requested_count
     requested = _requested()
