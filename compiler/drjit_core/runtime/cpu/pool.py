@@ -556,10 +556,15 @@ def hold_across_fork(*locks: Any) -> None:
 
 
 def _before_fork() -> None:
+    interrupt: BaseException | None = None  # it cannot keep a fork from happening, and so comes when all is done
     for each in _held_across_fork:
-        each.acquire()
-    interrupt: BaseException | None = None
-    while not is_done(submitted()):  # an exception cannot keep a fork from happening, so it comes when all is done
+        acquired = False
+        while not acquired:
+            try:
+                acquired = each.acquire()
+            except BaseException as error:  # of a signal handler, while another thread has the lock
+                interrupt = error
+    while not is_done(submitted()):
         try:
             wait()
         except KeyboardInterrupt as error:
