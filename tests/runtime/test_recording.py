@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import drjit_core
 from drjit_core import (
     JitFlag,
     Node,
@@ -24,12 +25,17 @@ from drjit_core import (
     call,
     cast,
     cond,
+    copysign,
     counter,
     evaluate,
     gather,
     host_view,
+    isfinite,
+    isinf,
+    isnan,
     kernel_statistics,
     literal,
+    mulsign,
     on_backend,
     opaque,
     ops,
@@ -40,6 +46,7 @@ from drjit_core import (
     schedule,
     scoped_set_flag,
     set_thread_count,
+    sign,
     sin,
     size_of,
     thread_count,
@@ -758,6 +765,10 @@ SIZES: dict[str, Function] = {
     "times zero": lambda x: [ops.mul(cast(x, UINT32), literal(UINT32, 0))],
     "equal to itself": lambda x: [ops.eq(cast(x, UINT32), cast(x, UINT32))],
     "sum of what is folded": lambda x: [reduce(ops.add(zeros(x), literal(UINT32, 1)), ADD)],
+    "to the power of zero": lambda x: [drjit_core.power(x, 0)],
+    "integers that are finite": lambda x: [f(cast(x, UINT32)) for f in (isnan, isinf, isfinite)],
+    "sign of what has none": lambda x: [sign(cast(x, UINT32))],
+    "as wide as another": lambda x: [copysign(number(2.0), x), mulsign(number(2.0), x), mulsign(opaque(one()), x)],
     "gathered from a literal": lambda x: [gather(one(), counter(size_of(x)), TRUE)],
     "gathered nowhere": lambda x: [gather(x, zeros(x), literal(TRUE.type, False))],
     "loop": lambda x: steps([repeated(1.0, x)], lambda s: [ops.add(s[0], one())]),
