@@ -94,7 +94,8 @@ def _describe(access: Node, size: int) -> Access:
 
 launched: deque[Report] = deque()
 found: dict[Access, tuple[int, int]] = {}  # position and number of violations
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finaliser or a signal handler may look at an array while its thread is in here
+_collecting = False
 
 
 def expect(report: Report, ticket: int) -> None:
@@ -107,14 +108,21 @@ def expect(report: Report, ticket: int) -> None:
 
 
 def _collect() -> None:
-    """Note the violations of launches that have ended."""
-    while launched and launched[0].backend.is_done(launched[0].ticket or 0):
-        report = launched.popleft()
-        for number, access in enumerate(report.accesses):
-            count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
-            if count:
-                first, before = found.get(access, (position, 0))
-                found[access] = first, before + count
+    """Note the violations of launches that have ended; not in the midst of doing so."""
+    global _collecting
+    if _collecting:
+        return
+    _collecting = True
+    try:
+        while launched and launched[0].backend.is_done(launched[0].ticket or 0):
+            report = launched.popleft()
+            for number, access in enumerate(report.accesses):
+                count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
+                if count:
+                    first, before = found.get(access, (position, 0))
+                    found[access] = first, before + count
+    finally:
+        _collecting = False
 
 
 def warn() -> None:
@@ -163,8 +171,8 @@ def _at_exit() -> None:
 
 def _forget() -> None:
     """In a child process: the parent reports what it has launched."""
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _collecting
+    _lock, _collecting = threading.RLock(), False
     launched.clear()
     found.clear()
 
