@@ -112,7 +112,7 @@ def test_every_script_runs(folder, program, debug):
 def test_there_is_no_script_of_a_kernel_that_calls(folder):
     """Its tables hold addresses of the process that made them: a script with these crashes."""
     index = opaque(literal(VarType.UInt32.value, 1, 100))
-    targets = [lambda s: [ops.add(s[0], literal(VarType.UInt32.value, k))] for k in range(2)]
+    targets = [lambda s: s, lambda s: [ops.add(s[0], literal(VarType.UInt32.value, 1))]]
     evaluate(call(index, literal(VarType.Bool.value, True), targets, [index])[0])
     assert len(names(folder, ".ll")) == len(names(folder, ".txt")) == len(names(folder, ".py")) + 1
     for name in names(folder, ".py"):

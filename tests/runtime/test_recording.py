@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -636,6 +637,52 @@ def test_interrupted_replays_have_launched() -> None:
         with pytest.raises(KeyboardInterrupt):
             recording.replay([number(3.0), x, y])
         assert raised and {buffer.ticket for buffer in (*made, x.payload, y.payload)} == {len(backend.launches)}
+
+
+class _Interrupt:
+    """Raises a KeyboardInterrupt at the n-th call of a function that evaluates, where Python looks for signals."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and path.endswith(("evaluation.py", "exclusion.py", "recording.py", "launch.py", "pool.py")):
+            self.number -= 1
+            if not self.number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["traced", "replayed"])
+def test_an_interrupt_at_any_call_leaves_everything_as_if_it_had_come_before_or_after(replayed: bool) -> None:
+    def program(x: Node, index: Node) -> list[Node]:
+        found = [reduce(gather(ops.mul(x, x), index, TRUE), ADD), *histogram_by_tables(index), *put(x, index, one())]
+        evaluate(found)
+        return found
+
+    recorded, x, index, before = Recorded(program), floats(64), indices(SINGLE_WIDTH + 1, 64), thread_count()
+    run: Callable[..., list[Node]] = recorded if replayed else program
+    set_thread_count(2)
+    try:
+        expected = contents(recorded(x, index))
+        number, interrupted, trace = 0, True, sys.gettrace()
+        while interrupted:
+            number += 1
+            interrupt = _Interrupt(number)
+            sys.settrace(interrupt)
+            try:
+                run(x, index)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(trace)
+            interrupted = not interrupt.number
+            for found, value in zip(contents(run(x, index)), expected, strict=True):
+                assert_same_bits(found, value, number)
+        assert number > 20 and len(recorded.recordings) == 1
+    finally:
+        set_thread_count(before)
 
 
 def test_replays_check_indices_in_the_targets_of_calls() -> None:

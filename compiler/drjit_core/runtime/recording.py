@@ -156,13 +156,13 @@ class Recording:
         with exclusion.lock:
             exclusion.check()
             try:
-                exclusion.begin()
+                exclusion.evaluating = True
                 for launch in self.launches:
                     run.launch(launch)
                 for made in self._made:
                     run.make(made)
             finally:
-                exclusion.end()
+                exclusion.evaluating = False
         if state.flags & LAUNCH_BLOCKING:
             bounds.warn()
         known = dict(zip(self._inputs, arguments, strict=True))

@@ -313,7 +313,7 @@ def set_thread_count(count: int, /) -> None:
         raise TypeError(f"drjit.set_thread_count(): the number of threads must be an int, found {type(count).__name__}")
     count = _checked("drjit.set_thread_count()", count)
     with lock:
-        if exclusion.evaluating():
+        if exclusion.evaluating:
             raise RuntimeError("drjit.set_thread_count(): the number of threads cannot change in the midst of an "
                                "evaluation of the same thread, by a signal handler or a finaliser")
         shut_down()
@@ -591,7 +591,7 @@ def _in_child() -> None:
                          "later ones, do not exist here")
         _last = pool.submitted
         _pool = None  # the threads are gone
-    if not exclusion.evaluating():
+    if not exclusion.evaluating:
         _count = None
     _ending.clear()
     _after_fork()
