@@ -21,6 +21,7 @@ from drjit_core import (
     ReduceMode,
     ReduceOp,
     access,
+    atomic,
     bitcast,
     bound,
     call,
@@ -816,10 +817,16 @@ SIZES: dict[str, Function] = {
     "integers that are finite": lambda x: [f(cast(x, UINT32)) for f in (isnan, isinf, isfinite)],
     "sign of what has none": lambda x: [sign(cast(x, UINT32))],
     "as wide as another": lambda x: [copysign(number(2.0), x), mulsign(number(2.0), x), mulsign(opaque(one()), x)],
+    "backwards": lambda x: [access(x, size_of(x) - 1, -1, size_of(x))],
+    "from the middle on": lambda x: [access(x, size_of(x) // 2, 1, size_of(x) - size_of(x) // 2)],
+    "in steps": lambda x: [access(x, 0, size_of(x) // 3, 3)],
     "gathered from a literal": lambda x: [gather(one(), counter(size_of(x)), TRUE)],
     "gathered nowhere": lambda x: [gather(x, zeros(x), literal(TRUE.type, False))],
     "loop": lambda x: steps([repeated(1.0, x)], lambda s: [ops.add(s[0], one())]),
     "size of a variable": lambda x: steps([x], lambda s: [ops.add(s[0], bound(FLOAT32, size_of(s[0])))]),
+    "what writes have found": lambda x: steps(
+        [literal(UINT32, 0, 3), literal(UINT32, 0)], lambda s: list(reversed(atomic(
+            s[0], literal(UINT32, 1), cast(ops.gt(x, one()), UINT32), TRUE, ADD, 0)))),
     "size of memory": lambda x: steps(
         [x], lambda s: [scatter(s[0], bound(FLOAT32, size_of(s[0])), counter(size_of(x)), TRUE, ADD, 0)]),
     "size of an argument": lambda x: cond(

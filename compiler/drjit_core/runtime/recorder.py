@@ -25,7 +25,7 @@ from ..ir.node import SHAPE, Node, new_id
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
 from ..ops import semantics
-from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
+from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, FETCH, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
@@ -397,6 +397,9 @@ def _sized_alike(node: Node, size: int) -> list[Node]:
         operands = [node.d1, node.d2]
     elif node.kind == SCATTER:
         operands = [node.d0]
+    elif node.kind == FETCH:  # of a scatter-reduction, whose width it has
+        assert node.d0 is not None
+        operands = [node.d0.d1, node.d0.d2, node.d0.d3]
     elif node.kind == RESULT and node.payload:
         assert node.d0 is not None
         operands = [node.d0.payload.origin(node.attr)]
