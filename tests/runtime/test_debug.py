@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import threading
 import warnings
 
 import pytest
@@ -21,6 +22,7 @@ from drjit_core.control.choice import call
 from drjit_core.llvm import emit
 from drjit_core.passes.domain import flat
 from drjit_core.passes.schedule import Kernel
+from drjit_core.runtime import bounds
 
 TRUE = core.literal(VarType.Bool.value, True)
 
@@ -225,6 +227,32 @@ def test_numpy_synchronises():
     x = dr.gather(UInt, UInt(1, 2), UInt(0, 9))
     with pytest.warns(RuntimeWarning, match="position 9 "):
         assert x.numpy().tolist() == [1, 0]
+
+
+def test_a_finaliser_may_look_at_arrays_while_reports_are_collected():
+    class Interrupted:
+        """A backend that a finaliser interrupts, which reads an array and so asks for reports."""
+
+        def is_done(self, ticket):
+            bounds.warn()
+            return True
+
+    def launch():
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 5 in an array of size 3"):
+            for report in launched:
+                bounds.expect(report, 1)
+            bounds.warn()
+        ended.append(True)
+
+    dr.sync_thread()
+    access = bounds.Access("gather", "read from", 3, None, 32, False)
+    launched, ended = [bounds.Report(Interrupted(), [access]) for _ in range(3)], []
+    for report in launched:
+        report.words[:] = [1, 5]
+    thread = threading.Thread(target=launch, daemon=True)
+    thread.start()
+    thread.join(20)
+    assert ended and not bounds.launched and not bounds.found
 
 
 def test_reports_of_another_pool():

@@ -234,6 +234,16 @@ def test_a_limit_that_is_no_number_is_reported(folder: Path, monkeypatch: pytest
     assert "DRJIT_CACHE_SIZE must be a number of bytes, found 'much'" in caplog.text and disk.load(key(1)) == CODE
 
 
+def test_a_relative_location_stays_where_it_is(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder.parent.joinpath("elsewhere").mkdir()
+    monkeypatch.setenv("DRJIT_CACHE_DIR", "cache")
+    monkeypatch.chdir(folder.parent)
+    disk.store(key(1), CODE)
+    monkeypatch.chdir("elsewhere")
+    disk.store(key(2), CODE)
+    assert disk.load(key(1)) == disk.load(key(2)) == CODE and disk.report()[0] == str(folder)
+
+
 def test_no_directory_no_cache(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("DRJIT_CACHE_DIR", "")
     clear()

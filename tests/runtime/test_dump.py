@@ -11,6 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Bool, Float, Float16, Float64, Int, UInt
+from drjit_core import VarType, call, evaluate, literal, opaque, ops
 from drjit_core.runtime.cpu import dump
 
 
@@ -106,6 +107,16 @@ def test_every_script_runs(folder, program, debug):
     assert found
     for name in found:
         assert f"kernel {name}: " in rerun(folder, name, 1)
+
+
+def test_there_is_no_script_of_a_kernel_that_calls(folder):
+    """Its tables hold addresses of the process that made them: a script with these crashes."""
+    index = opaque(literal(VarType.UInt32.value, 1, 100))
+    targets = [lambda s: s, lambda s: [ops.add(s[0], literal(VarType.UInt32.value, 1))]]
+    evaluate(call(index, literal(VarType.Bool.value, True), targets, [index])[0])
+    assert len(names(folder, ".ll")) == len(names(folder, ".txt")) == len(names(folder, ".py")) + 1
+    for name in names(folder, ".py"):
+        rerun(folder, name, 1)
 
 
 def test_kernels_from_disk_are_dumped(folder):

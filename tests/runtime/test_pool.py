@@ -197,6 +197,61 @@ def test_finalisers_may_allocate_while_the_allocator_is_at_work(monkeypatch: pyt
     assert list(made[1]) == list(range(10)) and x[0] == 1
 
 
+def test_an_interrupt_while_memory_is_given_back_leaves_nothing_that_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    malloc.flush()
+    blocks = [malloc.allocate(nbytes) for nbytes in (100, 1000, 1 << 21)]
+    for block in blocks:
+        malloc.release(block)
+    free, freed = malloc._free, []
+
+    def interrupted(address: int) -> None:
+        freed.append(address)
+        free(address)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(malloc, "_free", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            malloc.flush()
+    cached = malloc.statistics()["cached"]
+    left = [block for free_ones in malloc._free_blocks.values() for block in free_ones]
+    assert len(freed) == 1 and left and freed[0] not in {block.base for block in left}
+    assert cached == sum(block.capacity for block in left)
+
+
+INTERRUPTED_FORK = """
+import os, signal, threading, time
+import drjit as dr
+from drjit.llvm import Float
+from drjit_core.runtime import exclusion
+
+x = dr.opaque(Float, 1, 10)
+
+def evaluate():
+    with exclusion.lock:
+        held.set()
+        time.sleep(1)
+
+held = threading.Event()
+thread = threading.Thread(target=evaluate)
+thread.start()
+held.wait()
+threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+child = os.fork()
+if not child:
+    signal.alarm(20)
+    os._exit(0 if (x + 1)[0] == 2 else 1)
+thread.join()
+threading.Thread(target=lambda: print((x + 1)[0], os.waitpid(child, 0)[1])).start()
+"""
+
+
+def test_a_child_whose_fork_was_interrupted_finds_no_lock_taken() -> None:
+    """Ctrl-C while the fork waits for a thread that evaluates: the child does not have that thread."""
+    process = run_program(INTERRUPTED_FORK)
+    assert process.returncode == 0 and process.stdout.split() == ["2.0", "0"], process.stderr[-2000:]
+
+
 def test_thread_start_that_is_interrupted_leaves_no_thread_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     dr.set_thread_count(3)
     before = len(os.listdir("/proc/self/task"))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import math
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -13,22 +14,30 @@ from typing import Any
 import numpy as np
 import pytest
 
+import drjit_core
 from drjit_core import (
     JitFlag,
     Node,
     ReduceMode,
     ReduceOp,
     access,
+    atomic,
     bitcast,
     bound,
     call,
     cast,
     cond,
+    copysign,
     counter,
     evaluate,
     gather,
     host_view,
+    isfinite,
+    isinf,
+    isnan,
+    kernel_statistics,
     literal,
+    mulsign,
     on_backend,
     opaque,
     ops,
@@ -39,6 +48,7 @@ from drjit_core import (
     schedule,
     scoped_set_flag,
     set_thread_count,
+    sign,
     sin,
     size_of,
     thread_count,
@@ -53,6 +63,7 @@ from drjit_core.ir.extents import Extent
 from drjit_core.ops.table import LITERAL, PHI
 from drjit_core.passes.domain import WIDE_EXTENT
 from drjit_core.runtime.buffer import Buffer
+from drjit_core.runtime.cpu.backend import CPU
 from drjit_core.runtime.null import Null
 from drjit_core.runtime.recording import Recorded
 from tests.core import regions
@@ -505,6 +516,66 @@ def test_flags_and_thread_counts_are_part_of_the_pattern() -> None:
         set_thread_count(before)
 
 
+def test_a_recording_during_which_the_number_of_threads_changes_is_not_used() -> None:
+    """Its kernels were made for a number of threads that its replays would not have."""
+    before = thread_count()
+
+    def alone(index: Node) -> list[Node]:
+        set_thread_count(1)
+        counts = histogram(index)
+        evaluate(counts)
+        return counts
+
+    recorded, index = Recorded(alone), indices(1 << 20, 4)
+    expected = np.bincount(values(index), minlength=64).astype(np.uint32)
+    try:
+        for _ in range(3):
+            set_thread_count(2)
+            assert_same_bits(values(recorded(index)[0]), expected)
+        set_thread_count(2)
+        obstacle = recorded.recordings[0].obstacle([index])
+        assert obstacle == "the number of threads has changed while it was recorded"
+    finally:
+        set_thread_count(before)
+
+
+def test_replays_are_printed_counted_and_logged(capsys: pytest.CaptureFixture[str],
+                                                caplog: pytest.LogCaptureFixture) -> None:
+    recorded, x = Recorded(mean), floats(100)
+    recorded(x)
+    before = kernel_statistics()
+    with scoped_set_flag(JitFlag.PrintIR), caplog.at_level("INFO", logger="drjit"):
+        recorded(x)
+    after = kernel_statistics()
+    assert len(recorded.recordings) == 1
+    assert {name: after[name] - before[name] for name in after} == {"launches": 2, "hits": 2, "loaded": 0,
+                                                                    "compiled": 0}
+    assert capsys.readouterr().out.count("define void @kernel(") == 2
+    assert len([record for record in caplog.records if "launching" in record.getMessage()]) == 2
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["traced", "replayed"])
+def test_an_interrupt_does_not_lose_what_debug_mode_reports(replayed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel has run, and so must tell what it has found, even if Ctrl-C comes as soon as it is submitted."""
+    submit = CPU.submit
+
+    def interrupted(launch: Any) -> int:
+        submit(launch)
+        raise KeyboardInterrupt
+
+    with scoped_set_flag(JitFlag.Debug):
+        recorded, x, wrong = Recorded(lookup), floats(10), array([3, 17, 0], UINT32)
+        recorded(x, indices(3, 10))
+        program: Callable[..., Any] = recorded if replayed else lambda *inputs: evaluate(lookup(*inputs))
+        with monkeypatch.context() as patch:
+            patch.setattr(CPU, "submit", staticmethod(interrupted))
+            with pytest.raises(KeyboardInterrupt):
+                program(x, wrong)
+        with pytest.warns(RuntimeWarning, match="out-of-bounds read from position 17 in an array of size 10") as found:
+            values(x)
+    assert len(found) == 1
+
+
 def test_replays_check_indices_in_debug_mode() -> None:
     with scoped_set_flag(JitFlag.Debug):
         recorded = Recorded(lookup)
@@ -567,6 +638,52 @@ def test_interrupted_replays_have_launched() -> None:
         with pytest.raises(KeyboardInterrupt):
             recording.replay([number(3.0), x, y])
         assert raised and {buffer.ticket for buffer in (*made, x.payload, y.payload)} == {len(backend.launches)}
+
+
+class _Interrupt:
+    """Raises a KeyboardInterrupt at the n-th call of a function that evaluates, where Python looks for signals."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+    def __call__(self, frame: Any, event: str, argument: Any) -> None:
+        path = frame.f_code.co_filename
+        if event == "call" and path.endswith(("evaluation.py", "exclusion.py", "recording.py", "launch.py", "pool.py")):
+            self.number -= 1
+            if not self.number:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("replayed", [False, True], ids=["traced", "replayed"])
+def test_an_interrupt_at_any_call_leaves_everything_as_if_it_had_come_before_or_after(replayed: bool) -> None:
+    def program(x: Node, index: Node) -> list[Node]:
+        found = [reduce(gather(ops.mul(x, x), index, TRUE), ADD), *histogram_by_tables(index), *put(x, index, one())]
+        evaluate(found)
+        return found
+
+    recorded, x, index, before = Recorded(program), floats(64), indices(SINGLE_WIDTH + 1, 64), thread_count()
+    run: Callable[..., list[Node]] = recorded if replayed else program
+    set_thread_count(2)
+    try:
+        expected = contents(recorded(x, index))
+        number, interrupted, trace = 0, True, sys.gettrace()
+        while interrupted:
+            number += 1
+            interrupt = _Interrupt(number)
+            sys.settrace(interrupt)
+            try:
+                run(x, index)
+            except KeyboardInterrupt:
+                pass
+            finally:
+                sys.settrace(trace)
+            interrupted = not interrupt.number
+            for found, value in zip(contents(run(x, index)), expected, strict=True):
+                assert_same_bits(found, value, number)
+        assert number > 20 and len(recorded.recordings) == 1
+    finally:
+        set_thread_count(before)
 
 
 def test_replays_check_indices_in_the_targets_of_calls() -> None:
@@ -696,10 +813,20 @@ SIZES: dict[str, Function] = {
     "times zero": lambda x: [ops.mul(cast(x, UINT32), literal(UINT32, 0))],
     "equal to itself": lambda x: [ops.eq(cast(x, UINT32), cast(x, UINT32))],
     "sum of what is folded": lambda x: [reduce(ops.add(zeros(x), literal(UINT32, 1)), ADD)],
+    "to the power of zero": lambda x: [drjit_core.power(x, 0)],
+    "integers that are finite": lambda x: [f(cast(x, UINT32)) for f in (isnan, isinf, isfinite)],
+    "sign of what has none": lambda x: [sign(cast(x, UINT32))],
+    "as wide as another": lambda x: [copysign(number(2.0), x), mulsign(number(2.0), x), mulsign(opaque(one()), x)],
+    "backwards": lambda x: [access(x, size_of(x) - 1, -1, size_of(x))],
+    "from the middle on": lambda x: [access(x, size_of(x) // 2, 1, size_of(x) - size_of(x) // 2)],
+    "in steps": lambda x: [access(x, 0, size_of(x) // 3, 3)],
     "gathered from a literal": lambda x: [gather(one(), counter(size_of(x)), TRUE)],
     "gathered nowhere": lambda x: [gather(x, zeros(x), literal(TRUE.type, False))],
     "loop": lambda x: steps([repeated(1.0, x)], lambda s: [ops.add(s[0], one())]),
     "size of a variable": lambda x: steps([x], lambda s: [ops.add(s[0], bound(FLOAT32, size_of(s[0])))]),
+    "what writes have found": lambda x: steps(
+        [literal(UINT32, 0, 3), literal(UINT32, 0)], lambda s: list(reversed(atomic(
+            s[0], literal(UINT32, 1), cast(ops.gt(x, one()), UINT32), TRUE, ADD, 0)))),
     "size of memory": lambda x: steps(
         [x], lambda s: [scatter(s[0], bound(FLOAT32, size_of(s[0])), counter(size_of(x)), TRUE, ADD, 0)]),
     "size of an argument": lambda x: cond(
@@ -812,6 +939,8 @@ def test_extents_outside_of_a_recording_are_numbers() -> None:
     record(function, [floats(10)])
     assert counter(kept[0]).size == 10 and int(kept[0]) == 10 and repr(kept[0]) == "Extent(10 = size of argument 0)"
     assert read_element(bound(FLOAT32, kept[0]), 3) == 10.0
+    x = floats(12)
+    assert_same_bits(values(access(x, kept[0] - 1, -1, kept[0])), values(x)[9::-1])
     assert size_of(floats(3)) == 3
 
 

@@ -37,8 +37,8 @@ from ..ops.table import (
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
-from .build import announce, append, broadcast_size, counter, find, invalid, literal, sized_by
-from .extents import size_of
+from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
+from .extents import Extent, size_of
 from .node import BAKED, SHAPE, Node, new_id
 from .numbering import numbered, sweep_if_large
 from .symbolic import (
@@ -325,7 +325,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     return append(GATHER, source.type, size, source, index, mask, region.live)
 
 
-def access(source: Node, first: int, stride: int, size: int) -> Node:
+def access(source: Node, first: int | Extent, stride: int | Extent, size: int | Extent) -> Node:
     """``size`` elements of an array, from the position ``first`` on, with positions that grow by ``stride``.
 
     All positions must exist.  Neighbours are read as packets, in their own or in reverse order; other elements, and
@@ -343,19 +343,24 @@ def access(source: Node, first: int, stride: int, size: int) -> Node:
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
-        return append(ACCESS, source.type, size, source, payload=(first, stride))
+        return append(ACCESS, source.type, int(size), source, payload=(int(first), int(stride)))
     scalar = UINT32 if source.size <= 1 << 32 else UINT64
-    index = literal(scalar, first, 1, SHAPE, tag=_FIRST)
+    index = _place(scalar, first, _FIRST)
     if size > 1:
         steps = counter(size, scalar)
         if stride != 1:  # negative strides wrap around
-            steps = ops.mul(steps, literal(scalar, stride % (1 << TYPES[scalar].bits), 1, SHAPE, tag=_STRIDE))
+            steps = ops.mul(steps, _place(scalar, stride % (1 << TYPES[scalar].bits), _STRIDE))
         index = ops.add(steps, index) if first else steps
     return gather(source, index, literal(BOOL, True), harmless=True)
 
 
 #: Tags of literals: what a position begins with, and grows by.
 _FIRST, _STRIDE = 1, 2
+
+
+def _place(type_: int, value: int | Extent, tag: int) -> Node:
+    """A part of a position, which may follow from the arguments of a recording."""
+    return bound(type_, value) if isinstance(value, Extent) else literal(type_, value, 1, SHAPE, tag=tag)
 
 
 def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False) -> Node:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ..errors import UnsupportedType
-from ..ir.build import broadcast_size, literal, resize
+from ..ir.build import broadcast_size, literal, resize, sized_by
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, gather, ops
 from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
@@ -33,7 +33,9 @@ def _as_wide_as(a: Node, b: Node, name: str) -> Node:
     """The first of two nodes, repeated if the second one has more elements."""
     size = broadcast_size(name, a, b)
     resized = resize(a, size)
-    return gather(a, literal(UINT32, 0, size), literal(BOOL, True)) if resized is None else resized
+    if resized is not None:
+        return sized_by(resized, a, b)
+    return gather(a, sized_by(literal(UINT32, 0, size), b), literal(BOOL, True))
 
 
 # --- signs -----------------------------------------------------------------------------------------------------------
@@ -47,7 +49,7 @@ def abs(a: Node) -> Node:
 def sign(a: Node) -> Node:
     """1 where a number is not negative, else -1."""
     if _kind_of_number(a, "sign") == "u":
-        return literal(a.type, 1, a.size)
+        return sized_by(literal(a.type, 1, a.size), a)
     if not a.size:
         return a
     return ops.select(ops.ge(a, literal(a.type, 0)), literal(a.type, 1), literal(a.type, -1))  # type: ignore[no-any-return]
@@ -139,19 +141,19 @@ def log2i(a: Node) -> Node:
 def isnan(a: Node) -> Node:
     """Whether numbers are NaN."""
     if TYPES[a.type].kind != "f":
-        return literal(BOOL, False, a.size)
+        return sized_by(literal(BOOL, False, a.size), a)
     return ops.neq(a, a)  # type: ignore[no-any-return]
 
 
 def isinf(a: Node) -> Node:
     """Whether numbers are infinite."""
     if TYPES[a.type].kind != "f":
-        return literal(BOOL, False, a.size)
+        return sized_by(literal(BOOL, False, a.size), a)
     return ops.eq(ops.abs(a), literal(a.type, math.inf) if a.size else a)  # type: ignore[no-any-return]
 
 
 def isfinite(a: Node) -> Node:
     """Whether numbers are neither infinite nor NaN."""
     if TYPES[a.type].kind != "f":
-        return literal(BOOL, True, a.size)
+        return sized_by(literal(BOOL, True, a.size), a)
     return ops.lt(ops.abs(a), literal(a.type, math.inf) if a.size else a)  # type: ignore[no-any-return]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..errors import UnsupportedType
-from ..ir.build import literal
+from ..ir.build import literal, sized_by
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, ops
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float, is_integral
@@ -306,7 +306,7 @@ def _integer_power(a: Node, n: int) -> Node:
     elif abs(n) > _LARGEST_MULTIPLIED:
         return power(a, literal(a.type, n))
     if n == 0:
-        return literal(a.type, 1, a.size, BAKED)
+        return sized_by(literal(a.type, 1, a.size, BAKED), a)
     return _multiplied(a, n) if n > 0 else ops.div(constant(a.type, 1), _multiplied(a, -n))
 
 

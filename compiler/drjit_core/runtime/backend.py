@@ -109,8 +109,8 @@ class LoadedKernel(Protocol):
     def signature(self) -> Signature:
         """What its parameters are for."""
 
-    def prepare(self, width: int, /) -> bool:
-        """Note that a launch of so many elements is coming; whether it has been compiled again for that."""
+    def reuse(self, width: int, /) -> None:
+        """Note that a launch of so many elements is coming, for which it has not been looked up."""
 
     def partial_bytes(self, width: int, /) -> int:
         """Bytes of partial results that the blocks of a launch of so many elements write."""

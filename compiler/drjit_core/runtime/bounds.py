@@ -49,7 +49,7 @@ class Report:
         self.backend = backend
         self.accesses = accesses
         self.words: Any = (ctypes.c_uint64 * (REPORT_WORDS * len(accesses)))()
-        self.ticket = 0
+        self.ticket: int | None = None  # of its launch, once it is expected
 
     def bind(self, bound: Any, parts: Sequence[tuple[int, int]]) -> None:
         """Enter the addresses of its parts among the parameters of a program, or a binding, and its targets."""
@@ -94,26 +94,35 @@ def _describe(access: Node, size: int) -> Access:
 
 launched: deque[Report] = deque()
 found: dict[Access, tuple[int, int]] = {}  # position and number of violations
-_lock = threading.Lock()
+_lock = threading.RLock()  # a finaliser or a signal handler may look at an array while its thread is in here
+_collecting = False
 
 
 def expect(report: Report, ticket: int) -> None:
-    """Look at a report once its launch has ended."""
-    report.ticket = ticket
+    """Look at a report once its launch has ended; may be repeated, by who does not know whether it was interrupted."""
     with _lock:
         _collect()
-        launched.append(report)
+        if report.ticket is None:
+            report.ticket = ticket  # an interrupt comes after a call, not between this and the next one
+            launched.append(report)
 
 
 def _collect() -> None:
-    """Note the violations of launches that have ended."""
-    while launched and launched[0].backend.is_done(launched[0].ticket):
-        report = launched.popleft()
-        for number, access in enumerate(report.accesses):
-            count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
-            if count:
-                first, before = found.get(access, (position, 0))
-                found[access] = first, before + count
+    """Note the violations of launches that have ended; not in the midst of doing so."""
+    global _collecting
+    if _collecting:
+        return
+    _collecting = True
+    try:
+        while launched and launched[0].backend.is_done(launched[0].ticket or 0):
+            report = launched.popleft()
+            for number, access in enumerate(report.accesses):
+                count, position = report.words[REPORT_WORDS * number:REPORT_WORDS * (number + 1)]
+                if count:
+                    first, before = found.get(access, (position, 0))
+                    found[access] = first, before + count
+    finally:
+        _collecting = False
 
 
 def warn() -> None:
@@ -162,8 +171,8 @@ def _at_exit() -> None:
 
 def _forget() -> None:
     """In a child process: the parent reports what it has launched."""
-    global _lock
-    _lock = threading.Lock()
+    global _lock, _collecting
+    _lock, _collecting = threading.RLock(), False
     launched.clear()
     found.clear()
 

@@ -58,13 +58,13 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     with exclusion.lock:
         exclusion.check()
         try:
-            exclusion.begin()
+            exclusion.evaluating = True
             found = _evaluate()
         except Exception:
             deferred.abandon()
             raise
         finally:
-            exclusion.end()
+            exclusion.evaluating = False
     if found and state.flags & LAUNCH_BLOCKING:
         bounds.warn()
     if statements:

@@ -4,32 +4,17 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["begin", "check", "end", "evaluating", "lock"]
+__all__ = ["check", "evaluating", "lock"]
 
 #: Held by whoever evaluates, and around everything that changes what an evaluation relies on.
 lock = threading.RLock()
-_evaluating = False
+#: Whether there is an evaluation.  Whoever evaluates, and so holds the lock, sets it, and clears it in a ``finally``.
+#: It is a variable, since an interrupt comes when a function is called: one that clears it might never get that far.
+evaluating = False
 
 
 def check() -> None:
     """Raise if this thread evaluates already; the caller holds :data:`lock`."""
-    if _evaluating:
+    if evaluating:
         raise RuntimeError("eval(): an evaluation was started in the midst of another one of the same thread, by a "
                            "signal handler or a finaliser; these must not need the values of arrays")
-
-
-def begin() -> None:
-    """Begin an evaluation; the caller holds :data:`lock`, and will end it."""
-    global _evaluating
-    _evaluating = True
-
-
-def end() -> None:
-    """End an evaluation."""
-    global _evaluating
-    _evaluating = False
-
-
-def evaluating() -> bool:
-    """Whether there is an evaluation; the caller holds :data:`lock`."""
-    return _evaluating

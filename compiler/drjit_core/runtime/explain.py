@@ -165,7 +165,7 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
         if new[1] != old[1] or _type_change(new, old) not in changed_types:
             yield _literal_difference(node, new, old)
     if now[1] != before[1]:
-        yield f"its outputs are {'larger' if now[1] else 'smaller'} than the cache of the processor{_place(None)}"
+        yield f"its inputs and outputs are {'larger' if now[1] else 'smaller'} than the cache{_place(None)}"
     if now[2] != before[2]:
         yield f"indices are {'now' if now[2] else 'no longer'} checked (JitFlag.Debug){_place(None)}"
     if now[-1] != before[-1]:

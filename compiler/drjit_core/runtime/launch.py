@@ -26,7 +26,7 @@ from .thread_tables import ThreadTables
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
+__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables", "tell"]
 
 _log = logging.getLogger("drjit")
 
@@ -78,29 +78,28 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
         compiled.fill_calls(program, keep)
     launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
     elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
-    if flags & PRINT_IR:
-        sys.stdout.write(compiled.text)
-    if _log.isEnabledFor(logging.INFO):
-        _log_launch(program, compiled, hit, elapsed)
+    outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
+    tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
     if not hit:
         explain.remember(program, compiled.hash)
         compiled.dump(program)
     try:
         ticket = backend.submit(launched)
+        if report is not None:
+            bounds.expect(report, ticket)
         _commit(backend, program, outputs, tables, ticket)
     except BaseException:
         if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, and must not run twice
+            if report is not None:
+                bounds.expect(report, backend.submitted())
             _commit(backend, program, outputs, tables, backend.submitted())
         raise
     if recorder is not None:
         recorder.end(program)
-    if report is not None:
-        bounds.expect(report, ticket)
     if flags & LAUNCH_BLOCKING:
         backend.wait()
     if flags & KERNEL_HISTORY:
-        history.record(backend, compiled, hit, launched, program.width, len(program.inputs),
-                       len(program.stores) + len(program.reductions) + len(program.scatters), elapsed)
+        history.record(backend, compiled, hit, launched, program.width, len(program.inputs), outputs_count, elapsed)
 
 
 def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, Buffer]],
@@ -168,10 +167,14 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
     return outputs
 
 
-def _log_launch(program: Program, compiled: LoadedKernel, hit: bool, elapsed: float) -> None:
-    _log.info("  -> launching %s (n=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16], program.width,
-              len(program.inputs), len(program.stores) + len(program.reductions) + len(program.scatters),
-              compiled.operations, elapsed * 1e3)
+def tell(compiled: LoadedKernel, hit: bool, width: int, inputs: int, outputs: int, elapsed: float) -> None:
+    """Print and log what is about to be launched, as far as anybody wants to know that."""
+    if state.flags & PRINT_IR:
+        sys.stdout.write(compiled.text)
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    _log.info("  -> launching %s (n=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16], width, inputs,
+              outputs, compiled.operations, elapsed * 1e3)
     if hit:
         _log.info("     cache hit.")
     else:

@@ -25,7 +25,7 @@ from ..ir.node import SHAPE, Node, new_id
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
 from ..ops import semantics
-from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
+from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, FETCH, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
@@ -128,7 +128,8 @@ class Constant(NamedTuple):
 class Recorder:
     """Listens to the evaluations of this thread."""
 
-    def __init__(self, arguments: Sequence[Node]) -> None:
+    def __init__(self, arguments: Sequence[Node], threads: int) -> None:
+        self._threads = threads  # that the recording is for
         #: What was decided by sizes; extents add to it.
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.
@@ -267,6 +268,8 @@ class Recorder:
     def begin(self, program: Program, kernel: LoadedKernel) -> None:
         """A program is about to be launched."""
         self._refuse_foreign_writes(program)
+        if program.policy.threads != self._threads:
+            self.guards.append(Guard(0, 1, 1, "the number of threads has changed while it was recorded"))
         width: Expression = 1
         if program.width > 1:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
@@ -394,6 +397,9 @@ def _sized_alike(node: Node, size: int) -> list[Node]:
         operands = [node.d1, node.d2]
     elif node.kind == SCATTER:
         operands = [node.d0]
+    elif node.kind == FETCH:  # of a scatter-reduction, whose width it has
+        assert node.d0 is not None
+        operands = [node.d0.d1, node.d0.d2, node.d0.d3]
     elif node.kind == RESULT and node.payload:
         assert node.d0 is not None
         operands = [node.d0.payload.origin(node.attr)]

@@ -26,7 +26,7 @@ from .backends import current
 from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
 from .host import in_memory
-from .launch import filled_tables, merged_tables
+from .launch import filled_tables, merged_tables, tell
 from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, Recorder, Words
 
 __all__ = ["Recorded", "Recording", "record"]
@@ -49,9 +49,10 @@ def record(function: Callable[..., Sequence[Node]], arguments: Sequence[Node]) -
     if state.recording is not None or innermost() is not None:
         raise RuntimeError("a recording cannot begin within another one, nor within a symbolic loop, branch or call")
     arguments = _evaluated(arguments)
-    policy = backend.policy()
+    with exclusion.lock:
+        policy = backend.policy()
     pattern = _pattern(backend, policy, arguments)
-    recorder = state.recording = Recorder(arguments)
+    recorder = state.recording = Recorder(arguments, policy.threads)
     try:
         results = list(function(*recorder.actuals))
         if deferred.chain.statements:
@@ -134,7 +135,9 @@ class Recording:
     def obstacle(self, arguments: Sequence[Node]) -> str | None:
         """Why the recording is not good for arguments, which are evaluated; ``None`` if it is."""
         backend = current()
-        if backend is not self._backend or _pattern(backend, self._backend.policy(), arguments) != self.pattern:
+        with exclusion.lock:
+            policy = self._backend.policy()
+        if backend is not self._backend or _pattern(backend, policy, arguments) != self.pattern:
             return "types, aliases or kinds of arguments, flags, or the backend differ"
         sizes, values = _sizes_and_values(arguments)
         for guard in self._guards:
@@ -153,13 +156,13 @@ class Recording:
         with exclusion.lock:
             exclusion.check()
             try:
-                exclusion.begin()
+                exclusion.evaluating = True
                 for launch in self.launches:
                     run.launch(launch)
                 for made in self._made:
                     run.make(made)
             finally:
-                exclusion.end()
+                exclusion.evaluating = False
         if state.flags & LAUNCH_BLOCKING:
             bounds.warn()
         known = dict(zip(self._inputs, arguments, strict=True))
@@ -252,29 +255,25 @@ class _Run:
             tables.append(filled_tables(backend, self.policy, target, each.op))
             parameters[each.slot:each.slot + 2] = tables[-1].words
             used.append(tables[-1].whole.payload)
-        report = None
+        report: bounds.Report | None = None
         if launch.accesses:
             report = bounds.Report(backend, [access._replace(size=self.value(limit)) for access, limit
                                              in zip(launch.accesses, launch.limits, strict=True)])
             keep.append(report)
             report.bind(bound, launch.reports)
-        kernel.prepare(width)
+        kernel.reuse(width)
         if bound.calls:
             kernel.fill_calls(bound, keep)
         launched = kernel.launch(bound, keep, state.flags & KERNEL_HISTORY != 0)
+        tell(kernel, True, width, launch.inputs, launch.outputs, 0.0)
         try:
-            ticket = backend.submit(launched)
-            for buffer in used:
-                buffer.ticket = ticket
+            _note(used, report, backend.submit(launched))
         except BaseException:
             if launched.begun:  # it was interrupted (Ctrl-C) when the kernel had been submitted, which uses this memory
-                for buffer in used:
-                    buffer.ticket = backend.submitted()
+                _note(used, report, backend.submitted())
             raise
         for each, filled in zip(launch.tables, tables, strict=True):
             buffers[each.result] = merged_tables(backend, self.policy, filled)
-        if report is not None:
-            bounds.expect(report, ticket)
         if state.flags & LAUNCH_BLOCKING:
             backend.wait()
         if state.flags & KERNEL_HISTORY:
@@ -291,6 +290,14 @@ class _Run:
             return build.literal(result.type, self.value(result.value), size, result.attr)
         found = arguments.get(result.variable)
         return build.evaluated(result.type, size, self.buffers[result.variable]) if found is None else found
+
+
+def _note(used: Sequence[Buffer], report: bounds.Report | None, ticket: int) -> None:
+    """Note that a launch uses some buffers, and may report something; may be repeated."""
+    for buffer in used:
+        buffer.ticket = ticket
+    if report is not None:
+        bounds.expect(report, ticket)
 
 
 class Recorded:
@@ -314,12 +321,13 @@ class Recorded:
             return list(self._function(*arguments))
         nodes = _evaluated(arguments)
         reasons = []
-        for recording in tuple(self.recordings):
-            obstacle = recording.obstacle(nodes)
-            if obstacle is None:
-                self._enter(recording)
-                return recording.replay(nodes)
-            reasons.append(obstacle)
+        with exclusion.lock:  # between the question and the launches, the number of threads stays the same
+            for recording in tuple(self.recordings):
+                obstacle = recording.obstacle(nodes)
+                if obstacle is None:
+                    self._enter(recording)
+                    return recording.replay(nodes)
+                reasons.append(obstacle)
         if reasons:
             _log.info("recorded again: %s.", reasons[-1])
         recording, results = record(self._function, nodes)

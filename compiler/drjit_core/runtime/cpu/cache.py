@@ -72,11 +72,18 @@ class CompiledKernel:
         """Work (elements times cost) that the quick tier does in the time that optimised compilation takes."""
         return _BREAK_EVEN * (1.0 + self.operations / _OPERATIONS_OF_BREAK_EVEN)
 
-    def prepare(self, width: int) -> bool:
-        """Note a launch; a quick kernel is compiled again when that has become worth it (which is told)."""
+    def reuse(self, width: int) -> None:
+        """Note a launch for which the kernel has not been looked up, which is as good as one that has found it."""
+        global _hits
+        _hits += 1
+        if self.quick:
+            self.prepare(width)
+
+    def prepare(self, width: int) -> None:
+        """Note a launch of a quick kernel, which is compiled again when that has become worth it."""
         self._worked += width * self.work
-        if not self.quick or self._worked < self._break_even() or _level() == 0:
-            return False
+        if self._worked < self._break_even() or _level() == 0:
+            return
         start = time.perf_counter_ns()
         key = disk.key_of(self._key, "kernel")
         found = disk.load(key)
@@ -88,7 +95,7 @@ class CompiledKernel:
         self._link(code, list(self.native.addresses))
         self.quick = False
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
-        return True
+        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", self.hash[:16], self.build_time)
 
     def partial_bytes(self, width: int) -> int:
         """Bytes of partial results that the blocks of a launch of so many elements write."""
@@ -155,13 +162,13 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
             _loaded += 1
         else:
             _compiled += 1
-    if kernel.quick and kernel.prepare(program.width) and _log.isEnabledFor(logging.INFO):
-        _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", kernel.hash[:16], kernel.build_time)
+    if kernel.quick:
+        kernel.prepare(program.width)
     return kernel, hit
 
 
 def statistics() -> dict[str, int]:
-    """How often a kernel was looked up since the program began, and found in memory, on disk, or nowhere."""
+    """How often a kernel was launched since the program began, and found in memory, on disk, or nowhere."""
     return {"launches": _hits + _loaded + _compiled, "hits": _hits, "loaded": _loaded, "compiled": _compiled}
 
 

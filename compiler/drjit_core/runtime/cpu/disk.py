@@ -76,7 +76,7 @@ def directory() -> Path | None:
     if location == "" or _emitter() is None:
         return None
     try:
-        path = Path(location) if location else _default_location()
+        path = (Path(location) if location else _default_location()).absolute()  # wherever the program goes from here
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         problem = _problem(os.stat(path), str(path))
     except (OSError, RuntimeError) as error:  # RuntimeError: there is no home directory

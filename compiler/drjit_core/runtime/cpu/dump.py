@@ -4,7 +4,8 @@
 ``<hash>.txt``  the program: parameters with their meaning, nodes with the user's source lines (debug mode)
 ``<hash>.ll``   LLVM text
 ``<hash>.s``    assembly
-``<hash>.py``   a script that runs the kernel alone, on synthetic data, and prints how long it takes
+``<hash>.py``   a script that runs the kernel alone, on synthetic data, and prints how long it takes;
+                there is none for kernels with calls, whose tables hold addresses of this process
 ``<hash>.*.bin``  inputs of the script that decide which memory is touched, and how often loops run
 ==============  =========================================================================================
 
@@ -53,6 +54,8 @@ def write(program: Program, compiled: CompiledKernel) -> None:
         (path / f"{name}.ll").write_text(compiled.text)
         (path / f"{name}.s").write_text(jit.assembly(compiled.text))
         (path / f"{name}.txt").write_text(f"kernel {name}, {program.width} elements\n{format_program(program)}")
+        if program.calls:
+            return
         recorded = _record(program, path, name)
         (path / f"{name}.py").write_text(_script(program, compiled, recorded))
     except OSError as error:

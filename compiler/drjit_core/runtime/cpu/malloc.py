@@ -138,14 +138,14 @@ def _flush_locked() -> None:
     global _cached
     _collect()
     pool.wait()
-    for blocks in _free_blocks.values():
-        for block in blocks:
+    for blocks in list(_free_blocks.values()):
+        while blocks:  # a block is no longer free when it goes, as an interrupt or a finaliser may come in between
+            block = blocks.pop()
+            _cached -= block.capacity
             if isinstance(block.base, int):
                 _free(block.base)
             else:
                 block.base.close()
-    _free_blocks.clear()
-    _cached = 0
 
 
 def flush() -> None:

@@ -280,8 +280,9 @@ def thread_count() -> int:
     """
     if not is_supported():
         return 1
-    if _count is not None:
-        return _count
+    decided = _count  # another thread may be about to decide anew
+    if decided is not None:
+        return decided
     if _requested_count is not None:
         return _requested_count
     requested = _requested()
@@ -312,7 +313,7 @@ def set_thread_count(count: int, /) -> None:
         raise TypeError(f"drjit.set_thread_count(): the number of threads must be an int, found {type(count).__name__}")
     count = _checked("drjit.set_thread_count()", count)
     with lock:
-        if exclusion.evaluating():
+        if exclusion.evaluating:
             raise RuntimeError("drjit.set_thread_count(): the number of threads cannot change in the midst of an "
                                "evaluation of the same thread, by a signal handler or a finaliser")
         shut_down()
@@ -555,10 +556,15 @@ def hold_across_fork(*locks: Any) -> None:
 
 
 def _before_fork() -> None:
+    interrupt: BaseException | None = None  # it cannot keep a fork from happening, and so comes when all is done
     for each in _held_across_fork:
-        each.acquire()
-    interrupt: BaseException | None = None
-    while not is_done(submitted()):  # an exception cannot keep a fork from happening, so it comes when all is done
+        acquired = False
+        while not acquired:
+            try:
+                acquired = each.acquire()
+            except BaseException as error:  # of a signal handler, while another thread has the lock
+                interrupt = error
+    while not is_done(submitted()):
         try:
             wait()
         except KeyboardInterrupt as error:
@@ -585,7 +591,7 @@ def _in_child() -> None:
                          "later ones, do not exist here")
         _last = pool.submitted
         _pool = None  # the threads are gone
-    if not exclusion.evaluating():
+    if not exclusion.evaluating:
         _count = None
     _ending.clear()
     _after_fork()
