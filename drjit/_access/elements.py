@@ -227,7 +227,9 @@ def _element(array: Any, value: Any, function: str) -> Any:
         return scalar
     shown = f"the value {value!r} of type '{describe(value)}'" if scalar is not None else \
         f"a value of type '{describe(value)}'"
-    raise TypeError(f"{function}(): could not initialize element with {shown}.")
+    advice = f" To write an array, give its position as one too: x[{array._name.rpartition('.')[0]}.UInt(0)] = value." \
+        if isinstance(value, ArrayBase) else ""
+    raise TypeError(f"{function}(): could not initialize element with {shown}.{advice}")
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------

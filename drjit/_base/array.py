@@ -340,7 +340,8 @@ class ArrayBase:
         if size != 1:
             self._require_values("__bool__")
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with exactly 1 "
-                            f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()?")
+                            f"element (this one has {size} elements). Did you mean drjit.all() or drjit.any()? To "
+                            "combine masks element by element, use '&', '|' and '~' instead of 'and', 'or' and 'not'.")
         return bool(self.item())
 
     def _number(self, function: str) -> Any:

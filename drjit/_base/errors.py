@@ -14,9 +14,9 @@ from typing import Any
 
 from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "IncompatibleArguments",
-           "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called", "describe", "describe_all",
-           "translate", "user_part"]
+__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
+           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called",
+           "describe", "describe_all", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -28,6 +28,10 @@ class ArgumentError(TypeError, RuntimeError):
 
 class SizeError(RuntimeError):
     """Arrays whose sizes do not go together."""
+
+
+class FormatError(ValueError, RuntimeError):
+    """A format string that is malformed, or does not go with the arguments; a ``RuntimeError`` too, as above."""
 
 
 class ComponentError(AttributeError, RuntimeError):

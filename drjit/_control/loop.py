@@ -178,8 +178,9 @@ def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[lis
     difference = before.difference(spec, names)
     if difference is not None:
         place, what, first, second = difference
+        advice = " Convert it in the body, or begin with what it becomes." if what == "type" else ""
         raise ArgumentError(f"{_FUNCTION}(): the body of this loop changed the {what} of the state variable '{place}' "
-                            f"from {first} to {second}.")
+                            f"from {first} to {second}.{advice}")
     # the same up to the order of the keys of dictionaries
     nodes, leaves, _ = flatten_nodes(before.rebuild(before.aligned(spec, leaves)), _FUNCTION)
     return nodes, leaves
@@ -286,7 +287,8 @@ def _captured_earlier(around: Journal) -> list[_Captured]:
         array = reference()
         if array is not None:
             node = array._nodes()[position]
-            if core.is_version(node):
+            # an array of an earlier trace lives on as long as an exception that was raised in it is kept
+            if core.is_version(node) and node.scope in core.state.open:
                 found.append(_Captured(array, position, node))
     return found
 

@@ -8,12 +8,12 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import Node, literal
+from drjit_core import Node, SymbolicValue, literal
 
 from .._access.lanes import TRUE, widest_mask, with_lanes
 from .._arrays.format import format_element
 from .._base.array import LIMIT, ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, FormatError, SizeError, describe
 from .._base.nodes import broadcast, values
 from .._base.types import BOOL, UINT32, retype
 from .._base.values import plain_scalar
@@ -146,8 +146,8 @@ def _set_in(node: Node, shape: tuple[int, ...] | None) -> _Selection:
     return _Selection(positions, len(found), shape)
 
 
-def _missing(function: str, name: str, position: int) -> SizeError:
-    return SizeError(f"{function}(): missing keyword argument \"{name}\" referenced by format string (at position "
+def _missing(function: str, name: str, position: int) -> FormatError:
+    return FormatError(f"{function}(): missing keyword argument \"{name}\" referenced by format string (at position "
                      f"{position}).")
 
 
@@ -174,22 +174,22 @@ def _pieces(function: str, fmt: Any, args: tuple[Any, ...], kwargs: dict[str, An
             out.append(letter)
             position += 2
         elif letter == "}":
-            raise SizeError(f"{function}(): single \"}}\" encountered in format string (at position {position}).")
+            raise FormatError(f"{function}(): single \"}}\" encountered in format string (at position {position}).")
         elif letter == "{":
             close = fmt.find("}", position)
             if close < 0:
-                raise SizeError(f"{function}(): unmatched brace in format string (at position {position}).")
+                raise FormatError(f"{function}(): unmatched brace in format string (at position {position}).")
             name = fmt[position + 1:close]
             repeated, name = name.endswith("="), name.removesuffix("=")
             where = f"referenced by format string (at position {position})"
             if not name or name.isdecimal():
                 if explicit is not None and explicit is not bool(name):
-                    raise SizeError(f"{function}(): cannot switch between explicit and implicit field numbering.")
+                    raise FormatError(f"{function}(): cannot switch between explicit and implicit field numbering.")
                 explicit = bool(name)
                 number = int(name) if name else implicit
                 implicit += 1
                 if number >= len(args):
-                    raise SizeError(f"{function}(): missing positional argument {number} {where}.")
+                    raise FormatError(f"{function}(): missing positional argument {number} {where}.")
                 value = args[number]
             elif name in kwargs:
                 value = kwargs[name]
@@ -340,8 +340,8 @@ def format(fmt: Any, *args: Any, limit: int = LIMIT, **kwargs: Any) -> str:
     function = "drjit.format"
     found = message(function, fmt, args, kwargs, "", None, limit)
     if is_symbolic(found):
-        raise SizeError(f"{function}(): symbolic arrays have no values that could be returned at once: use "
-                        "drjit.print() with a 'file' of your own.")
+        raise SymbolicValue(f"{function}(): symbolic arrays have no values that could be returned at once: use "
+                            "drjit.print() with a 'file' of your own.")
     return _text(function, found.pieces, limit, _ALL)
 
 
@@ -389,8 +389,8 @@ def print(fmt: Any, *args: Any, active: Any = True, end: str = "\n", file: Any =
     found = message(function, fmt, args, kwargs, end, output, limit)
     if mode in ("evaluated", "evaluate"):
         if is_symbolic(found) or _is_symbolic(active):
-            raise SizeError(f"{function}(): symbolic arrays have no values that could be printed at once, as "
-                            f"mode={mode!r} asks for: leave out 'mode' to print them when they are known.")
+            raise SymbolicValue(f"{function}(): symbolic arrays have no values that could be printed at once, as "
+                                f"mode={mode!r} asks for: leave out 'mode' to print them when they are known.")
     elif is_deferred(found, active) or mode == "symbolic" and _has_elements(found):
         if active is not False:
             write_later(found, TRUE if active is True else active._nodes()[0])

@@ -64,7 +64,8 @@ def test_changes_of_the_state_name_the_place(mode: str, before: Any, change: Any
 
     with pytest.raises((TypeError, RuntimeError)) as caught:
         dr.while_loop((Int(0), before), lambda i, x: i < 2, body, labels=("i", "x"), mode=mode)
-    assert str(caught.value) == f"drjit.while_loop(): the body of this loop changed the {message}."
+    advice = " Convert it in the body, or begin with what it becomes." if message.startswith("type") else ""
+    assert str(caught.value) == f"drjit.while_loop(): the body of this loop changed the {message}.{advice}"
     assert caught.value.__cause__ is None
     frames = traceback.extract_tb(caught.value.__traceback__)
     assert len([frame for frame in frames if "/drjit/" in frame.filename]) == 1
@@ -207,6 +208,35 @@ def test_tables_as_state(mode: str, size: int) -> None:
     _, x, d = dr.while_loop((UInt(0, 1, 7), Float(0), {"table": table}), lambda i, x, d: i < 5, body, mode=mode)
     assert list(x) == [sum(k % size + 1 for k in range(start, 5)) for start in (0, 1, 7)]
     assert list(d["table"]) == list(table)
+
+
+@mode
+@pytest.mark.parametrize("zero", [lambda v: v * 0, lambda v: v ^ v, dr.zeros_like, lambda v: dr.select(v == v, 0, v),
+                                  lambda v: dr.zeros(UInt, dr.width(v)), lambda v: dr.arange(UInt, dr.width(v))],
+                         ids=["product", "difference", "zeros_like", "select", "width", "counter"])
+@pytest.mark.parametrize("write", [True, False])
+def test_constants_of_a_body_do_not_make_a_loop_as_wide_as_a_table(mode: str, zero: Any, write: bool) -> None:
+    """They are as wide as the variables they are made from, which were as wide as the table when it was not known yet
+    that the body leaves that alone; and a loop of five elements writes five times what one of one element does."""
+    hits = dr.zeros(UInt, 1)
+
+    def body(i: UInt, v: UInt, table: Float) -> tuple[UInt, UInt, Float]:
+        if write:
+            dr.scatter_add(hits, UInt(1), UInt(0))
+        return i + 1, zero(v), table
+
+    i, v, table = dr.while_loop((UInt(0), UInt(3), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3, body, mode=mode)
+    assert list(i) == [3] and list(v) == [0] and list(table) == [1, 2, 3, 4, 5]
+    assert list(hits) == [3 if write else 0]
+
+
+@mode
+def test_a_loop_is_as_wide_as_what_its_body_captures(mode: str) -> None:
+    """Also if a table of the same size was taken for a variable of as many elements first."""
+    for wide in (dr.full(Float, 2, 5), Float(2, 2, 2, 2, 2), dr.arange(Float, 5) * 0 + 2):
+        i, v, _ = dr.while_loop((UInt(0), Float(1), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3,
+                                lambda i, v, table, wide=wide: (i + 1, v * wide, table), mode=mode)
+        assert list(v) == [8] * 5 and dr.all(i == 3)
 
 
 @mode

@@ -981,3 +981,79 @@ def test_an_inner_loop_may_not_replace_what_the_outer_body_holds() -> None:
 
     with pytest.raises(RuntimeError, match="changes the array 'y', which was made outside, as a whole"):
         loop(body, "symbolic", dr.zeros(Float, 4))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_nested_loop_writes_to_the_state_of_a_loop_that_is_narrower_than_it(mode: str) -> None:
+    """The first trace takes scalars of the state to be as wide as the tables, and fails at the second write."""
+    def body(i: UInt, v: Int, first: Int, second: Int) -> tuple[UInt, Int, Int, Int]:
+        def write(j: UInt, v: Int) -> tuple[UInt, Int]:
+            dr.scatter(second, v, j)
+            return j + 1, v + 1
+
+        _, v = dr.while_loop((UInt(0), v), lambda j, v: j < i, write, mode=mode)
+        first[UInt(0)] = v
+        return i + 1, v, first, second
+
+    i, v, first, second = dr.while_loop((UInt(0), Int(1), Int(1, 2, 3, 4, 5), Int(5, 4, 3, 2, 1)),
+                                        lambda i, v, first, second: i < 3, body, mode=mode)
+    assert (list(i), list(v)) == ([3], [4])
+    assert (list(first), list(second)) == ([4, 2, 3, 4, 5], [2, 3, 3, 2, 1])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_one_element_writes_to_an_array_from_outside_beside_a_table_in_the_state(mode: str) -> None:
+    """The first trace takes the element for as many as the table has, which one assignment refuses."""
+    target = dr.zeros(Int, 5)
+
+    def body(i: UInt, v: Int, table: Float) -> tuple[UInt, Int, Float]:
+        target[UInt(2)] = v
+        return i + 1, v * 2, table
+
+    dr.while_loop((UInt(0), Int(3), Float(1, 2, 3, 4, 5)), lambda i, v, table: i < 3, body, mode=mode)
+    assert list(target) == [0, 0, 12, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize("table", [1, 3, 5])
+def test_a_mask_that_is_seen_to_be_unset_in_some_traces_only(mode: str, known: bool, table: int) -> None:
+    """``v < v`` is false, which is not seen as soon as one of both is a broadcast of what the loop leaves alone."""
+    target, v = Int(1, 2, 3), (UInt(4) if known else dr.opaque(UInt, 4))
+
+    def body(i: UInt, v: UInt, table: Float) -> tuple[UInt, UInt, Float]:
+        dr.scatter(target, Int(9), i, active=dr.select(UInt(5) != 1, v, i) < v)
+        return i + 1, v, table
+
+    i, v, _ = dr.while_loop((UInt(0, 1, 2), v, dr.zeros(Float, table)), lambda i, v, table: i < 3, body, mode=mode)
+    assert list(i) == [3, 3, 3] and dr.all(v == 4)
+    assert list(target) == [1, 2, 3]
+
+
+@pytest.mark.parametrize(("action", "error", "advice"), [
+    (lambda: dr.zeros(Int, 3).__setitem__(2, Int(7)), TypeError, r"x\[drjit.llvm.UInt\(0\)\] = value"),
+    (lambda: bool(Bool(True, False)), RuntimeError, "use '&', '[|]' and '~' instead of"),
+    (lambda: dr.while_loop((UInt(0, 1),), lambda i: i < 3, lambda i: (i + 0.5,)), TypeError,
+     "begin with what it becomes"),
+    (lambda: dr.format("{x}", y=1), ValueError, "missing keyword argument \"x\""),
+    (lambda: dr.format("{"), ValueError, "unmatched brace"),
+], ids=["array as an element", "and", "type of the state", "missing keyword", "brace"])
+def test_messages_say_what_to_do(action: Callable[[], Any], error: type[Exception], advice: str) -> None:
+    with pytest.raises(error, match=advice):
+        action()
+
+
+def test_a_state_of_an_inner_loop_only_is_refused_with_advice() -> None:
+    target = dr.zeros(Float, 4)
+
+    def write(k: UInt, x: Float) -> tuple[UInt, Float]:
+        dr.scatter(x, Float(1), k)
+        return k + 1, x
+
+    def body(i: UInt) -> tuple[UInt]:
+        dr.while_loop((UInt(0), target), lambda k, x: k < 2, write, mode="symbolic")
+        return i + 1,
+
+    with pytest.raises(RuntimeError, match=r"not among its state variables.*pass the array in the state of the outer"):
+        dr.while_loop((UInt(0),), lambda i: i < 3, body, mode="symbolic")
+    assert list(target) == [0, 0, 0, 0]

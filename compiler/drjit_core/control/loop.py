@@ -16,7 +16,7 @@ from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
-from ..ops.table import LITERAL, LOOP, PHI
+from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
 from .construct import Construct, Traced, written_widths
@@ -58,7 +58,10 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
 class _Loop(Construct):
     """A loop that is being traced."""
 
-    OUTSIDE = "the body of a symbolic loop writes to an array that is not among its state variables."
+    OUTSIDE = ("the body of a symbolic loop writes to an array that is not among its state variables. What a loop "
+               "within it gets as state and writes to is another array than what was there before: pass the array in "
+               "the state of the outer loop too, and return it from its body, or let the inner loop write to it "
+               "without getting it as state.")
     AS_VALUE = ("the body of a symbolic loop writes to {} by index, and computes with all of its elements; there, only "
                 "accesses by index know what they find. Use drjit.gather(), or run the loop with mode='evaluated'.")
     READ_BEFORE = ("a symbolic loop within another one writes to {} by index, and reads what was there before it "
@@ -101,7 +104,7 @@ class _Loop(Construct):
         # Zero stands for a trace that finds out which variables are left alone, or are memory: their sizes do not
         # matter. In it, each variable has its own size.
         size = self.width()
-        probed, narrowed = not size, False
+        probed, narrowed, grown = not size, False, False
         while True:
             self.attempt(size)
             if self.finds_memory():
@@ -109,7 +112,10 @@ class _Loop(Construct):
                 continue
             if self.failure is not None:
                 if probed or size <= 1 or not (_about_sizes(self.failure) or self.may_be_narrower(self.failure)):
-                    if self.misfit is not None and not _about_sizes(self.misfit):  # it is the one that the user knows
+                    # of two refusals, the first is the one that the user knows; other exceptions, such as the caller's
+                    # request for another trace, say what they say
+                    if self.misfit is not None and not _about_sizes(self.misfit) and \
+                            isinstance(self.failure, RuntimeError):
                         self.failure = self.misfit
                     self.fail()
                 # what does not go together may be the size of a variable that is left alone, or memory
@@ -123,7 +129,7 @@ class _Loop(Construct):
             self.check_memory(unchanged)
             apart = self.constant | self.memory
             if not size:
-                self.constant = unchanged
+                self.constant = self.but_arrays(unchanged)
                 size = self.width(strict=True)
                 continue
             try:
@@ -148,21 +154,30 @@ class _Loop(Construct):
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
+                grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
             elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
-                self.constant |= alone
+                # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
+                fresh = alone - self.constant
+                self.constant |= self.but_arrays(fresh) or fresh
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:
-                # Variables that turned out to be left alone may have made it wider than what remains.
-                found = max(*(value.size for value in (*self.but(apart, self.initial), *region.captures)), 1,
+                # Variables that turned out to be left alone may have made it wider than what remains. What the body
+                # captures is no proof of the contrary: constants may be as wide as the variables they were made from.
+                found = max(*(value.size for value in self.but(apart, self.initial)),
+                            *(value.size for value in region.captures if grown or value.kind == EVALUATED), 1,
                             outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
                 if found == size or narrowed:
                     return self.finish(region, size)
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
+
+    def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
+        """Positions of variables, without those of the caller's arrays."""
+        return frozenset(i for i in positions if i < self.first_array)
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
