@@ -58,6 +58,9 @@ USES: dict[str, tuple[Callable[[Any], Any], Any, str]] = {
     "float": (float, Float(1), "drjit.llvm.Float.__float__"),
     "int": (int, UInt(1), "drjit.llvm.UInt.__int__"),
     "range": (range, UInt(1), "drjit.llvm.UInt.__index__"),
+    "concat": (lambda x: dr.concat([x, x]), Float(1, 2), "drjit.concat"),
+    "ravel": (dr.ravel, Array3f(1, 2, 3), "drjit.ravel"),
+    "stack": (lambda x: dr.stack([x, x]), TensorXf([1, 2, 3]), "drjit.stack"),
     "format": (lambda x: f"{x:.2f}", Float(1), "drjit.llvm.Float.__format__"),
     "tolist": (lambda x: x.tolist(), Float(1, 2), "drjit.llvm.Float.tolist"),
     "DLPack": (np.from_dlpack, Float(1, 2), "drjit.llvm.Float.__dlpack__"),
@@ -235,3 +238,17 @@ def test_values_of_a_loop_that_another_thread_traces(use: Callable[[Any], Any]) 
         assert "the state variable 'i'" in str(error)
         assert "which another thread is tracing" in str(error)
         assert "drjit.select" not in str(error)  # which is no help there
+
+
+@pytest.mark.parametrize("source", [dr.zeros(Float, 10), Float(1, 2, 3)], ids=["literal", "memory"])
+@pytest.mark.parametrize("active", [True, False])
+def test_an_index_that_leaked_is_refused_whatever_is_read(source: Float, active: bool) -> None:
+    leaked: list[Any] = []
+
+    def body(i: Any) -> Any:
+        leaked.append(i)
+        return (i + 1,)
+
+    dr.while_loop((UInt(0),), lambda i: i < 3, body, mode="symbolic")
+    with pytest.raises(SymbolicValue, match=r"drjit\.gather\(\) .* which has ended"):
+        dr.gather(Float, source, leaked[0], Bool(active))

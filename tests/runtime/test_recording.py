@@ -916,6 +916,25 @@ def test_a_part_that_is_the_whole_array_is_so_in_each_replay() -> None:
         assert [len(values(node)) for node in recorded(floats(size))] == [10]
 
 
+@pytest.mark.parametrize("count, factor", [(3000, 3001), (60, 1 << 60)])
+def test_sizes_may_be_computed_in_many_steps(count: int, factor: int) -> None:
+    """Neither the depth of an expression nor the number of ways through it matters."""
+    def function(x: Node) -> list[Node]:
+        first = result = size_of(x)
+        for _ in range(count):
+            result = result + (first if count == 3000 else result)
+        assert result > 5
+        return [ops.add(x, bound(FLOAT32, result))]
+
+    recorded = Recorded(function)
+    for size in (3, 5, 17):
+        x = floats(size)
+        expected = values(x) + np.float32(size * factor)
+        assert_same_bits(values(recorded(x)[0]), expected)
+    assert len(recorded.recordings) == 1
+    assert all(len(guard.reason) < 1000 for guard in recorded.recordings[0]._guards)
+
+
 def test_extents_of_another_recording_are_numbers() -> None:
     kept: list[Any] = []
 

@@ -36,11 +36,27 @@ class Value:
     argument: int
 
 
-class Operation(NamedTuple):
-    """What a function makes of other expressions."""
+class Operation:
+    """What a function makes of other expressions, which may have common parts.
 
-    function: Callable[..., Any]
-    operands: tuple[Expression, ...]
+    Its hash is computed once: by way of each path through a hundred of ``n = n + n`` that would take for ever.
+    """
+
+    __slots__ = ("_hash", "function", "operands")
+
+    def __init__(self, function: Callable[..., Any], operands: tuple[Expression, ...]) -> None:
+        self.function = function
+        self.operands = operands
+        self._hash = hash((function, operands))
+
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return other.__class__ is Operation and self._hash == other._hash and self.function is other.function \
+            and self.operands == other.operands
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 Expression = Size | Value | Operation | int | float | bool
@@ -60,9 +76,25 @@ class Guard(NamedTuple):
 
 
 def evaluate(expression: Expression, sizes: Sequence[int], values: Sequence[Any]) -> Any:
-    """The value of an expression, for arguments of these sizes and values."""
-    if isinstance(expression, Operation):
-        return expression.function(*(evaluate(operand, sizes, values) for operand in expression.operands))
+    """The value of an expression, for arguments of these sizes and values; what occurs often is computed once."""
+    if not isinstance(expression, Operation):
+        return _leaf(expression, sizes, values)
+    known: dict[int, Any] = {}
+    stack = [expression]
+    while stack:
+        operation = stack[-1]
+        unknown = [each for each in operation.operands if isinstance(each, Operation) and id(each) not in known]
+        if unknown:
+            stack += unknown
+            continue
+        stack.pop()
+        known[id(operation)] = operation.function(*[
+            known[id(each)] if isinstance(each, Operation) else _leaf(each, sizes, values)
+            for each in operation.operands])
+    return known[id(expression)]
+
+
+def _leaf(expression: Size | Value | float, sizes: Sequence[int], values: Sequence[Any]) -> Any:
     if isinstance(expression, Size):
         return sizes[expression.argument]
     return values[expression.argument] if isinstance(expression, Value) else expression
@@ -72,15 +104,17 @@ _WORDS = {operator.add: "+", operator.sub: "-", operator.mul: "*", operator.true
           operator.mod: "%"}
 
 
-def words(expression: Expression) -> str:
-    """An expression for people."""
+def words(expression: Expression, depth: int = 6) -> str:
+    """An expression for people, who do not read more than so many levels of parentheses."""
     if isinstance(expression, Size):
         return f"size of argument {expression.argument}"
     if isinstance(expression, Value):
         return f"argument {expression.argument}"
     if not isinstance(expression, Operation):
         return str(expression)
-    operands = [words(operand) for operand in expression.operands]
+    if not depth:
+        return "…"
+    operands = [words(operand, depth - 1) for operand in expression.operands]
     if len(operands) == 2 and expression.function in _WORDS:
         return f"({operands[0]} {_WORDS[expression.function]} {operands[1]})"
     return f"{expression.function.__name__}({', '.join(operands)})"

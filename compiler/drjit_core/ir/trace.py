@@ -309,10 +309,12 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     if not size:
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
+        scope_of(index)
         return sized_by(literal(source.type, 0, size), index, mask)
     if source.kind == BOUND or source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: an access
         source = opaque(source)
     if source.kind == LITERAL:
+        scope_of(index)
         value = sized_by(literal(source.type, source.payload, size, source.attr), index, mask)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
     region = state.region
