@@ -17,6 +17,11 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
+from . import rooms as _rooms
+
+_rooms.choose()
+
+
 from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
@@ -28,7 +33,8 @@ from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, known_literal, literal, undefined
 from .ir.expansion import expansion
 from .ir.extents import size_of
-from .ir.node import BAKED, PARAMETER, SHAPE, Node, index_of, label_of, set_label
+from .ir.labels import index_of, label_of, set_label
+from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
 from .ir.symbolic import (
     call_site,

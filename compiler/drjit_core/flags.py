@@ -7,11 +7,11 @@ number, which sends a new node through the slow path of :mod:`drjit_core.ir.trac
 from __future__ import annotations
 
 import enum
-import threading
 from types import TracebackType
-from typing import Any
 
-__all__ = ["JitFlag", "State", "flag", "scoped_set_flag", "set_flag", "state"]
+from .context import DEFAULT_FLAGS, state
+
+__all__ = ["JitFlag", "flag", "scoped_set_flag", "set_flag", "state"]
 
 
 class JitFlag(enum.IntEnum):
@@ -87,7 +87,7 @@ class JitFlag(enum.IntEnum):
     #: Of the CUDA backend: accepted, without effect. On by default.
     SpillToSharedMemory = 1 << 24
     #: The flags that are set at the beginning.
-    Default = 26484606  # every optimisation; no diagnostics: see the test that spells it out
+    Default = DEFAULT_FLAGS  # every optimisation; no diagnostics: see the test that spells it out
 
     def __str__(self) -> str:
         return f"JitFlag.{self.name}"
@@ -102,40 +102,25 @@ LAUNCH_BLOCKING, FORBID_SYNCHRONIZATION = int(JitFlag.LaunchBlocking), int(JitFl
 SYMBOLIC_SCOPE = int(JitFlag.SymbolicScope)
 
 
-class State(threading.local):
-    """What one thread has set: flags, the regions being traced, and whether new nodes are logged."""
-
-    flags: int = int(JitFlag.Default)
-    mode: int = 0
-    #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
-    region: Any = None
-    #: What records the program (a :class:`drjit_core.runtime.recording.Recorder`), if anything does.
-    recording: Any = None
-
-    def __init__(self) -> None:
-        #: All regions that are being traced, by their ids.
-        self.open: dict[int, Any] = {}
-
-    def refresh(self) -> None:
-        """Recompute :attr:`mode` after a change of flags or log level."""
-        if not self.flags & VALUE_NUMBERING:  # tells what was numbered meanwhile from what was not
-            self.mode = -2
-        elif self.flags & DEBUG or log_variables:
-            self.mode = -1
-        else:
-            self.mode = 0
+def refresh() -> None:
+    """Recompute the mode of this thread's context after a change of flags or log level."""
+    if not state.flags & VALUE_NUMBERING:  # tells what was numbered meanwhile from what was not
+        state.mode = -2
+    elif state.flags & DEBUG or log_variables:
+        state.mode = -1
+    else:
+        state.mode = 0
 
 
 #: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.messages`.
 log_variables: bool = False
-state = State()
 
 
 def set_log_variables(active: bool) -> None:
     """Switch logging of each new variable on or off (threads notice at their next change of state)."""
     global log_variables
     log_variables = active
-    state.refresh()
+    refresh()
 
 
 def _check(function: str, flag: object) -> int:
@@ -169,7 +154,7 @@ def set_flag(flag: JitFlag, value: bool, /) -> None:
     if not isinstance(value, (bool, int)):
         raise TypeError(f"drjit.set_flag(): the value of {flag.name} must be a bool, found {type(value).__name__}")
     state.flags = state.flags | bits if value else state.flags & ~bits
-    state.refresh()
+    refresh()
 
 
 class scoped_set_flag:
@@ -197,4 +182,4 @@ class scoped_set_flag:
                  traceback: TracebackType | None) -> None:
         bits = int(self._flag)
         state.flags = (state.flags & ~bits) | (self._backup & bits)
-        state.refresh()
+        refresh()

@@ -18,7 +18,7 @@ from drjit_core.codegen.expand import MOST_INLINED
 from drjit_core.codegen.linear import Block, Function, Instruction, Linear, linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ir.build import undefined
-from drjit_core.ir.numbering import forget
+from drjit_core.ir.node import forget
 from drjit_core.ir.trace import opaque, scatter
 from drjit_core.llvm import emit
 from drjit_core.llvm.function import FunctionEmitter

@@ -40,7 +40,7 @@ from drjit_core import (
     while_loop,
     write_element,
 )
-from drjit_core.ir import numbering
+from drjit_core.ir.node import numbered_count, sweep
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import malloc
@@ -469,8 +469,8 @@ def test_ten_thousand_iterations_grow_neither_memory_nor_nodes(evaluate_every: i
     gc.collect()
     assert sum(type(o) is Node for o in gc.get_objects()) <= nodes + 5
     assert in_use() == memory
-    numbering.sweep()
-    assert len(numbering.numbered) <= nodes
+    sweep()
+    assert numbered_count() <= nodes
 
 
 def test_nodes_and_regions_of_loops_are_released() -> None:

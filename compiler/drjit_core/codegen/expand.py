@@ -16,7 +16,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.expansion import EXPANSIONS, expanding
-from ..ir.node import BAKED, Node, new_id
+from ..ir.node import BAKED, Node, new_id, new_node
 from ..ops.table import COND, FIRST_EXPANDED, LITERAL, UNDEFINED
 from .program import Program
 
@@ -87,7 +87,7 @@ def _calls(order: Sequence[Node], aliases: Mapping[int, Node]) -> dict[int, Call
 
 def stand_in(type_: int, size: int) -> Node:
     """A node of which nothing is known but its type and size."""
-    node: Node = object.__new__(Node)
+    node: Node = new_node(Node)
     node.kind, node.type, node.size, node.id = UNDEFINED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = node.payload = None
     node.attr = node.scope = 0

@@ -8,7 +8,8 @@ from __future__ import annotations
 import linecache
 from collections.abc import Iterator
 
-from ..ir.node import BAKED, Node, label_of
+from ..ir.labels import label_of
+from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ir.region import Choice, Loop
 from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER

@@ -24,7 +24,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
-from ..ir.node import BAKED, PARAMETER, Node
+from ..ir.node import BAKED, PARAMETER, Node, new_node
 from ..ir.region import CONTROL, in_record
 from ..ops.table import (
     ACCESS,
@@ -542,7 +542,7 @@ class Program:
 
 def _as_literal(node: Node) -> Node:
     """A literal with the value that a constant has now, and its place in the graph."""
-    literal: Node = object.__new__(Node)
+    literal: Node = new_node(Node)
     literal.kind, literal.type, literal.size, literal.id = LITERAL, node.type, node.size, node.id
     literal.d0 = literal.d1 = literal.d2 = literal.d3 = None
     literal.attr, literal.payload, literal.scope = PARAMETER, node.payload, 0

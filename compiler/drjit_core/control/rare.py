@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from weakref import ref
 
 from ..flags import state
 from ..ir.build import append, broadcast_size
 from ..ir.expansion import context, expanding
-from ..ir.node import Node
-from ..ir.numbering import numbered
+from ..ir.node import Node, remember, remembered
 from ..ir.region import Cond, Region
 from ..ir.symbolic import Tracing, close, open_, scope_of
 from ..ir.trace import ops
@@ -40,8 +38,7 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
         return [ops.select(mask, other, value) for other, value in zip(branch(*arguments), values, strict=True)]
     given = tuple(argument.id for argument in arguments)
     keys = [(name, mask.id, value.id, given, state.mode) for value in values]
-    known = [reference() for key in keys if (reference := numbered.get(key)) is not None]
-    found = [node for node in known if node is not None]
+    found = [node for key in keys if (node := remembered(key)) is not None]
     if len(found) == len(values):
         return found
     size = broadcast_size(name, mask, *values, *arguments)
@@ -49,7 +46,7 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
     node = append(COND, BOOL, size, mask, payload=choice, scope=scope_of(mask, *choice.initial))
     results = [append(RESULT, value.type, size, node, attr=i, payload=False) for i, value in enumerate(values)]
     for key, result in zip(keys, results, strict=True):
-        numbered[key] = ref(result)
+        remember(key, result)
     return results
 
 

@@ -10,7 +10,8 @@ from weakref import ref
 
 from ..ir.build import append
 from ..ir.extents import sized_as
-from ..ir.node import Node, label_of, set_label
+from ..ir.labels import label_of, set_label
+from ..ir.node import Node
 from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region
 from ..ir.symbolic import new_region
 from ..ops.table import BITCAST, CAST, FIRST_ELEMENTWISE, GATHER, PHI, RESULT

@@ -13,20 +13,21 @@ from weakref import ref
 
 from .. import flags
 from ..errors import IncompatibleSizes
-from ..flags import DEBUG, VALUE_NUMBERING, state
+from ..context import current, state
+from ..flags import DEBUG, VALUE_NUMBERING
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
-from .node import BAKED, PARAMETER, SHAPE, Node, index_of, new_id, set_label
-from .numbering import numbered
+from .labels import index_of, set_label
+from .node import BAKED, PARAMETER, SHAPE, Node, enter, new_id, new_node
+from .node import find as _find
 from .symbolic import require_open, scope_of, user_line
 
 __all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid",
            "known_literal", "literal", "resize", "sized_by", "undefined"]
 
-_new = object.__new__
-_find = numbered.get
+_new = new_node
 _log = logging.getLogger("drjit")
 
 
@@ -37,17 +38,14 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
 
     ``scope`` is the region that it depends on, if that does not follow from the operands.
     """
-    mode, number = state.mode, IS_NUMBERED[kind]
+    context, number = current(), IS_NUMBERED[kind]
+    mode = context.mode
     if number:
-        key = (kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
-               d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode)
-        reference = _find(key)
-        if reference is not None:
-            node = reference()
-            if node is not None:
-                if node.scope:
-                    require_open(node)
-                return node
+        node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
+        if node is not None:
+            if node.scope:
+                require_open(node)
+            return node
     if scope is None:
         scope = scope_of(d0, d1, d2, d3)
     node = _new(Node)
@@ -55,8 +53,8 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
     node.attr, node.payload = attr, payload
     node.scope = scope
-    if number and (mode >= 0 or state.flags & VALUE_NUMBERING):
-        numbered[key] = ref(node)
+    if number and (mode >= 0 or context.flags & VALUE_NUMBERING):
+        enter(node, mode)
     if mode < 0:
         announce(node)
     return node
@@ -64,8 +62,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
 
 def find(kind: int, type_: int, size: int, d0: Node, d1: Node, d2: Node, d3: Node | None) -> Node | None:
     """The node that :func:`append` would find."""
-    reference = _find((kind, type_, size, d0.id, d1.id, d2.id, d3.id if d3 is not None else 0, 0, None, state.mode))
-    return None if reference is None else reference()
+    return _find(kind, type_, size, d0, d1, d2, d3, 0, None, state.mode)
 
 
 def announce(node: Node) -> None:

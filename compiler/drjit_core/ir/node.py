@@ -46,10 +46,11 @@ import itertools
 import weakref
 from typing import Any, NoReturn, SupportsIndex
 
-from ..ops.table import EVALUATED, OPS
+from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "index_of", "label_of", "new_id", "set_label"]
+__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget", "new_id", "new_node", "remember",
+           "remembered", "sweep"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -91,29 +92,113 @@ class Node:
         return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].word}({operands})>"
 
 
-# --- public indices and labels: rarely asked for, hence kept beside the nodes ----------------------------------------
-
-_indices: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
-_labels: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
-_free_indices: list[int] = []
-_next_index = itertools.count(1).__next__
+#: A node without contents.
+new_node = Node.__new__
 
 
-def index_of(node: Node, reuse: bool = True) -> int:
-    """Public index of a node, handed out when first asked for; indices of dead nodes are used again if ``reuse``."""
-    index = _indices.get(node)
-    if index is None:
-        index = _free_indices.pop() if reuse and _free_indices else _next_index()
-        _indices[node] = index
-        weakref.finalize(node, _free_indices.append, index).atexit = False
-    return index
+# --- value numbering -------------------------------------------------------------------------------------------------
+
+#: From what an operation is, a tuple of plain numbers, to the node.  Entries of dead nodes are swept out when the table
+#: has doubled since the last sweep, which costs less per node than a death callback; a stale entry is harmless
+#: meanwhile, because ids are never reused and a dead reference yields ``None``.  (The compiled form, ``node.pyx``, has a
+#: table of its own, which nodes leave when they die.)
+_numbered: dict[tuple[Any, ...], weakref.ref[Node]] = {}
+_find = _numbered.get
+_ref = weakref.ref
+_limit = 8192
 
 
-def set_label(node: Node, label: str) -> None:
-    """Attach a label that graphs and listings show."""
-    _labels[node] = label
+def find1(kind: int, a: Node, mode: int) -> Node | None:
+    """The node of an elementwise operation of one operand that was traced in a mode, if there is one."""
+    reference = _find((kind, a.id, mode))
+    return None if reference is None else reference()
 
 
-def label_of(node: Node) -> str | None:
-    """The label of a node, if it has one."""
-    return _labels.get(node)
+def find2(kind: int, a: Node, b: Node, mode: int) -> Node | None:
+    """Likewise of two operands."""
+    reference = _find((kind, a.id, b.id, mode))
+    return None if reference is None else reference()
+
+
+def find3(kind: int, a: Node, b: Node, c: Node, mode: int) -> Node | None:
+    """Likewise of three operands."""
+    reference = _find((kind, a.id, b.id, c.id, mode))
+    return None if reference is None else reference()
+
+
+def find(kind: int, type_: int, size: int, d0: Node | None, d1: Node | None, d2: Node | None, d3: Node | None,
+         attr: int, payload: Any, mode: int) -> Node | None:
+    """Likewise of any operation that is not elementwise."""
+    reference = _find((kind, type_, size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+                       d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, attr, payload, mode))
+    return None if reference is None else reference()
+
+
+def enter(node: Node, mode: int) -> None:
+    """Make a node that which is found from now on."""
+    _numbered[_key(node, mode)] = _ref(node)
+    if not node.id & _SWEEP_INTERVAL:
+        sweep_if_large()
+
+
+#: Every so many nodes (one less than a power of two), the table is looked at.
+_SWEEP_INTERVAL = 4095
+
+
+def forget(node: Node) -> None:
+    """Remove the entry of a node that is about to be evaluated.
+
+    From then on its operands may be overwritten by the host, and its own memory by a write that found no other holder:
+    the same expression traced once more may have another value, and must not come upon the old node.
+    """
+    if node.kind == EVALUATED:
+        return
+    for mode in (0, -1):  # as traced usually, and with labels or log lines
+        key = _key(node, mode)
+        reference = _numbered.get(key)
+        if reference is not None and reference() is node:
+            _numbered.pop(key, None)
+            return
+
+
+def _key(node: Node, mode: int) -> tuple[Any, ...]:
+    """The key under which tracing entered a node outside of regions."""
+    kind, d0, d1, d2, d3 = node.kind, node.d0, node.d1, node.d2, node.d3
+    if kind >= FIRST_ELEMENTWISE:
+        assert d0 is not None
+        if d1 is None:
+            return kind, d0.id, mode
+        return (kind, d0.id, d1.id, mode) if d2 is None else (kind, d0.id, d1.id, d2.id, mode)
+    return (kind, node.type, node.size, d0.id if d0 is not None else 0, d1.id if d1 is not None else 0,
+            d2.id if d2 is not None else 0, d3.id if d3 is not None else 0, node.attr, node.payload, mode)
+
+
+def remembered(key: tuple[Any, ...]) -> Node | None:
+    """The node that stands for a key of somebody's own."""
+    reference = _find(key)
+    return None if reference is None else reference()
+
+
+def remember(key: tuple[Any, ...], node: Node) -> None:
+    """Let a node stand for a key of somebody's own, as long as it lives."""
+    _numbered[key] = _ref(node)
+
+
+def sweep() -> None:
+    """Remove the entries of dead nodes."""
+    global _limit
+    for key, reference in _numbered.copy().items():
+        if reference() is None and _numbered.get(key) is reference:
+            _numbered.pop(key, None)
+    _limit = max(8192, 2 * len(_numbered))
+
+
+def numbered_count() -> int:
+    """How many nodes can be found, at most."""
+    return len(_numbered)
+
+
+def sweep_if_large() -> None:
+    """Sweep if the table has grown enough to pay for it."""
+    if len(_numbered) > _limit:
+        sweep()

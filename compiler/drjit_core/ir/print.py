@@ -7,7 +7,8 @@ from collections.abc import Iterable
 
 from ..ops.table import BOUND, COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
 from ..types import TYPES, ReduceOp
-from .node import BAKED, SHAPE, Node, label_of
+from .labels import label_of
+from .node import BAKED, SHAPE, Node
 from .region import CONTROL, Choice, Control, Loop, Region, operands
 
 __all__ = ["format_graph", "location_of"]

@@ -14,7 +14,8 @@ from typing import Any
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
 from ..ops.table import COUNTER, GATHER, LITERAL, PHI, RESULT
-from .node import Node, label_of
+from .labels import label_of
+from .node import Node
 from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",

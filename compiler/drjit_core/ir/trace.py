@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from types import SimpleNamespace
-from weakref import ref
 
 from ..errors import SymbolicValue, UnsupportedType
-from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING, state
+from ..context import current, state
+from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import (
@@ -39,8 +40,8 @@ from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
-from .node import BAKED, SHAPE, Node, new_id
-from .numbering import numbered, sweep_if_large
+from .node import BAKED, SHAPE, Node, enter, find1, find2, find3, new_id
+from .node import new_node as _new
 from .symbolic import (
     Tracing,
     call_site,
@@ -56,11 +57,6 @@ from .symbolic import (
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
            "opaque", "ops", "reduce", "scatter"]
 
-#: Every so many nodes (one less than a power of two), the value table is looked at.
-_SWEEP_INTERVAL = 4095
-_new = object.__new__
-_find = numbered.get
-
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
 TernaryTrace = Callable[[Node, Node, Node], Node]
@@ -75,174 +71,167 @@ def _result_types(op: Op) -> list[int]:
             for info in TYPES]
 
 
-def _fail(op: Op, *nodes: Node) -> None:
+#: Result types by kind and type of the last operand.
+_TYPES_OF_RESULTS = [_result_types(op) for op in OPS]
+
+
+def _fail(kind: int, *nodes: Node) -> None:
     """Raise what is wrong with the operands of an elementwise operation."""
+    op = OPS[kind]
     if TYPES[nodes[-1].type].kind not in op.accepts:
         raise UnsupportedType(op.word, TYPES[nodes[-1].type].name)
     broadcast_size(op.word, *nodes)
 
 
+def unary(kind: int, a: Node) -> Node:
+    """An operation of one operand."""
+    context = current()
+    mode = context.mode
+    node = find1(kind, a, mode)
+    if node is not None:
+        if node.scope:
+            require_open(node)
+        return node
+    type_ = _TYPES_OF_RESULTS[kind][a.type]
+    if type_ < 0:
+        _fail(kind, a)
+    if a.kind <= LITERAL:
+        if a.kind == INVALID:
+            return invalid(type_)
+        if context.flags & CONSTANT_PROPAGATION:
+            return sized_by(fold.unary(OPS[kind], a, type_), a)
+    simpler = simplify.unary(ops, kind, a)
+    if simpler is not None:
+        return simpler if context.recording is None else sized_by(simpler, a)
+    scope = a.scope
+    if scope:
+        require_open(a)
+    node = _new(Node)
+    node.kind = kind
+    node.type = type_
+    node.size = a.size
+    node.id = new_id()
+    node.d0 = a
+    node.d1 = node.d2 = node.d3 = node.payload = None
+    node.attr = 0
+    node.scope = scope
+    if mode < 0:
+        _finish(node, mode)
+    else:
+        enter(node, mode)
+    return node
+
+
+def binary(kind: int, a: Node, b: Node) -> Node:
+    """An operation of two operands."""
+    context = current()
+    mode = context.mode
+    node = find2(kind, a, b, mode)
+    if node is not None:
+        if node.scope:
+            require_open(node)
+        return node
+    type_ = _TYPES_OF_RESULTS[kind][b.type]
+    size = a.size
+    other = b.size
+    if type_ < 0 or (size != other and ((size != 1 and other != 1) or not size or not other)):
+        _fail(kind, a, b)
+    if other > size:
+        size = other
+    if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
+        if not size:
+            return invalid(type_)
+        if a.kind == LITERAL and b.kind == LITERAL:
+            if context.flags & CONSTANT_PROPAGATION:
+                return sized_by(fold.binary(OPS[kind], a, b, type_, size), a, b)
+        elif (a is b or a.attr == BAKED or b.attr == BAKED) and context.flags & CONSTANT_PROPAGATION:
+            simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
+            if simpler is not None:
+                return simpler if context.recording is None else sized_by(simpler, a, b)
+    scope = a.scope
+    if scope or b.scope:
+        scope = scope_of(a, b)
+    node = _new(Node)
+    node.kind = kind
+    node.type = type_
+    node.size = size
+    node.id = new_id()
+    node.d0 = a
+    node.d1 = b
+    node.d2 = node.d3 = node.payload = None
+    node.attr = 0
+    node.scope = scope
+    if mode < 0:
+        _finish(node, mode)
+    else:
+        enter(node, mode)
+    return node
+
+
+def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
+    """An operation of three operands."""
+    context = current()
+    mode = context.mode
+    node = find3(kind, a, b, c, mode)
+    if node is not None:
+        if node.scope:
+            require_open(node)
+        return node
+    type_ = _TYPES_OF_RESULTS[kind][c.type]
+    if type_ < 0:
+        _fail(kind, a, b, c)
+    size = a.size
+    if size != b.size or size != c.size or not size:
+        size = broadcast_size(OPS[kind].word, a, b, c)
+        if not size:
+            return invalid(type_)
+    if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
+            and context.flags & CONSTANT_PROPAGATION:
+        if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
+            return sized_by(fold.ternary(OPS[kind], a, b, c, type_, size), a, b, c)
+        simpler = simplify.ternary(ops, kind, a, b, c, size)
+        if simpler is not None:
+            return simpler if context.recording is None else sized_by(simpler, a, b, c)
+    scope = a.scope
+    if scope or b.scope or c.scope:
+        scope = scope_of(a, b, c)
+    node = _new(Node)
+    node.kind = kind
+    node.type = type_
+    node.size = size
+    node.id = new_id()
+    node.d0 = a
+    node.d1 = b
+    node.d2 = c
+    node.d3 = node.payload = None
+    node.attr = 0
+    node.scope = scope
+    if mode < 0:
+        _finish(node, mode)
+    else:
+        enter(node, mode)
+    return node
+
+
+def _finish(node: Node, mode: int) -> None:
+    """The slow path of a new elementwise node: flags ask for a label, a log line, or no value numbering."""
+    if state.flags & VALUE_NUMBERING:
+        enter(node, mode)
+    announce(node)
+
+
 def make_unary(op: Op) -> UnaryTrace:
     """The trace function of a row of one operand."""
-    kind, result_types = op.kind, _result_types(op)
-
-    def trace(a: Node) -> Node:
-        mode = state.mode
-        key = (kind, a.id, mode)
-        reference = _find(key)
-        if reference is not None:
-            node = reference()
-            if node is not None:
-                if node.scope:
-                    require_open(node)
-                return node
-        type_ = result_types[a.type]
-        if type_ < 0:
-            _fail(op, a)
-        if a.kind <= LITERAL:
-            if a.kind == INVALID:
-                return invalid(type_)
-            if state.flags & CONSTANT_PROPAGATION:
-                return sized_by(fold.unary(op, a, type_), a)
-        simpler = simplify.unary(ops, kind, a)
-        if simpler is not None:
-            return simpler if state.recording is None else sized_by(simpler, a)
-        scope = a.scope
-        if scope:
-            require_open(a)
-        node = _new(Node)
-        node.kind = kind
-        node.type = type_
-        node.size = a.size
-        node.id = new_id()
-        node.d0 = a
-        node.d1 = node.d2 = node.d3 = node.payload = None
-        node.attr = 0
-        node.scope = scope
-        if mode < 0:
-            _finish(node, key)
-        else:
-            numbered[key] = ref(node)
-            if not node.id & _SWEEP_INTERVAL:
-                sweep_if_large()
-        return node
-
-    return trace
+    return partial(unary, op.kind)
 
 
 def make_binary(op: Op) -> BinaryTrace:
     """The trace function of a row of two operands."""
-    kind, result_types = op.kind, _result_types(op)
-
-    def trace(a: Node, b: Node) -> Node:
-        mode = state.mode
-        key = (kind, a.id, b.id, mode)
-        reference = _find(key)
-        if reference is not None:
-            node = reference()
-            if node is not None:
-                if node.scope:
-                    require_open(node)
-                return node
-        type_ = result_types[b.type]
-        size = a.size
-        other = b.size
-        if type_ < 0 or (size != other and ((size != 1 and other != 1) or not size or not other)):
-            _fail(op, a, b)
-        if other > size:
-            size = other
-        if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
-            if not size:
-                return invalid(type_)
-            if a.kind == LITERAL == b.kind:
-                if state.flags & CONSTANT_PROPAGATION:
-                    return sized_by(fold.binary(op, a, b, type_, size), a, b)
-            elif (a is b or a.attr == BAKED or b.attr == BAKED) and state.flags & CONSTANT_PROPAGATION:
-                simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
-                if simpler is not None:
-                    return simpler if state.recording is None else sized_by(simpler, a, b)
-        scope = a.scope
-        if scope or b.scope:
-            scope = scope_of(a, b)
-        node = _new(Node)
-        node.kind = kind
-        node.type = type_
-        node.size = size
-        node.id = new_id()
-        node.d0 = a
-        node.d1 = b
-        node.d2 = node.d3 = node.payload = None
-        node.attr = 0
-        node.scope = scope
-        if mode < 0:
-            _finish(node, key)
-        else:
-            numbered[key] = ref(node)
-            if not node.id & _SWEEP_INTERVAL:
-                sweep_if_large()
-        return node
-
-    return trace
+    return partial(binary, op.kind)
 
 
 def _make_ternary(op: Op) -> TernaryTrace:
-    kind, result_types = op.kind, _result_types(op)
-
-    def trace(a: Node, b: Node, c: Node) -> Node:
-        mode = state.mode
-        key = (kind, a.id, b.id, c.id, mode)
-        reference = _find(key)
-        if reference is not None:
-            node = reference()
-            if node is not None:
-                if node.scope:
-                    require_open(node)
-                return node
-        type_ = result_types[c.type]
-        if type_ < 0:
-            _fail(op, a, b, c)
-        size = a.size
-        if size != b.size or size != c.size or not size:
-            size = broadcast_size(op.word, a, b, c)
-            if not size:
-                return invalid(type_)
-        if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
-                and state.flags & CONSTANT_PROPAGATION:
-            if a.kind == b.kind == c.kind == LITERAL:
-                return sized_by(fold.ternary(op, a, b, c, type_, size), a, b, c)
-            simpler = simplify.ternary(ops, kind, a, b, c, size)
-            if simpler is not None:
-                return simpler if state.recording is None else sized_by(simpler, a, b, c)
-        scope = a.scope
-        if scope or b.scope or c.scope:
-            scope = scope_of(a, b, c)
-        node = _new(Node)
-        node.kind = kind
-        node.type = type_
-        node.size = size
-        node.id = new_id()
-        node.d0 = a
-        node.d1 = b
-        node.d2 = c
-        node.d3 = node.payload = None
-        node.attr = 0
-        node.scope = scope
-        if mode < 0:
-            _finish(node, key)
-        else:
-            numbered[key] = ref(node)
-            if not node.id & _SWEEP_INTERVAL:
-                sweep_if_large()
-        return node
-
-    return trace
-
-
-def _finish(node: Node, key: tuple[int, ...]) -> None:
-    """The slow path of a new elementwise node: flags ask for a label, a log line, or no value numbering."""
-    if state.flags & VALUE_NUMBERING:
-        numbered[key] = ref(node)
-    announce(node)
+    return partial(ternary, op.kind)
 
 
 class _Operations(SimpleNamespace):

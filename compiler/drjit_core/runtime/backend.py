@@ -11,7 +11,8 @@ from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Policy, Program
 from ..codegen.signature import Signature
-from ..ir.node import Node, label_of
+from ..ir.labels import label_of
+from ..ir.node import Node
 from ..types import TYPES, JitBackend
 from .buffer import Buffer
 

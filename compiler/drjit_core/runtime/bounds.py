@@ -19,7 +19,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
-from ..ir.node import Node, label_of
+from ..ir.labels import label_of
+from ..ir.node import Node
 from ..ir.symbolic import is_internal
 from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp

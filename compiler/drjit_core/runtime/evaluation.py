@@ -11,7 +11,7 @@ import weakref
 from collections.abc import Iterable
 
 from ..flags import LAUNCH_BLOCKING, state
-from ..ir import deferred, numbering
+from ..ir import deferred, node as nodes
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
@@ -90,7 +90,7 @@ def _evaluate() -> bool:
     node = None
     if not roots:
         return False
-    numbering.sweep_if_large()
+    nodes.sweep_if_large()
     if _VERIFY:
         verify(roots)
     backends.current().evaluate(roots)

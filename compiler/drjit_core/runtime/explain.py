@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 
 from ..codegen.program import ALIGNED, SCALAR, Program
 from ..ir.build import source_line
-from ..ir.node import BAKED, Node, label_of
+from ..ir.labels import label_of
+from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, RESULT, SCATTER
 from ..types import TYPES

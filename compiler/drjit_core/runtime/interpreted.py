@@ -6,7 +6,7 @@ nothing is written in place: a write makes a new array.
 
 from __future__ import annotations
 
-from ..ir import numbering
+from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.region import CONTROL, operands
 from ..ops.table import EVALUATED
@@ -35,7 +35,7 @@ class Interpreted(HostMemory):
         for root, values in zip(roots, Interpreter(self.host_address).run(roots), strict=True):
             buffer = self.allocate(values.nbytes)
             self.write(buffer, values.data.cast("B"))
-            numbering.forget(root)
+            nodes.forget(root)
             root.become_evaluated(buffer)
 
     def flush(self) -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.program import Policy, Program, assemble
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
-from ..ir import build, numbering
+from ..ir import build, node as nodes
 from ..ir.node import Node
 from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan
@@ -113,7 +113,7 @@ def _commit(backend: KernelBackend, program: Program, outputs: list[tuple[Node, 
         node.payload.ticket = ticket
     for node, buffer in outputs:
         buffer.ticket = ticket
-        numbering.forget(node)
+        nodes.forget(node)
         node.become_evaluated(buffer)
     _commit_scatters(program)
     for node, filled in tables:

@@ -21,7 +21,7 @@ from ..codegen.signature import Role, Slot, decisions_of, slots_of
 from ..ir import build
 from ..ir.extents import Expression, Extent, Guard, Operation, Size, Value, words
 from ..ir.holders import held_elsewhere
-from ..ir.node import SHAPE, Node, new_id
+from ..ir.node import SHAPE, Node, new_id, new_node
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
 from ..ops import semantics
@@ -190,7 +190,7 @@ class Recorder:
 
     def number(self, type_: int, value: Any, expression: Expression) -> Node:
         """A constant of unknown value."""
-        node: Node = object.__new__(Node)
+        node: Node = new_node(Node)
         node.kind, node.type, node.size, node.id = BOUND, type_, 1, new_id()
         node.d0 = node.d1 = node.d2 = node.d3 = None
         node.attr, node.payload, node.scope = 0, semantics.normalise(type_, value), 0

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import gc
 
-from ...ir.node import Node, label_of
+from ...ir.labels import label_of
+from ...ir.node import Node
 from ...ops.table import EVALUATED
 from ...types import TYPES
 from . import malloc

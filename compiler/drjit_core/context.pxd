@@ -1,0 +1,8 @@
+cdef class Context:
+    cdef public long long flags
+    cdef public int mode
+    cdef public object region
+    cdef public object recording
+    cdef public dict open
+
+cpdef Context current()

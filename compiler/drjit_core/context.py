@@ -1,0 +1,40 @@
+"""What a thread has set: flags, the regions being traced, and whether new nodes are logged.
+
+The hot path of tracing asks for :func:`current` once, and reads its attributes. (``context.pyx`` is the compiled form,
+which finds the context of a thread without a dictionary.)
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+__all__ = ["DEFAULT_FLAGS", "Context", "current", "state"]
+
+#: What ``JitFlag.Default`` is: every optimisation, no diagnostics.
+DEFAULT_FLAGS = 26484606
+
+
+class Context(threading.local):
+    """What one thread has set; see :mod:`drjit_core.flags`."""
+
+    flags: int = DEFAULT_FLAGS
+    #: 0 as long as nothing special is wanted, else a negative number, which sends new nodes through a slow path.
+    mode: int = 0
+    #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
+    region: Any = None
+    #: What records the program (a :class:`drjit_core.runtime.recorder.Recorder`), if anything does.
+    recording: Any = None
+
+    def __init__(self) -> None:
+        #: All regions that are being traced, by their ids.
+        self.open: dict[int, Any] = {}
+
+
+#: The context of the thread that asks.
+state = Context()
+
+
+def current() -> Context:
+    """The context of this thread."""
+    return state

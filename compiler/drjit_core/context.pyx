@@ -1,0 +1,55 @@
+"""The compiled form of ``context.py``: the context of the thread that ran last is remembered."""
+
+import threading
+
+cdef extern from "Python.h":
+    ctypedef struct PyThreadState:
+        pass
+    PyThreadState* PyThreadState_Get() noexcept
+    unsigned long long PyThreadState_GetID(PyThreadState*) noexcept
+
+DEFAULT_FLAGS = 26484606
+
+
+cdef class Context:
+    """What one thread has set; see :mod:`drjit_core.flags`."""
+
+    def __init__(self):
+        self.flags = DEFAULT_FLAGS
+        self.mode = 0
+        self.region = None
+        self.recording = None
+        self.open = {}
+
+
+class _Contexts(threading.local):
+    def __init__(self):
+        self.context = Context()
+
+
+cdef object _contexts = _Contexts()
+cdef Context _last = None
+cdef unsigned long long _owner = 0  # ids of threads are never used again, unlike their addresses
+
+
+cpdef Context current():
+    """The context of this thread."""
+    global _last, _owner
+    cdef unsigned long long thread = PyThreadState_GetID(PyThreadState_Get())
+    if thread != _owner:
+        _last = _contexts.context
+        _owner = thread
+    return _last
+
+
+cdef class _State:
+    """Stands for the context of the thread that asks."""
+
+    def __getattr__(self, name):
+        return getattr(current(), name)
+
+    def __setattr__(self, name, value):
+        setattr(current(), name, value)
+
+
+state = _State()

@@ -1,0 +1,30 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+
+@cython.final
+cdef class Node:
+    cdef public int kind
+    cdef public int type
+    cdef public int64_t size
+    cdef public int64_t id
+    cdef public Node d0
+    cdef public Node d1
+    cdef public Node d2
+    cdef public Node d3
+    cdef public int64_t attr
+    cdef public object payload
+    cdef public int64_t scope
+    cdef uint64_t hash  # 0 if it is not in the table
+    cdef int mode  # that it was entered under
+    cdef object __weakref__
+
+
+cpdef int64_t new_id() noexcept
+cpdef Node find1(int kind, Node a, int mode)
+cpdef Node find2(int kind, Node a, Node b, int mode)
+cpdef Node find3(int kind, Node a, Node b, Node c, int mode)
+cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr, object payload,
+                int mode)
+cpdef void enter(Node node, int mode)
+cpdef void forget(Node node)

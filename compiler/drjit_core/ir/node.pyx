@@ -1,0 +1,297 @@
+"""The compiled form of ``node.py``: nodes, and the table of value numbering.
+
+The table is open addressing over borrowed pointers: an entry is compared by the fields of its node, and is removed
+when the node dies.
+"""
+
+import weakref
+
+cimport cython
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdlib cimport calloc, free, realloc
+
+cdef extern from "Python.h":
+    Py_ssize_t Py_REFCNT(PyObject*) noexcept
+
+from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, OPS
+from ..types import TYPES
+
+PARAMETER, BAKED, SHAPE = 0, 1, 2
+
+cdef int EVALUATED = _EVALUATED
+cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
+cdef int64_t _last_id = 0
+
+
+cpdef int64_t new_id() noexcept:
+    """A serial number, never given twice."""
+    global _last_id
+    _last_id += 1
+    return _last_id
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(4096)
+cdef class Node:
+    """One operation of the traced program (see the documentation of the plain form for its invariants)."""
+
+    def __dealloc__(self):
+        if self.hash:
+            _remove(self)
+        if _is_last(<PyObject*> self.d0) or _is_last(<PyObject*> self.d1) or _is_last(<PyObject*> self.d2) or _is_last(<PyObject*> self.d3):
+            _release(self)
+
+    def become_evaluated(self, buffer):
+        """Replace the operation by its result, releasing the operands."""
+        if self.hash:
+            _remove(self)
+        self.payload = buffer
+        self.kind = EVALUATED
+        self.attr = 0
+        self.d0 = self.d1 = self.d2 = self.d3 = None
+
+    def __reduce_ex__(self, protocol):
+        raise TypeError("cannot pickle or copy a node of the graph: it refers to memory of this process; pickle the "
+                        "array that holds it, which goes by value")
+
+    def __repr__(self):
+        operands = ", ".join([f"n{d.id}" for d in (self.d0, self.d1, self.d2, self.d3) if d is not None])
+        return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].word}({operands})>"
+
+
+new_node = Node.__new__
+
+
+# --- the end of nodes ------------------------------------------------------------------------------------------------
+# A chain of a million nodes dies without recursion: whoever dies first releases what others hand over meanwhile.
+
+cdef PyObject** _pending = NULL
+cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
+cdef bint _releasing = False
+
+
+cdef inline bint _is_last(PyObject* operand) noexcept:
+    """Whether only one reference to an operand is left."""
+    return operand != <PyObject*> None and Py_REFCNT(operand) == 1
+
+
+cdef void _release(Node node) noexcept:
+    """Release the operands of a node that dies."""
+    global _releasing, _pending_count
+    cdef PyObject* operand
+    if _is_last(<PyObject*> node.d0) and _hand_over(<PyObject*> node.d0):
+        node.d0 = None
+    if _is_last(<PyObject*> node.d1) and _hand_over(<PyObject*> node.d1):
+        node.d1 = None
+    if _is_last(<PyObject*> node.d2) and _hand_over(<PyObject*> node.d2):
+        node.d2 = None
+    if _is_last(<PyObject*> node.d3) and _hand_over(<PyObject*> node.d3):
+        node.d3 = None
+    if _releasing:
+        return
+    _releasing = True
+    while _pending_count:
+        _pending_count -= 1
+        Py_DECREF(<object> _pending[_pending_count])
+    _releasing = False
+
+
+cdef bint _hand_over(PyObject* operand) noexcept:
+    """Take a reference, to be dropped later; without memory for that, nodes die as they do everywhere else."""
+    global _pending, _pending_count, _pending_capacity
+    cdef PyObject** larger
+    if _pending_count == _pending_capacity:
+        larger = <PyObject**> realloc(_pending, (2 * _pending_capacity + 64) * sizeof(PyObject*))
+        if larger == NULL:
+            return False
+        _pending, _pending_capacity = larger, 2 * _pending_capacity + 64
+    Py_INCREF(<object> operand)
+    _pending[_pending_count] = operand
+    _pending_count += 1
+    return True
+
+
+# --- value numbering -------------------------------------------------------------------------------------------------
+
+cdef struct Entry:
+    uint64_t hash
+    PyObject* node
+
+cdef uint64_t _capacity = 1 << 12
+cdef uint64_t _used = 0
+cdef Entry* _table = <Entry*> calloc(_capacity, sizeof(Entry))
+
+
+cdef inline uint64_t _mixed(uint64_t h, uint64_t value) noexcept nogil:
+    h = (h ^ value) * <uint64_t> 0x9E3779B97F4A7C15
+    return h ^ (h >> 29)
+
+
+cdef inline uint64_t _hash(int kind, Node a, Node b, Node c, int mode) noexcept:
+    cdef uint64_t h = _mixed(<uint64_t> (kind * 4 - mode), a.id)
+    if b is not None:
+        h = _mixed(h, b.id)
+        if c is not None:
+            h = _mixed(h, c.id)
+    h ^= h >> 32
+    return h | 1
+
+
+cdef uint64_t _hash_any(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr,
+                        object payload, int mode) except 0:
+    cdef uint64_t h = _mixed(<uint64_t> (kind * 64 + type_ * 4 - mode), <uint64_t> size)
+    h = _mixed(h, d0.id if d0 is not None else 0)
+    h = _mixed(h, d1.id if d1 is not None else 0)
+    h = _mixed(h, d2.id if d2 is not None else 0)
+    h = _mixed(h, d3.id if d3 is not None else 0)
+    h = _mixed(h, <uint64_t> attr)
+    if payload is not None:
+        h = _mixed(h, <uint64_t> <int64_t> hash(payload))
+    h ^= h >> 32
+    return h | 1
+
+
+cpdef Node find1(int kind, Node a, int mode):
+    """The node of an elementwise operation of one operand that was traced in a mode, if there is one."""
+    return _find(_hash(kind, a, None, None, mode), kind, a, None, None, mode)
+
+
+cpdef Node find2(int kind, Node a, Node b, int mode):
+    """Likewise of two operands."""
+    return _find(_hash(kind, a, b, None, mode), kind, a, b, None, mode)
+
+
+cpdef Node find3(int kind, Node a, Node b, Node c, int mode):
+    """Likewise of three operands."""
+    return _find(_hash(kind, a, b, c, mode), kind, a, b, c, mode)
+
+
+cdef inline Node _find(uint64_t h, int kind, Node a, Node b, Node c, int mode):
+    cdef uint64_t place = (h >> 1) & (_capacity - 1)
+    cdef Node node
+    while _table[place].node != NULL:
+        if _table[place].hash == h:
+            node = <Node> _table[place].node
+            if node.kind == kind and node.d0 is a and node.d1 is b and node.d2 is c and node.mode == mode:
+                return node
+        place = (place + 1) & (_capacity - 1)
+    return None
+
+
+cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr, object payload,
+                int mode):
+    """Likewise of any operation that is not elementwise."""
+    cdef uint64_t h = _hash_any(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
+    cdef uint64_t place = (h >> 1) & (_capacity - 1)
+    cdef Node node
+    while _table[place].node != NULL:
+        if _table[place].hash == h:
+            node = <Node> _table[place].node
+            if node.kind == kind and node.type == type_ and node.size == size and node.d0 is d0 and node.d1 is d1 \
+                    and node.d2 is d2 and node.d3 is d3 and node.attr == attr and node.mode == mode and (
+                        node.payload is payload or type(node.payload) is type(payload) and node.payload == payload):
+                return node
+        place = (place + 1) & (_capacity - 1)
+    return None
+
+
+cpdef void enter(Node node, int mode):
+    """Make a node that which is found from now on."""
+    if node.hash:
+        _remove(node)
+    if 2 * _used >= _capacity:
+        _grow()
+    if node.kind >= FIRST_ELEMENTWISE:
+        node.hash = _hash(node.kind, node.d0, node.d1, node.d2, mode)
+    else:
+        node.hash = _hash_any(node.kind, node.type, node.size, node.d0, node.d1, node.d2, node.d3, node.attr,
+                              node.payload, mode)
+    node.mode = mode
+    _put(node.hash, <PyObject*> node)
+
+
+cdef void _put(uint64_t h, PyObject* node) noexcept:
+    global _used
+    cdef uint64_t place = (h >> 1) & (_capacity - 1)
+    while _table[place].node != NULL:
+        place = (place + 1) & (_capacity - 1)
+    _table[place].hash, _table[place].node = h, node
+    _used += 1
+
+
+cdef int _grow() except -1:
+    global _table, _capacity, _used
+    cdef Entry* old = _table
+    cdef uint64_t place, count = _capacity
+    cdef Entry* new = <Entry*> calloc(2 * count, sizeof(Entry))
+    if new == NULL:
+        raise MemoryError
+    _table, _capacity, _used = new, 2 * count, 0
+    for place in range(count):
+        if old[place].node != NULL:
+            _put(old[place].hash, old[place].node)
+    free(old)
+    return 0
+
+
+cdef void _remove(Node node) noexcept:
+    """Take a node out of the table; those behind it move up, so that searches need no marks of what has been there."""
+    global _used
+    cdef uint64_t mask = _capacity - 1
+    cdef uint64_t place = (node.hash >> 1) & mask
+    cdef uint64_t other
+    node.hash = 0
+    while _table[place].node != <PyObject*> node:
+        if _table[place].node == NULL:
+            return
+        place = (place + 1) & mask
+    other = place
+    while True:
+        other = (other + 1) & mask
+        if _table[other].node == NULL:
+            break
+        if ((other - (_table[other].hash >> 1)) & mask) >= ((other - place) & mask):
+            _table[place] = _table[other]
+            place = other
+    _table[place].node = NULL
+    _used -= 1
+
+
+cpdef void forget(Node node):
+    """Remove the entry of a node that is about to be evaluated (see the plain form for why)."""
+    if node.hash:
+        _remove(node)
+
+
+_named = {}
+
+
+def remembered(key):
+    """The node that stands for a key of somebody's own."""
+    reference = _named.get(key)
+    return None if reference is None else reference()
+
+
+def remember(key, node):
+    """Let a node stand for a key of somebody's own, as long as it lives."""
+    if len(_named) > 4096:
+        sweep()
+    _named[key] = weakref.ref(node)
+
+
+def sweep():
+    """Remove the entries of dead nodes among the keys of somebody's own; the others have left by themselves."""
+    for key, reference in _named.copy().items():
+        if reference() is None and _named.get(key) is reference:
+            _named.pop(key, None)
+
+
+def sweep_if_large():
+    """There is nothing to sweep in a table that dead nodes leave by themselves."""
+
+
+def numbered_count():
+    """How many nodes can be found."""
+    return _used + len(_named)

@@ -1,0 +1,18 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..context cimport Context, current
+from .node cimport Node, enter, find1, find2, find3, new_id
+
+cdef int LITERAL
+cdef int INVALID
+cdef int64_t BAKED
+cdef long long CONSTANT_PROPAGATION
+cdef list _TYPES_OF_RESULTS
+
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)
+cpdef Node unary(int kind, Node a)
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, other=int64_t, scope=int64_t)
+cpdef Node binary(int kind, Node a, Node b)
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t)
+cpdef Node ternary(int kind, Node a, Node b, Node c)

@@ -1,0 +1,104 @@
+"""The hot rooms of the tracer, which come in two forms: compiled by Cython, or as they stand.
+
+Both forms have the same text, and run the same tests; the compiled one traces several times as fast. All rooms are
+compiled or none: modules of both kinds would not know each other's objects. :func:`choose` decides, before the first
+room is imported, and :func:`report` tells how it did. The compiled form is not used
+
+* if it does not exist, because the package was installed without a C compiler;
+* if it was made from other sources than those that are here (a checkout that has changed since);
+* where it cannot run: in subinterpreters, and on Python without the global lock;
+* if the environment variable ``DRJIT_PURE`` is set to anything but 0.
+
+A room is a module here and, beside its ``.py`` file, an extension module, which Python prefers; for the plain form a
+finder leads past it. ``setup.py`` compiles the rooms, and a module with the hash of their sources,
+``drjit_core._compiled``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.machinery
+import importlib.util
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+__all__ = ["ROOMS", "choose", "compiled", "digest", "report", "sources"]
+
+#: The modules that are compiled, in the order of their imports.
+ROOMS = (
+    "drjit_core.context",
+    "drjit_core.ir.node",
+    "drjit_core.ir.symbolic",
+    "drjit_core.ir.build",
+    "drjit_core.ir.simplify",
+    "drjit_core.ir.trace",
+)
+
+#: Whether the compiled form runs.
+compiled = False
+_reason = "nobody has asked for it yet"
+
+
+class _PlainFinder:
+    """Finds the sources of rooms, whatever extension modules lie beside them."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None,
+                  target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
+        if name not in ROOMS or path is None:
+            return None
+        for folder in path:
+            file = os.path.join(folder, f"{name.rpartition('.')[2]}.py")
+            if os.path.isfile(file):
+                return importlib.util.spec_from_file_location(name, file)
+        return None
+
+
+def choose() -> None:
+    """Decide which form of the rooms is imported from now on."""
+    global compiled, _reason
+    _reason = _obstacle()
+    compiled = not _reason
+    if not compiled and not any(finder is _PlainFinder for finder in sys.meta_path):
+        sys.meta_path.insert(0, _PlainFinder)  # type: ignore[arg-type]
+
+
+def _obstacle() -> str:
+    """Why the compiled form cannot be used; empty if it can."""
+    if os.environ.get("DRJIT_PURE", "") not in ("", "0"):
+        return "DRJIT_PURE is set"
+    if not getattr(sys, "_is_gil_enabled", lambda: True)():
+        return "this Python runs without the global lock"
+    try:
+        from . import _compiled
+    except ImportError as error:
+        return "they have not been compiled" if getattr(error, "name", None) else f"they cannot run here ({error})"
+    if _compiled.SOURCES != digest():
+        return "their sources have changed since they were compiled"
+    return ""
+
+
+def sources() -> list[Path]:
+    """The files that the compiled form is made from."""
+    root = Path(__file__).parent.parent
+    found = []
+    for room in ROOMS:
+        base = root.joinpath(*room.split("."))
+        found += [file for file in (base.with_suffix(suffix) for suffix in (".py", ".pxd", ".pyx")) if file.is_file()]
+    return found
+
+
+def digest() -> str:
+    """A hash of the sources of all rooms."""
+    found = hashlib.blake2b(digest_size=16)
+    for file in sources():
+        found.update(file.read_bytes())
+    return found.hexdigest()
+
+
+def report() -> str:
+    """Which form runs, and why, in words."""
+    return f"compiled, {len(ROOMS)} modules" if compiled else f"plain Python: {_reason}"
