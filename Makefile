@@ -4,6 +4,7 @@
 #   make test        everything that CI checks: lint, types, layers, wheel, documentation, tests
 #
 #   make lint | wheel | doc-blocks | pytest    the parts of it
+#   make rooms       compile the hot rooms of the tracer again, if their sources have changed
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
 #   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
 #   make reference   write docs/what-exists.md
@@ -20,7 +21,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest exhaustive bench docs stubs reference clean
+.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -41,14 +42,17 @@ wheel: $(VENV)/.installed-dev
 doc-blocks: $(VENV)/.installed-dev
 	$(BIN)/python conformance/run_doc_blocks.py
 
-pytest: $(VENV)/.installed-dev
-	DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
+pytest: rooms
+	DRJIT_PURE=1 DRJIT_OPT_LEVEL=2 $(BIN)/python -m pytest -n $(WORKERS) tests/arrays tests/core tests/math tests/ops
 	$(BIN)/python -m pytest -n $(WORKERS)
 
-exhaustive: $(VENV)/.installed-dev
+rooms: $(VENV)/.installed-dev
+	@$(BIN)/python setup.py --quiet build_ext --inplace
+
+exhaustive: rooms
 	$(BIN)/python -m pytest -n $(WORKERS) -m "exhaustive or not exhaustive"
 
-bench: $(VENV)/.installed-dev
+bench: rooms
 	@for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
 
 stubs: $(VENV)/.installed-dev

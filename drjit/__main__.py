@@ -73,6 +73,7 @@ SECTIONS: dict[str, Callable[[], object]] = {
     "platform": platform.platform,
     "packages": _packages,
     "processor": _processor,
+    "tracer": lambda: drjit_core.rooms_report(),
     "threads": lambda: drjit_core.thread_report(),
     "backends": _backends,
     "kernel cache": _cache,

@@ -17,10 +17,7 @@ from __future__ import annotations
 
 from types import ModuleType as _Module
 
-from . import rooms as _rooms
-
-_rooms.choose()
-
+from .rooms import report as rooms_report  # which chooses the form of the rooms, and so comes before the first one
 
 from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond

@@ -1,8 +1,8 @@
 """The hot rooms of the tracer, which come in two forms: compiled by Cython, or as they stand.
 
 Both forms have the same text, and run the same tests; the compiled one traces several times as fast. All rooms are
-compiled or none: modules of both kinds would not know each other's objects. :func:`choose` decides, before the first
-room is imported, and :func:`report` tells how it did. The compiled form is not used
+compiled or none: modules of both kinds would not know each other's objects. This module decides when it is imported,
+as the first of the package, and :func:`report` tells how it did. The compiled form is not used
 
 * if it does not exist, because the package was installed without a C compiler;
 * if it was made from other sources than those that are here (a checkout that has changed since);
@@ -17,6 +17,7 @@ finder leads past it. ``setup.py`` compiles the rooms, and a module with the has
 from __future__ import annotations
 
 import hashlib
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -25,7 +26,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-__all__ = ["ROOMS", "choose", "compiled", "digest", "report", "sources"]
+__all__ = ["ROOMS", "compiled", "digest", "report", "sources"]
 
 #: The modules that are compiled, in the order of their imports.
 ROOMS = (
@@ -39,7 +40,7 @@ ROOMS = (
 
 #: Whether the compiled form runs.
 compiled = False
-_reason = "nobody has asked for it yet"
+_reason = ""
 
 
 class _PlainFinder:
@@ -57,26 +58,28 @@ class _PlainFinder:
         return None
 
 
-def choose() -> None:
+def _choose() -> None:
     """Decide which form of the rooms is imported from now on."""
     global compiled, _reason
     _reason = _obstacle()
     compiled = not _reason
     if not compiled and not any(finder is _PlainFinder for finder in sys.meta_path):
-        sys.meta_path.insert(0, _PlainFinder)  # type: ignore[arg-type]
+        sys.meta_path.insert(0, _PlainFinder)
 
 
 def _obstacle() -> str:
     """Why the compiled form cannot be used; empty if it can."""
     if os.environ.get("DRJIT_PURE", "") not in ("", "0"):
-        return "DRJIT_PURE is set"
+        return "the environment variable DRJIT_PURE is set"
     if not getattr(sys, "_is_gil_enabled", lambda: True)():
         return "this Python runs without the global lock"
     try:
-        from . import _compiled
+        stamp = importlib.import_module("drjit_core._compiled")
+    except ModuleNotFoundError:
+        return "they have not been compiled (see README.md)"
     except ImportError as error:
-        return "they have not been compiled" if getattr(error, "name", None) else f"they cannot run here ({error})"
-    if _compiled.SOURCES != digest():
+        return f"the compiled ones cannot run here ({error})"
+    if digest() != stamp.SOURCES:
         return "their sources have changed since they were compiled"
     return ""
 
@@ -102,3 +105,7 @@ def digest() -> str:
 def report() -> str:
     """Which form runs, and why, in words."""
     return f"compiled, {len(ROOMS)} modules" if compiled else f"plain Python: {_reason}"
+
+
+if __package__:  # setup.py runs this module outside of its package
+    _choose()

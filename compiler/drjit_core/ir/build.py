@@ -12,8 +12,8 @@ from typing import Any
 from weakref import ref
 
 from .. import flags
-from ..errors import IncompatibleSizes
 from ..context import current, state
+from ..errors import IncompatibleSizes
 from ..flags import DEBUG, VALUE_NUMBERING
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED

@@ -49,8 +49,8 @@ from typing import Any, NoReturn, SupportsIndex
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget", "new_id", "new_node", "remember",
-           "remembered", "sweep"]
+__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget", "new_id",
+           "new_node", "numbered_count", "remember", "remembered", "sweep", "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -100,8 +100,8 @@ new_node = Node.__new__
 
 #: From what an operation is, a tuple of plain numbers, to the node.  Entries of dead nodes are swept out when the table
 #: has doubled since the last sweep, which costs less per node than a death callback; a stale entry is harmless
-#: meanwhile, because ids are never reused and a dead reference yields ``None``.  (The compiled form, ``node.pyx``, has a
-#: table of its own, which nodes leave when they die.)
+#: meanwhile, because ids are never reused and a dead reference yields ``None``.  (The compiled form, ``node.pyx``, has
+#: a table of its own, which nodes leave when they die.)
 _numbered: dict[tuple[Any, ...], weakref.ref[Node]] = {}
 _find = _numbered.get
 _ref = weakref.ref

@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
 
-from ..errors import SymbolicValue, UnsupportedType
 from ..context import current, state
+from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS

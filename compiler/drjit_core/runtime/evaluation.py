@@ -11,7 +11,8 @@ import weakref
 from collections.abc import Iterable
 
 from ..flags import LAUNCH_BLOCKING, state
-from ..ir import deferred, node as nodes
+from ..ir import deferred
+from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..codegen.program import Policy, Program, assemble
 from ..flags import DEBUG, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
-from ..ir import build, node as nodes
+from ..ir import build
+from ..ir import node as nodes
 from ..ir.node import Node
 from ..ops.table import EVALUATED, RESULT, SCATTER, UNDEFINED
 from ..passes.schedule import Kernel, plan

@@ -1,0 +1,76 @@
+"""The two forms of the hot rooms: which one runs, and that it is all of them or none."""
+
+from __future__ import annotations
+
+import importlib.machinery
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import drjit_core
+from drjit_core import rooms
+
+ROOT = Path(__file__).resolve().parents[2]
+PACKAGE = ROOT / "compiler" / "drjit_core"
+BUILT = any((PACKAGE / f"_compiled{suffix}").is_file() for suffix in importlib.machinery.EXTENSION_SUFFIXES)
+
+PROGRAM = """
+import sys
+import drjit_core
+from drjit_core import rooms
+files = {name: sys.modules[name].__file__ for name in rooms.ROOMS}
+compiled = {name: not file.endswith(".py") for name, file in files.items()}
+assert len(set(compiled.values())) == 1, compiled
+assert next(iter(compiled.values())) is rooms.compiled
+from drjit_core import literal, ops, read_element
+from drjit_core.types import VarType
+x = ops.add(literal(VarType.Int32.value, 2, 3), literal(VarType.Int32.value, 3, 3))
+assert read_element(x, 2) == 5
+print(drjit_core.rooms_report())
+"""
+
+
+def report(folder: Path, **environment: str) -> str:
+    """What a fresh process says that imports the package from a folder."""
+    base = {key: value for key, value in os.environ.items() if key != "DRJIT_PURE"}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=base | {"PYTHONPATH": str(folder)} | environment,
+                          text=True, capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_all_rooms_have_the_form_that_is_reported() -> None:
+    for name in rooms.ROOMS:
+        file = sys.modules[name].__file__
+        assert file is not None and file.endswith(".py") is not rooms.compiled, name
+    assert drjit_core.rooms_report().startswith("compiled" if rooms.compiled else "plain Python: ")
+
+
+def test_the_environment_asks_for_the_plain_form() -> None:
+    assert report(ROOT / "compiler", DRJIT_PURE="1") == "plain Python: the environment variable DRJIT_PURE is set"
+
+
+def test_without_extension_modules_the_plain_form_runs(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "drjit_core", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
+    assert report(tmp_path) == "plain Python: they have not been compiled (see README.md)"
+
+
+@pytest.mark.skipif(not BUILT, reason="the rooms have not been compiled")
+def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
+    shutil.copytree(PACKAGE, tmp_path / "drjit_core", ignore=shutil.ignore_patterns("__pycache__"))
+    before = report(tmp_path)
+    with (tmp_path / "drjit_core" / "ir" / "trace.py").open("a") as file:
+        file.write("# a change\n")
+    assert report(tmp_path) == "plain Python: their sources have changed since they were compiled"
+    assert before.startswith(("compiled", "plain Python: their sources have changed"))
+
+
+def test_each_room_has_sources_that_the_hash_covers() -> None:
+    found = {path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".") for path in rooms.sources()}
+    assert found == set(rooms.ROOMS)
+    assert all(importlib.util.find_spec(name) is not None for name in rooms.ROOMS)
