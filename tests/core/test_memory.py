@@ -40,7 +40,7 @@ from drjit_core import (
     while_loop,
     write_element,
 )
-from drjit_core.ir.node import numbered_count, sweep
+from drjit_core.ir.node import node_count, numbered_count, sweep
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import malloc
@@ -463,11 +463,11 @@ def test_ten_thousand_iterations_grow_neither_memory_nor_nodes(evaluate_every: i
 
     iterate(500)
     gc.collect()
-    nodes = sum(type(o) is Node for o in gc.get_objects())
+    nodes = node_count()
     memory = in_use()
     iterate(10_000 if evaluate_every == 1 else 3_000)
     gc.collect()
-    assert sum(type(o) is Node for o in gc.get_objects()) <= nodes + 5
+    assert node_count() <= nodes + 5
     assert in_use() == memory
     sweep()
     assert numbered_count() <= nodes
@@ -481,11 +481,11 @@ def test_nodes_and_regions_of_loops_are_released() -> None:
 
     run()
     gc.collect()
-    before = sum(type(o) is Node for o in gc.get_objects())
+    before = node_count()
     gc.disable()
     try:
         for _ in range(50):
             run()
-        assert sum(type(o) is Node for o in gc.get_objects()) <= before, "a cycle waits for the garbage collector"
+        assert node_count() <= before, "a cycle waits for the garbage collector"
     finally:
         gc.enable()

@@ -28,6 +28,7 @@ from drjit_core import (
     while_loop,
 )
 from drjit_core.ir.expansion import EXPANSIONS, expanding
+from drjit_core.ir.node import FIELDS, new_node
 from drjit_core.ir.region import CONTROL
 from drjit_core.ir.trace import access, opaque
 from drjit_core.ir.verify import VerificationError, verify
@@ -74,10 +75,9 @@ def made(row: Op) -> Node:
 
 def malformed(node: Node, **slots: object) -> Node:
     """A copy of a node that tracing would never have made."""
-    other: Node = object.__new__(Node)
-    for name in Node.__slots__:
-        if name != "__weakref__":
-            setattr(other, name, slots.get(name, getattr(node, name)))
+    other: Node = new_node(Node)
+    for name in FIELDS:
+        setattr(other, name, slots.get(name, getattr(node, name)))
     return other
 
 

@@ -42,6 +42,7 @@ The last operand of a ``GATHER`` is the mask of the region that it was traced in
 
 from __future__ import annotations
 
+import gc
 import itertools
 import weakref
 from typing import Any, NoReturn, SupportsIndex
@@ -49,8 +50,8 @@ from typing import Any, NoReturn, SupportsIndex
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget", "new_id",
-           "new_node", "numbered_count", "remember", "remembered", "sweep", "sweep_if_large"]
+__all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget",
+           "new_id", "new_node", "node_count", "numbered_count", "remember", "remembered", "sweep", "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -94,6 +95,13 @@ class Node:
 
 #: A node without contents.
 new_node = Node.__new__
+#: What a node consists of.
+FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
+
+
+def node_count() -> int:
+    """How many nodes there are: for tests, since it looks at all objects of the process."""
+    return sum(type(each) is Node for each in gc.get_objects())
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ PARAMETER, BAKED, SHAPE = 0, 1, 2
 cdef int EVALUATED = _EVALUATED
 cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
 cdef int64_t _last_id = 0
+cdef int64_t _count = 0
 
 
 cpdef int64_t new_id() noexcept:
@@ -37,7 +38,13 @@ cpdef int64_t new_id() noexcept:
 cdef class Node:
     """One operation of the traced program (see the documentation of the plain form for its invariants)."""
 
+    def __cinit__(self):
+        global _count
+        _count += 1
+
     def __dealloc__(self):
+        global _count
+        _count -= 1
         if self.hash:
             _remove(self)
         if _is_last(<PyObject*> self.d0) or _is_last(<PyObject*> self.d1) or _is_last(<PyObject*> self.d2) or _is_last(<PyObject*> self.d3):
@@ -62,6 +69,12 @@ cdef class Node:
 
 
 new_node = Node.__new__
+FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
+
+
+def node_count():
+    """How many nodes there are."""
+    return _count
 
 
 # --- the end of nodes ------------------------------------------------------------------------------------------------

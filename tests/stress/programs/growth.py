@@ -10,8 +10,9 @@ import numpy as np
 
 import drjit as dr
 from drjit.llvm import Float, UInt32
-from drjit_core import Node, malloc_statistics
+from drjit_core import malloc_statistics
 from drjit_core.ir import build
+from drjit_core.ir.node import node_count
 from tests.stress.programs.common import watch
 
 
@@ -23,7 +24,7 @@ def measure() -> tuple[int, int, int]:
     with open("/proc/self/statm") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     statistics = malloc_statistics()
-    nodes = sum(type(entry) is Node for entry in gc.get_objects())
+    nodes = node_count()
     return resident, statistics["in_use"] + statistics["cached"], nodes
 
 
