@@ -24,7 +24,7 @@ from setuptools.command.editable_wheel import editable_wheel
 ROOT = Path(__file__).resolve().parent
 FOLDERS = (ROOT, ROOT / "compiler")
 #: Where C files and the stamp of the sources are written.
-BUILD = Path("build", "rooms")
+BUILD = Path(".cache", "rooms")
 DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False}
 #: Warnings of C compilers about what Cython writes; nobody can act on them.
 ARGUMENTS = ["-O2", "-w"] if os.name == "posix" else []
