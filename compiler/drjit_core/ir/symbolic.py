@@ -248,7 +248,7 @@ def is_internal(frame: FrameType) -> bool:
 
 def user_line() -> tuple[str, int] | None:
     """File and line of the innermost frame that is the user's."""
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe()
     while frame is not None:
         if not is_internal(frame):
             return frame.f_code.co_filename, frame.f_lineno
@@ -261,7 +261,7 @@ def call_site(otherwise: str) -> str:
 
     It is found among the frames of the stack; ``otherwise`` is the answer if they have no public name.
     """
-    frame: FrameType | None = sys._getframe(1)
+    frame: FrameType | None = sys._getframe()
     called: FrameType | None = None
     while frame is not None and is_internal(frame):
         called, frame = frame, frame.f_back
