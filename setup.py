@@ -67,7 +67,7 @@ class BuildRooms(build_ext):
             self.extensions = []
 
     def _beside_sources(self, name: str) -> Path:
-        return Path("compiler", self.get_ext_filename(name))
+        return Path("compiler" if name.startswith("drjit_core.") else "", self.get_ext_filename(name))
 
 
 def extensions() -> list[Extension]:
@@ -88,11 +88,11 @@ def extensions() -> list[Extension]:
         stamp.write_text(text)
     found = []
     for name in rooms.ROOMS:
-        base = Path("compiler", *name.split("."))
+        base = Path("compiler" if name.startswith("drjit_core.") else "", *name.split("."))
         source = next(file for suffix in (".pyx", ".py") if (file := base.with_suffix(suffix)).is_file())
         found.append(Extension(name, [str(source)], extra_compile_args=ARGUMENTS))
     found.append(Extension("drjit_core._compiled", [str(stamp)], extra_compile_args=ARGUMENTS))
-    modules: list[Extension] = cythonize(found, build_dir=str(BUILD), include_path=["compiler"], quiet=True,
+    modules: list[Extension] = cythonize(found, build_dir=str(BUILD), include_path=["compiler", "."], quiet=True,
                                          compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1)
     return modules
 

@@ -42,7 +42,7 @@ from .ir.symbolic import (
     symbolic_error,
     written_outside,
 )
-from .ir.trace import BINARY, TERNARY, UNARY, access, bitcast, cast, gather, ops, reduce, scatter
+from .ir.trace import BINARY, TERNARY, UNARY, access, binary, bitcast, cast, gather, ops, reduce, scatter
 from .messages import log_level, set_log_level
 from .math import *
 from .ops.reductions import REDUCTIONS, Reduction

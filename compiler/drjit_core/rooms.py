@@ -36,6 +36,8 @@ ROOMS = (
     "drjit_core.ir.build",
     "drjit_core.ir.simplify",
     "drjit_core.ir.trace",
+    "drjit._base.fresh",
+    "drjit._arrays.handles",
 )
 
 #: Whether the compiled form runs.
@@ -89,7 +91,8 @@ def sources() -> list[Path]:
     root = Path(__file__).parent.parent
     found = []
     for room in ROOMS:
-        base = root.joinpath(*room.split("."))
+        package = root if room.startswith("drjit_core.") or (root / "drjit").is_dir() else root.parent  # in a checkout
+        base = package.joinpath(*room.split("."))
         found += [file for file in (base.with_suffix(suffix) for suffix in (".py", ".pxd", ".pyx")) if file.is_file()]
     return found
 

@@ -33,6 +33,7 @@ from .._base.errors import (
     describe,
     translate,
 )
+from .._base.fresh import fresh as _new
 from .._base.nodes import broadcast
 from .._base.values import plain_scalar
 from .._promotion.plans import (
@@ -52,7 +53,6 @@ from .._promotion.promote import scalar_literal
 
 __all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
-_new = object.__new__
 _Tensor = TypeVar("_Tensor")
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 _EVALUATED = KIND["evaluated"]

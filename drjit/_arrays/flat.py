@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import JitFlag, Node, cast, index_of, invalid, ops
+from drjit_core import JitFlag, Node, cast, index_of, invalid
 
 from .._access.elements import flat_get, flat_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.nodes import values
 from .._base.types import base_class
-from .._promotion import operations
 from .._promotion.promote import scalar_literal
 from . import operators as make
 from .components import without_components
 from .construction import flat_node
+from .handles import FlatHandle
 
 __all__ = ["FlatArray"]
 
@@ -25,12 +25,10 @@ _SCALARS = (float, int, bool)
 
 
 @base_class("flat")
-class FlatArray(ArrayBase):
+class FlatArray(FlatHandle, ArrayBase):
     """Behaviour of ``Float``, ``Int``, ``Bool`` …"""
 
-    __slots__ = ("__weakref__", "_n", "_o")
-
-    _n: Node
+    __slots__ = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._o = None
@@ -81,31 +79,8 @@ class FlatArray(ArrayBase):
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)
 
-    __add__, __radd__, __iadd__ = make.flat_operators(operations.ADD)
-    __sub__, __rsub__, __isub__ = make.flat_operators(operations.SUB)
-    __mul__, __rmul__, __imul__ = make.flat_operators(operations.MUL)
-    __truediv__, __rtruediv__, __itruediv__ = make.flat_operators(operations.DIV)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.flat_operators(operations.FLOORDIV)
-    __mod__, __rmod__, __imod__ = make.flat_operators(operations.MOD)
-    __lshift__, __rlshift__, __ilshift__ = make.flat_operators(operations.SHL)
-    __rshift__, __rrshift__, __irshift__ = make.flat_operators(operations.SHR)
-    __or__, __ror__, __ior__ = make.flat_operators(operations.OR)
-    __xor__, __rxor__, __ixor__ = make.flat_operators(operations.XOR)
-    __and__, __rand__, __iand__ = make.flat_operators(operations.AND)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
-
-    __eq__ = make.comparison(operations.EQ)
-    __ne__ = make.comparison(operations.NEQ)
-    __lt__ = make.comparison(operations.LT)
-    __le__ = make.comparison(operations.LE)
-    __gt__ = make.comparison(operations.GT)
-    __ge__ = make.comparison(operations.GE)
-    __hash__ = object.__hash__
-
-    __neg__ = make.flat_unary("neg", ops.neg)
-    __invert__ = make.flat_unary("invert", ops.inv)
-    __abs__ = make.flat_unary("abs", core.abs)
 
 
 without_components(FlatArray)

@@ -18,6 +18,7 @@ from drjit_core import Node, ops
 from .._access.elements import assign_component, nested_get, nested_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
+from .._base.fresh import fresh as _new
 from .._base.types import base_class
 from .._promotion import operations
 from .._promotion.promote import coerce
@@ -27,7 +28,6 @@ from .construction import nested_nodes
 
 __all__ = ["NestedArray"]
 
-_new = object.__new__
 
 
 @base_class("nested")

@@ -20,6 +20,7 @@ from drjit_core import Node, known_literal, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
+from .._base.fresh import fresh as _new
 from .._base.types import FLOAT32, FLOAT64, INT64, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.operations import POWER, method_of
@@ -27,12 +28,11 @@ from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
 from .products import product
 
-__all__ = ["array_operators", "comparison", "flat_operators", "flat_unary", "inplace", "integer_power",
+__all__ = ["array_operators", "failed", "inplace", "integer_power",
            "is_foreign",
            "matmul", "matmul_inplace", "mixed", "nested_comparison", "nested_operators", "nested_unary", "power",
            "power_inplace", "reverse_matmul", "reverse_power"]
 
-_new = object.__new__
 Operator = Callable[[Any, Any], Any]
 
 
@@ -55,7 +55,7 @@ def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = Fal
     return apply(operation, CallSite(method, type(self)), (other, self) if reverse else (self, other))
 
 
-def _failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
+def failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
     """The exception for the user of an operator."""
     site = CallSite(method_of(operation, reverse), type(self))
     return translate(error, site, (other, self) if reverse else (self, other))
@@ -83,102 +83,16 @@ def array_operators(operation: Operation) -> tuple[Operator, Operator, Operator]
             plan = plans.get((self.__class__, other.__class__))
             return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
-            raise _failed(error, self, other, operation) from None
+            raise failed(error, self, other, operation) from None
 
     def reverse(self: Any, other: Any) -> Any:
         try:
             plan = plans.get((other.__class__, self.__class__))
             return mixed(self, other, operation, True) if plan is None else plan(other, self)
         except FAILURES as error:
-            raise _failed(error, self, other, operation, True) from None
+            raise failed(error, self, other, operation, True) from None
 
     return forward, reverse, inplace(forward)
-
-
-# --- flat arrays -----------------------------------------------------------------------------------------------------
-
-
-def flat_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
-    """``__op__``, ``__rop__`` and ``__iop__`` of flat arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def forward(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if kind is cls:
-                node = trace(self._n, other._n)
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise _failed(error, self, other, operation) from None
-        result = _new(cls)
-        result._n = node
-        result._o = None
-        return result
-
-    def reverse(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(known_literal((cls._type, other)) or literal(cls._type, other), self._n)
-            else:
-                plan = plans.get((kind, cls))
-                return mixed(self, other, operation, True) if plan is None else plan(other, self)
-        except FAILURES as error:
-            raise _failed(error, self, other, operation, True) from None
-        result = _new(cls)
-        result._n = node
-        result._o = None
-        return result
-
-    return forward, reverse, inplace(forward)
-
-
-def comparison(operation: Operation) -> Operator:
-    """A comparison of flat arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def compare(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if kind is cls:
-                node = trace(self._n, other._n)
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                node = trace(self._n, known_literal((cls._type, other)) or literal(cls._type, other))
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise _failed(error, self, other, operation) from None
-        result = _new(cls._mask_type)
-        result._n = node
-        result._o = None
-        return result
-
-    return compare
-
-
-def flat_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
-    """A unary operator of flat arrays."""
-    method = f"__{name}__"
-
-    def apply(self: Any) -> Any:
-        cls = self.__class__
-        result = _new(cls)
-        try:
-            result._n = trace(self._n)
-        except FAILURES as error:
-            raise translate(error, CallSite(method, cls)) from None
-        result._o = None
-        return result
-
-    return apply
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
@@ -205,7 +119,7 @@ def nested_operators(operation: Operation) -> tuple[Operator, Operator, Operator
                 plan = plans.get((cls, kind))
                 return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
-            raise _failed(error, self, other, operation) from None
+            raise failed(error, self, other, operation) from None
         result = _new(cls)
         result._c = nodes
         result._o = None
@@ -224,7 +138,7 @@ def nested_operators(operation: Operation) -> tuple[Operator, Operator, Operator
                 return mixed(self, other, operation, True) if plan is None else plan(other, self)
             nodes = [trace(left, node) for node in self._c]
         except FAILURES as error:
-            raise _failed(error, self, other, operation, True) from None
+            raise failed(error, self, other, operation, True) from None
         result = _new(cls)
         result._c = nodes
         result._o = None
@@ -251,7 +165,7 @@ def nested_comparison(operation: Operation) -> Operator:
                 plan = plans.get((cls, kind))
                 return mixed(self, other, operation) if plan is None else plan(self, other)
         except FAILURES as error:
-            raise _failed(error, self, other, operation) from None
+            raise failed(error, self, other, operation) from None
         result = _new(cls._mask_type)
         result._c = nodes
         result._o = None
@@ -333,7 +247,7 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
             return plan(self, exponent)
         return _general_power(self, other, False)
     except FAILURES as error:
-        raise _failed(error, self, other, POWER) from None
+        raise failed(error, self, other, POWER) from None
 
 
 def reverse_power(self: Any, other: Any) -> Any:
@@ -343,7 +257,7 @@ def reverse_power(self: Any, other: Any) -> Any:
     try:
         return _general_power(self, other, True)
     except FAILURES as error:
-        raise _failed(error, self, other, POWER, True) from None
+        raise failed(error, self, other, POWER, True) from None
 
 
 def _general_power(self: Any, other: Any, reverse: bool) -> Any:

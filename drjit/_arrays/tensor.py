@@ -51,7 +51,6 @@ from .operators import array_operators, integer_power, matmul, power, reverse_ma
 
 __all__ = ["TensorBase"]
 
-_new = object.__new__
 Operator = Callable[[Any, Any], Any]
 
 

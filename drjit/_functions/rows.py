@@ -30,6 +30,7 @@ from .._arrays.special import SpecialArray
 from .._base.array import ArrayBase
 from .._base.backends import array_type_of
 from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
+from .._base.fresh import fresh as _new
 from .._base.nodes import number_of
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
@@ -38,7 +39,6 @@ from .._promotion.promote import wrap_like
 
 __all__ = ["dress", "from_numpy", "make", "on_numbers", "owner_of", "refuse"]
 
-_new = object.__new__
 _NO_RESULT = (ArithmeticError, ValueError, NotImplementedError)
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 

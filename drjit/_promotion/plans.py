@@ -45,6 +45,7 @@ from .._base.errors import (
     describe,
     translate,
 )
+from .._base.fresh import fresh as _new
 from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
 from .promote import coerce, meeting_package, number_literal, wrap
@@ -54,7 +55,6 @@ __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "
            "masked", "node_loader", "operands",
            "promotion", "tensor_type"]
 
-_new = object.__new__
 Trace = Callable[..., Node]
 #: The classes of operands: array types, and the types of Python numbers.
 Keys = tuple[Any, ...]

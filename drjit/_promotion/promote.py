@@ -21,6 +21,7 @@ from .._base.errors import (
     describe,
     translate,
 )
+from .._base.fresh import fresh as _new
 from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar
@@ -28,7 +29,6 @@ from .._base.values import is_ndarray, plain_scalar
 __all__ = ["coerce", "common_package", "convert", "elements_of", "flat_of_scalars", "is_ndarray", "meeting_package",
            "number_literal", "number_of", "plain_scalar", "scalar_literal", "wrap", "wrap_like"]
 
-_new = object.__new__
 _Array = TypeVar("_Array")
 
 

@@ -20,12 +20,12 @@ from drjit_core import Node
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._base.fresh import fresh as _new
 from .classes import children, construct, field_types, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
            "flatten_nodes", "is_pytree", "leaves", "transform", "walk"]
 
-_new = object.__new__
 
 
 class Difference(NamedTuple):

@@ -20,14 +20,13 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, 
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_label
-from .node import BAKED, PARAMETER, SHAPE, Node, enter, new_id, new_node
+from .node import BAKED, PARAMETER, SHAPE, Node, enter, new_id
 from .node import find as _find
 from .symbolic import require_open, scope_of, user_line
 
 __all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid",
            "known_literal", "literal", "resize", "sized_by", "undefined"]
 
-_new = new_node
 _log = logging.getLogger("drjit")
 
 
@@ -48,7 +47,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
             return node
     if scope is None:
         scope = scope_of(d0, d1, d2, d3)
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
     node.attr, node.payload = attr, payload
@@ -129,7 +128,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     if size == 0:
         return invalid(type_)
     value = semantics.normalise(type_, value)
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr = (BAKED if value in BAKED_VALUES else PARAMETER) if attr is None else attr
@@ -189,7 +188,7 @@ def invalid(type_: int) -> Node:
     """The array of size zero."""
     node = _invalid.get(type_)
     if node is None:
-        _invalid[type_] = node = _new(Node)
+        _invalid[type_] = node = Node.__new__(Node)
         node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
         node.d0 = node.d1 = node.d2 = node.d3 = None
         node.attr, node.payload, node.scope = 0, None, 0
@@ -229,7 +228,7 @@ def counter(size: int | Extent, type_: int = UINT32) -> Node:
 
 def evaluated(type_: int, size: int, buffer: Any) -> Node:
     """The contents of a buffer that the runtime has filled or imported."""
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr, node.payload, node.scope = 0, buffer, 0

@@ -41,7 +41,6 @@ from . import fold, simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
 from .node import BAKED, SHAPE, Node, enter, find1, find2, find3, new_id
-from .node import new_node as _new
 from .symbolic import (
     Tracing,
     call_site,
@@ -106,7 +105,7 @@ def unary(kind: int, a: Node) -> Node:
     scope = a.scope
     if scope:
         require_open(a)
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind = kind
     node.type = type_
     node.size = a.size
@@ -151,7 +150,7 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     scope = a.scope
     if scope or b.scope:
         scope = scope_of(a, b)
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind = kind
     node.type = type_
     node.size = size
@@ -195,7 +194,7 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     scope = a.scope
     if scope or b.scope or c.scope:
         scope = scope_of(a, b, c)
-    node = _new(Node)
+    node = Node.__new__(Node)
     node.kind = kind
     node.type = type_
     node.size = size
