@@ -1,4 +1,5 @@
 cimport cython
+from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 
@@ -17,6 +18,8 @@ cdef class Node:
     cdef public int64_t scope
     cdef uint64_t hash  # 0 if it is not in the table
     cdef int mode  # that it was entered under
+    cdef PyObject* older  # the list of all nodes that live
+    cdef PyObject* younger
     cdef object __weakref__
 
 

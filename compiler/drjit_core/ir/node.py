@@ -51,7 +51,8 @@ from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
 __all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget",
-           "new_id", "new_node", "node_count", "numbered_count", "remember", "remembered", "sweep", "sweep_if_large"]
+           "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember", "remembered", "sweep",
+           "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -99,9 +100,14 @@ new_node = Node.__new__
 FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
 
 
+def live_nodes() -> list[Node]:
+    """All nodes that there are, found by a search through all objects of the process."""
+    return [each for each in gc.get_objects() if type(each) is Node]
+
+
 def node_count() -> int:
-    """How many nodes there are: for tests, since it looks at all objects of the process."""
-    return sum(type(each) is Node for each in gc.get_objects())
+    """How many nodes there are: for tests, since it looks for them."""
+    return len(live_nodes())
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

@@ -23,6 +23,7 @@ cdef int EVALUATED = _EVALUATED
 cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
 cdef int64_t _last_id = 0
 cdef int64_t _count = 0
+cdef PyObject* _youngest = NULL
 
 
 cpdef int64_t new_id() noexcept:
@@ -39,12 +40,22 @@ cdef class Node:
     """One operation of the traced program (see the documentation of the plain form for its invariants)."""
 
     def __cinit__(self):
-        global _count
+        global _count, _youngest
         _count += 1
+        self.older = _youngest
+        if _youngest != NULL:
+            (<Node> _youngest).younger = <PyObject*> self
+        _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        global _count
+        global _count, _youngest
         _count -= 1
+        if self.older != NULL:
+            (<Node> self.older).younger = self.younger
+        if self.younger != NULL:
+            (<Node> self.younger).older = self.older
+        else:
+            _youngest = self.older
         if self.hash:
             _remove(self)
         if _is_last(<PyObject*> self.d0) or _is_last(<PyObject*> self.d1) or _is_last(<PyObject*> self.d2) or _is_last(<PyObject*> self.d3):
@@ -70,6 +81,16 @@ cdef class Node:
 
 new_node = Node.__new__
 FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
+
+
+def live_nodes():
+    """All nodes that there are."""
+    cdef list found = []
+    cdef PyObject* node = _youngest
+    while node != NULL:
+        found.append(<Node> node)
+        node = (<Node> node).older
+    return found
 
 
 def node_count():

@@ -8,7 +8,7 @@ from __future__ import annotations
 import gc
 
 from ...ir.labels import label_of
-from ...ir.node import Node
+from ...ir.node import Node, live_nodes
 from ...ops.table import EVALUATED
 from ...types import TYPES
 from . import malloc
@@ -35,10 +35,10 @@ def allocate(nbytes: int) -> malloc.Block:
 
 def _describe(nbytes: int) -> str:
     arrays: dict[int, tuple[int, Node]] = {}  # by buffer
-    for candidate in gc.get_objects():
-        if isinstance(candidate, Node) and candidate.kind == EVALUATED:
-            buffer = candidate.payload
-            arrays[id(buffer)] = buffer.nbytes, candidate
+    for node in live_nodes():
+        if node.kind == EVALUATED:
+            buffer = node.payload
+            arrays[id(buffer)] = buffer.nbytes, node
     largest = sorted(arrays.values(), key=lambda entry: entry[0], reverse=True)[:_LISTED]
     in_use = malloc.statistics()["in_use"]
     text = (f"cannot allocate {_bytes(nbytes)} ({nbytes} bytes) of host memory, although all unused memory was given "
