@@ -6,9 +6,10 @@ and keeps the memory of flat arrays that have died.
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
-__all__ = ["FlatSlots", "adopt", "fresh"]
+__all__ = ["FlatSlots", "adopt", "fresh", "live_flat_arrays"]
 
 #: An object of a class without contents.
 fresh: Any = object.__new__
@@ -21,6 +22,11 @@ class FlatSlots:
 
     _n: Any
     _o: Any
+
+
+def live_flat_arrays() -> list[Any]:
+    """All flat arrays that there are, found by a search through all objects of the process."""
+    return [each for each in gc.get_objects() if issubclass(type(each), FlatSlots)]
 
 
 def adopt(cls: type) -> None:

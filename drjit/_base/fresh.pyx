@@ -29,6 +29,35 @@ cdef extern from "Python.h":
 cdef class FlatSlots:
     """The slots of flat arrays, which take part in no cycle."""
 
+    def __cinit__(self, *args, **kwargs):
+        global _youngest
+        self.older = _youngest
+        if _youngest != NULL:
+            (<FlatSlots> _youngest).younger = <PyObject*> self
+        _youngest = <PyObject*> self
+
+    def __dealloc__(self):
+        global _youngest
+        if self.older != NULL:
+            (<FlatSlots> self.older).younger = self.younger
+        if self.younger != NULL:
+            (<FlatSlots> self.younger).older = self.older
+        else:
+            _youngest = self.older
+
+
+cdef PyObject* _youngest = NULL
+
+
+def live_flat_arrays():
+    """All flat arrays that there are."""
+    cdef list found = []
+    cdef PyObject* array = _youngest
+    while array != NULL:
+        found.append(<FlatSlots> array)
+        array = (<FlatSlots> array).older
+    return found
+
 
 cdef tuple _NOTHING = ()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import itertools
 import sys
 from typing import Any, NamedTuple
 
@@ -11,6 +12,7 @@ from drjit_core import TYPES, Node, VarState, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.fresh import FlatSlots, live_flat_arrays
 from .._base.links import links
 from .._trees.pytree import flatten
 
@@ -75,11 +77,15 @@ def live_variables() -> list[Variable]:
     """
     references: dict[int, int] = {}
     found: dict[int, Node] = {}
-    for candidate in gc.get_objects():
-        if issubclass(type(candidate), ArrayBase) and candidate._dynamic:
+    others = (each for each in gc.get_objects()
+              if issubclass(type(each), ArrayBase) and not issubclass(type(each), FlatSlots))
+    for candidate in itertools.chain(live_flat_arrays(), others):
+        if candidate._dynamic:
             try:
                 nodes = candidate._nodes()
             except AttributeError:  # it is just being made, perhaps by another thread
+                continue
+            if None in nodes:  # likewise
                 continue
             for node in nodes:
                 references[node.id] = references.get(node.id, 0) + 1

@@ -21,6 +21,8 @@ BUILT = any((PACKAGE / f"_compiled{suffix}").is_file() for suffix in importlib.m
 
 PROGRAM = """
 import sys
+import drjit
+import drjit.llvm
 import drjit_core
 from drjit_core import rooms
 files = {name: sys.modules[name].__file__ for name in rooms.ROOMS}
@@ -31,15 +33,23 @@ from drjit_core import literal, ops, read_element
 from drjit_core.types import VarType
 x = ops.add(literal(VarType.Int32.value, 2, 3), literal(VarType.Int32.value, 3, 3))
 assert read_element(x, 2) == 5
+assert list(drjit.llvm.Float(1, 2) + 1) == [2, 3]
 print(drjit_core.rooms_report())
 """
 
 
-def report(folder: Path, **environment: str) -> str:
-    """What a fresh process says that imports the package from a folder."""
-    base = {key: value for key, value in os.environ.items() if key != "DRJIT_PURE"}
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=base | {"PYTHONPATH": str(folder)} | environment,
-                          text=True, capture_output=True, check=False)
+def copied(folder: Path, *without: str) -> Path:
+    """Both packages in a folder, but for some files."""
+    for package in (ROOT / "drjit", PACKAGE):
+        shutil.copytree(package, folder / package.name, ignore=shutil.ignore_patterns("__pycache__", *without))
+    return folder
+
+
+def report(*folders: Path, **environment: str) -> str:
+    """What a fresh process says that imports the packages from folders."""
+    variables = {key: value for key, value in os.environ.items() if key != "DRJIT_PURE"} | environment
+    variables["PYTHONPATH"] = os.pathsep.join(map(str, folders))
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=variables, text=True, capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -52,18 +62,16 @@ def test_all_rooms_have_the_form_that_is_reported() -> None:
 
 
 def test_the_environment_asks_for_the_plain_form() -> None:
-    assert report(ROOT / "compiler", DRJIT_PURE="1") == "plain Python: the environment variable DRJIT_PURE is set"
+    assert report(ROOT, ROOT / "compiler", DRJIT_PURE="1") == "plain Python: the environment variable DRJIT_PURE is set"
 
 
 def test_without_extension_modules_the_plain_form_runs(tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "drjit_core", ignore=shutil.ignore_patterns("*.so", "*.pyd", "__pycache__"))
-    assert report(tmp_path) == "plain Python: they have not been compiled (see README.md)"
+    assert report(copied(tmp_path, "*.so", "*.pyd")) == "plain Python: they have not been compiled (see README.md)"
 
 
 @pytest.mark.skipif(not BUILT, reason="the rooms have not been compiled")
 def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
-    shutil.copytree(PACKAGE, tmp_path / "drjit_core", ignore=shutil.ignore_patterns("__pycache__"))
-    before = report(tmp_path)
+    before = report(copied(tmp_path))
     with (tmp_path / "drjit_core" / "ir" / "trace.py").open("a") as file:
         file.write("# a change\n")
     assert report(tmp_path) == "plain Python: their sources have changed since they were compiled"
@@ -71,6 +79,7 @@ def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
 
 
 def test_each_room_has_sources_that_the_hash_covers() -> None:
-    found = {path.relative_to(PACKAGE.parent).with_suffix("").as_posix().replace("/", ".") for path in rooms.sources()}
+    found = {path.relative_to(ROOT).with_suffix("").as_posix().removeprefix("compiler/").replace("/", ".")
+             for path in rooms.sources()}
     assert found == set(rooms.ROOMS)
     assert all(importlib.util.find_spec(name) is not None for name in rooms.ROOMS)
