@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.machinery
 import importlib.util
 import os
@@ -56,7 +57,7 @@ def report(*folders: Path, **environment: str) -> str:
 
 def test_all_rooms_have_the_form_that_is_reported() -> None:
     for name in rooms.ROOMS:
-        file = sys.modules[name].__file__
+        file = importlib.import_module(name).__file__
         assert file is not None and file.endswith(".py") is not rooms.compiled, name
     assert drjit_core.rooms_report().startswith("compiled" if rooms.compiled else "plain Python: ")
 
