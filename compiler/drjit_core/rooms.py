@@ -40,6 +40,7 @@ ROOMS = (
     "drjit._base.handle",
     "drjit._base.operators",
     "drjit._promotion.componentwise",
+    "drjit._rules.matrix",
     "drjit._arrays.handles",
 )
 

@@ -2,10 +2,11 @@ cimport cython
 
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
-from drjit_core.ir.trace cimport binary
-from drjit._base.handle cimport add_view, fresh, view_at
+from drjit_core.ir.trace cimport binary, cast
+from drjit._base.handle cimport Handle, add_view, fresh, view_at
 from drjit._base.operators cimport FlatSlots, NestedSlots, TensorSlots
-from drjit._promotion.componentwise cimport Componentwise, Operation, flat_array, nested_array
+from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2
+from drjit._rules.matrix cimport dot, multiply
 
 cdef list _OPERATIONS, _UNARY, _UNARY_METHODS
 
@@ -20,7 +21,7 @@ cdef object _assigned(object array, object result)
 
 @cython.no_gc
 cdef class FlatHandle(FlatSlots):
-    @cython.locals(array=FlatSlots, right=Node, node=Node, what=Operation)
+    @cython.locals(array=Handle, right=Node, node=Node, what=Operation)
     cdef object _forward(self, int operation, object other)
     @cython.locals(left=Node, node=Node, what=Operation)
     cdef object _reverse(self, int operation, object other)
@@ -29,23 +30,28 @@ cdef class FlatHandle(FlatSlots):
     cdef object _unary(self, int operation)
 
 
+cdef Node node_of(Handle array)
+@cython.locals(array=Handle, node=Node, scalar=cython.int, nodes=list)
+cdef list nodes_of(object cls, tuple values)
+
+
 @cython.no_gc
 cdef class NestedHandle(NestedSlots):
-    @cython.locals(array=NestedSlots, flat=FlatSlots, left=list, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
+    @cython.locals(array=Handle, flat=Handle, left=list, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
     cdef object _forward(self, int operation, object other)
-    @cython.locals(flat=FlatSlots, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
+    @cython.locals(flat=Handle, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
     cdef object _reverse(self, int operation, object other)
     cdef object _inplace(self, int operation, object other)
     cdef object _unary(self, int operation)
 
 
-@cython.locals(nodes=list, inner=NestedSlots, flat=FlatSlots, count=cython.Py_ssize_t)
+@cython.locals(nodes=list, inner=Handle, flat=Handle, count=cython.Py_ssize_t)
 cpdef object component_of(NestedSlots array, Py_ssize_t position)
 
 
 @cython.no_gc
 cdef class TensorHandle(TensorSlots):
-    @cython.locals(array=TensorSlots, right=Node, node=Node, what=Operation)
+    @cython.locals(array=Handle, right=Node, node=Node, what=Operation)
     cdef object _forward(self, int operation, object other)
     @cython.locals(left=Node, node=Node, what=Operation)
     cdef object _reverse(self, int operation, object other)
@@ -54,5 +60,30 @@ cdef class TensorHandle(TensorSlots):
     cdef object _unary(self, int operation)
 
 
-@cython.locals(result=TensorSlots)
+@cython.locals(result=Handle)
 cpdef object tensor(object cls, Node node, tuple shape)
+
+
+cdef class TensorPlan(Componentwise):
+    cdef public object align
+    @cython.locals(left=Node, right=Node, shape=tuple, other=tuple)
+    cpdef object two(self, object a, object b)
+    cpdef object three(self, object a, object b, object c)
+
+
+@cython.locals(array=Handle, flat=Handle)
+cpdef tuple shape_of(object operand)
+@cython.locals(left=Handle, right=Handle)
+cpdef object inner_product(object a, object b)
+
+
+cdef class MatrixProduct:
+    cdef public object result
+    cdef public int scalar
+    cdef public Py_ssize_t size
+
+
+@cython.locals(a=Handle, b=Handle)
+cpdef object matrix_product(MatrixProduct plan, object left, object right)
+@cython.locals(first=Node, node=Node)
+cdef list _cast(list nodes, int scalar)

@@ -7,21 +7,24 @@ trace function; for all other operands there is a plan (:mod:`drjit._promotion.p
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import binary, number, ops
+from drjit_core import binary, cast, number, ops
 
 from .._base.errors import FAILURES, CallSite, SizeError, translate
 from .._base.handle import add_view, fresh, view_at
+from .._base.nodes import number_of
 from .._base.operators import FlatSlots, NestedSlots, TensorSlots
 from .._promotion import operations
-from .._promotion.componentwise import Componentwise, Operation, flat_array, nested_array
+from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2
 from .._promotion.operations import method_of
-from .operators import failed, mixed
+from .._rules.matrix import dot, multiply
+from .operands import failed, mixed
 
-__all__ = ["FlatHandle", "NestedHandle", "TensorHandle", "component_of", "getter_of_component"]
+__all__ = ["FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
+           "getter_of_component", "inner_product", "matrix_product", "shape_of", "tensor"]
 
 #: Operations by their numbers (see :mod:`drjit._base.operators`).
 _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, operations.FLOORDIV, operations.MOD,
@@ -39,7 +42,7 @@ def trace_two(operation: Operation, a: core.Node, b: core.Node) -> core.Node:
 def planned(operation: Operation, self: Any, other: Any) -> Any:
     """An operator with an array of any kind on the left, by the plan for such operands."""
     plan = operation.plans.get((type(self), type(other)))
-    if type(plan) is Componentwise:
+    if isinstance(plan, Componentwise):
         known = plan
         return known.two(self, other)
     return mixed(self, other, operation) if plan is None else plan(self, other)
@@ -49,7 +52,7 @@ def planned_reverse(operation: Operation, self: Any, other: Any) -> Any:
     """An operator with an array on the right, and on the left something that did not do it."""
     try:
         plan = operation.plans.get((type(other), type(self)))
-        if type(plan) is Componentwise:
+        if isinstance(plan, Componentwise):
             known = plan
             return known.two(other, self)
         return mixed(self, other, operation, True) if plan is None else plan(other, self)
@@ -61,6 +64,20 @@ class FlatHandle(FlatSlots):
     """A flat array, with its operators."""
 
     __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if len(args) == 1 and not kwargs:
+            value = args[0]
+            cls = type(self)
+            if type(value) is cls:
+                node = node_of(value)
+            else:
+                node = number(cls._type, value)
+            if node is not None:
+                self._n = node
+                self._o = None
+                return
+        self._construct(args, kwargs)
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls = type(self)
@@ -111,10 +128,45 @@ def _assigned(array: Any, result: Any) -> Any:
 # --- nested arrays ---------------------------------------------------------------------------------------------------
 
 
+def node_of(array: Any) -> core.Node:
+    """The node of a flat array."""
+    return array._n
+
+
+def nodes_of(cls: Any, values: tuple[Any, ...]) -> list[core.Node] | None:
+    """The nodes of flat arrays of a class, and of numbers that it can hold; ``None`` if there is something else."""
+    if not issubclass(cls, FlatSlots):
+        return None
+    scalar = cls._type
+    nodes = []
+    for value in values:
+        if type(value) is cls:
+            array = value
+            node = array._n
+        else:
+            node = number(scalar, value)
+            if node is None:
+                return None
+        nodes.append(node)
+    return nodes
+
+
 class NestedHandle(NestedSlots):
     """A nested array, with its operators."""
 
     __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        cls = type(self)
+        self._o = None
+        if len(args) > 1 and not kwargs and len(args) == cls._size and not cls._special:
+            nodes = nodes_of(cls._value, args)
+            if nodes is not None:
+                self._c = nodes
+                return
+        if kwargs:
+            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        self._c = self._construct(args)
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls = type(self)
@@ -181,6 +233,8 @@ def component_of(array: Any, position: int) -> Any:
         return found
     nodes = array._c
     value = type(array)._value
+    if value is float or value is int or value is bool:
+        return number_of(nodes[position])
     if value._depth:
         count = value._count
         inner = fresh(value)
@@ -200,9 +254,9 @@ def getter_of_component(position: int, missing: Callable[[Any], Exception]) -> C
         found = view_at(self, position)
         if found is not None:
             return found
-        if self._size <= position:
+        if type(self)._size <= position:
             raise missing(self)
-        return self._component(position)
+        return component_of(self, position)
 
     return get
 
@@ -267,3 +321,83 @@ def tensor(cls: Any, node: core.Node, shape: tuple[int, ...]) -> Any:
     result._s = shape
     result._o = None
     return result
+
+
+class TensorPlan(Componentwise):
+    """The plan of an operation with a tensor among the operands; ``align`` brings nodes of several shapes to a common
+    one."""
+
+    __slots__ = ("align",)
+
+    def __init__(self, trace: Callable[..., core.Node], loaders: Sequence[Loader], result: Any,
+                 align: Callable[..., Any]) -> None:
+        super().__init__(trace, loaders, result)
+        self.align = align
+
+    def __call__(self, *operands: Any) -> Any:
+        if len(operands) == 2:
+            return self.two(operands[0], operands[1])
+        nodes = [load.node(operand) for load, operand in zip(self.loaders, operands, strict=True)]
+        nodes, shape = self.align(nodes, tuple([shape_of(operand) for operand in operands]))
+        return tensor(self.result, self.trace(*nodes), shape)
+
+    def two(self, a: Any, b: Any) -> Any:
+        left, right = self.first.node(a), self.second.node(b)
+        shape, other = shape_of(a), shape_of(b)
+        if shape != other:
+            (left, right), shape = self.align([left, right], (shape, other))
+        return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
+
+    def three(self, a: Any, b: Any, c: Any) -> Any:
+        return self(a, b, c)
+
+
+def shape_of(operand: Any) -> tuple[int, ...]:
+    """The shape that an operand has beside tensors: a tensor, a flat array or a number."""
+    if isinstance(operand, TensorSlots):
+        array = operand
+        return array._s
+    if isinstance(operand, FlatSlots):
+        flat = operand
+        return (flat._n.size,)
+    return ()
+
+
+# --- products --------------------------------------------------------------------------------------------------------
+
+
+def inner_product(a: Any, b: Any) -> Any:
+    """The inner product of two nested arrays of one type with a single static dimension, else ``None``."""
+    cls = type(a)
+    if cls is not type(b) or not isinstance(a, NestedSlots) or cls._depth != 1 or cls._special or not cls._dynamic:
+        return None
+    left, right = a, b
+    if not left._c or len(left._c) != len(right._c):
+        return None
+    return flat_array(cls._value, dot(left._c, right._c))
+
+
+class MatrixProduct:
+    """The plan of a product of two static arrays, of which one is a matrix with ``size`` rows or columns, the other a
+    matrix or a vector; entries have one component each. ``result`` is its type, and ``scalar`` that of its entries."""
+
+    __slots__ = ("result", "scalar", "size")
+
+    def __init__(self, size: int, scalar: int, result: Any) -> None:
+        self.size, self.scalar, self.result = size, scalar, result
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        return matrix_product(self, left, right)
+
+
+def matrix_product(plan: MatrixProduct, left: Any, right: Any) -> Any:
+    """The product by a plan."""
+    a, b = left, right
+    nodes = multiply(_cast(a._c, plan.scalar), _cast(b._c, plan.scalar), plan.size)
+    return nested_array(plan.result, nodes)
+
+
+def _cast(nodes: list[core.Node], scalar: int) -> list[core.Node]:
+    """Nodes of a scalar type."""
+    first = nodes[0]
+    return nodes if first.type == scalar else [cast(node, scalar) for node in nodes]

@@ -33,12 +33,6 @@ class NestedArray(NestedHandle, ArrayBase):
 
     __slots__ = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if kwargs:
-            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
-        self._o = None
-        self._c = self._construct(args)
-
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
         """The component nodes of an instance made from the arguments of the constructor."""

@@ -19,43 +19,20 @@ import drjit_core as core
 from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
+from .._base.errors import FAILURES, ArgumentError, CallSite, called, translate
 from .._base.types import FLOAT32, FLOAT64, INT64, retype
-from .._base.values import is_ndarray, plain_scalar
+from .._base.values import plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
-from .products import product
+from .handles import matrix_product
+from .operands import failed, is_foreign, mixed
+from .products import PRODUCTS, product
 
-__all__ = ["array_operators", "failed", "inplace", "integer_power", "is_foreign", "matmul", "matmul_inplace", "mixed",
-           "power", "power_inplace", "reverse_matmul", "reverse_power"]
+__all__ = ["array_operators", "inplace", "integer_power", "matmul", "matmul_inplace", "power", "power_inplace",
+           "reverse_matmul", "reverse_power"]
 
 Operator = Callable[[Any, Any], Any]
-
-
-def is_foreign(self: ArrayBase, other: Any, method: str) -> bool:
-    """Whether an operand is none of ours, but may know what to do; raises if it certainly does not."""
-    if isinstance(other, (ArrayBase, list, tuple, range, complex)) or plain_scalar(other) is not None \
-            or is_ndarray(other) or type(other).__module__ == "numpy":
-        return False
-    if type(other).__module__ != "builtins":
-        return True
-    raise ArgumentError(f"{called(CallSite(method, type(self)))}: unsupported operand of type '{describe(other)}' "
-                        "(expected a Dr.Jit array or a type that can be converted into one).")
-
-
-def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Any:
-    """An operator with operands for which there is no plan yet, or that are no arrays and numbers."""
-    method = method_of(operation, reverse)
-    if is_foreign(self, other, method):
-        return NotImplemented
-    return apply(operation, CallSite(method, type(self)), (other, self) if reverse else (self, other))
-
-
-def failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
-    """The exception for the user of an operator."""
-    site = CallSite(method_of(operation, reverse), type(self))
-    return translate(error, site, (other, self) if reverse else (self, other))
 
 
 def inplace(operator: Operator) -> Operator:
@@ -178,6 +155,9 @@ power_inplace = inplace(power)
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the product of matrices, vectors, flat arrays, or with a scalar (see :func:`drjit.matmul`)."""
     try:
+        plan = PRODUCTS.get((type(self), type(other)))
+        if plan is not None:
+            return matrix_product(plan, self, other)
         return NotImplemented if is_foreign(self, other, "__matmul__") else \
             product(CallSite("__matmul__", type(self)), self, other)
     except FAILURES as error:

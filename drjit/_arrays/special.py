@@ -34,7 +34,8 @@ from .._promotion.promote import convert, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operators import Operator, array_operators, inplace, mixed, power, reverse_power
+from .operands import mixed
+from .operators import Operator, array_operators, inplace, power, reverse_power
 
 __all__ = ["SpecialArray", "is_real"]
 

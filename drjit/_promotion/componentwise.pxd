@@ -3,7 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast, ternary, unary
-from drjit._base.handle cimport fresh
+from drjit._base.handle cimport Handle, fresh
 from drjit._base.operators cimport FlatSlots, NestedSlots
 
 cdef int _FLAT, _NUMBER, _NESTED, _OTHER
@@ -25,13 +25,13 @@ cdef class Loader:
     cdef public int count
     cdef public bint casts
     cdef public object function
-    @cython.locals(array=FlatSlots, node=Node)
+    @cython.locals(array=Handle, node=Node)
     cpdef Node node(self, object operand)
-    @cython.locals(array=NestedSlots, found=list, node=Node)
+    @cython.locals(array=Handle, found=list, node=Node)
     cpdef list nodes(self, object operand)
 
 
-cdef Node trace2(int row, object trace, Node a, Node b)
+cpdef Node trace2(int row, object trace, Node a, Node b)
 cdef Node trace3(int row, object trace, Node a, Node b, Node c)
 
 
@@ -50,9 +50,9 @@ cdef class Componentwise:
     cpdef object three(self, object a, object b, object c)
 
 
-@cython.locals(result=FlatSlots)
+@cython.locals(result=Handle)
 cpdef object flat_array(object cls, Node node)
-@cython.locals(result=NestedSlots)
+@cython.locals(result=Handle)
 cpdef object nested_array(object cls, list nodes)
 @cython.locals(array=FlatSlots, row=cython.int)
 cpdef object of_one(Operation operation, object a)

@@ -196,7 +196,7 @@ def of_one(operation: Operation, a: Any) -> Any:
 def of_two(operation: Operation, a: Any, b: Any) -> Any:
     """The result of an operation, if there is a plan for such operands, else ``None``."""
     plan = operation.plans.get((type(a), type(b)))
-    if type(plan) is Componentwise:
+    if isinstance(plan, Componentwise):
         known = plan
         return known.two(a, b)
     return None if plan is None else plan(a, b)
@@ -205,7 +205,7 @@ def of_two(operation: Operation, a: Any, b: Any) -> Any:
 def of_three(operation: Operation, a: Any, b: Any, c: Any) -> Any:
     """Likewise of three operands."""
     plan = operation.plans.get((type(a), type(b), type(c)))
-    if type(plan) is Componentwise:
+    if isinstance(plan, Componentwise):
         known = plan
         return known.three(a, b, c)
     return None if plan is None else plan(a, b, c)
