@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -86,6 +87,11 @@ def extensions() -> list[Extension]:
     text = f'"""Written by setup.py."""\n\nSOURCES = {rooms.digest()!r}\n'
     if not stamp.is_file() or stamp.read_text() != text:
         stamp.write_text(text)
+    for folder in (ROOT / "compiler" / "drjit_core", ROOT / "drjit"):  # what was compiled of modules that are no rooms
+        for file in folder.rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+            name = ".".join(file.relative_to(folder.parent).with_name(file.name.partition(".")[0]).parts)
+            if name not in rooms.ROOMS and name != "drjit_core._compiled":
+                file.unlink()
     found = []
     for name in rooms.ROOMS:
         base = Path("compiler" if name.startswith("drjit_core.") else "", *name.split("."))

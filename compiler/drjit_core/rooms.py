@@ -41,6 +41,7 @@ ROOMS = (
     "drjit._base.operators",
     "drjit._promotion.componentwise",
     "drjit._rules.matrix",
+    "drjit._access.direct",
     "drjit._arrays.handles",
 )
 

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -45,7 +44,7 @@ from .._promotion.plans import (
     is_array,
     is_masking,
     loader_of_number,
-    masked,
+    masking,
     resolve,
     tensor_type,
 )
@@ -97,8 +96,10 @@ def _alignment(shapes: tuple[Shape, ...]) -> tuple[Shape, int]:
     return tuple(result), math.prod(result)
 
 
-#: Indices that operands are read through, by the operand's shape and the common one.
-_positions: weakref.WeakValueDictionary[tuple[Shape, Shape], Node] = weakref.WeakValueDictionary()
+#: Indices that operands were read through lately, by the operand's shape and the common one. They are kept although
+#: nobody may need them, as long as they have not been evaluated: it takes longer to trace them than to read.
+_positions: dict[tuple[Shape, Shape], Node] = {}
+_MOST_POSITIONS = 64
 
 
 def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
@@ -114,7 +115,11 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
         if slicing.is_identity(access, node.size):
             return node
         index = positions(access, node.size)
-        _positions[shape, target] = index
+        for key, known in list(_positions.items()):
+            if known.kind == _EVALUATED or len(_positions) >= _MOST_POSITIONS:
+                _positions.pop(key, None)
+        if not index.scope:
+            _positions[shape, target] = index
     return gather(node, index, TRUE, harmless=True)
 
 
@@ -151,7 +156,7 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     cls = tensor_type(keys, mask)
     result = cls._mask_type if operation.mask else cls
     if operation is AND and mask == 0:
-        trace = masked(cls)
+        trace = masking(literal(cls._type, 0))
     loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
     plan = TensorPlan(trace, loaders, result, _align)
     return plan if order == (0, 1) else lambda a, b: plan.two(b, a)

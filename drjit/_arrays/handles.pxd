@@ -3,11 +3,12 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast
-from drjit._base.handle cimport Handle, add_view, fresh, view_at
-from drjit._base.operators cimport FlatSlots, NestedSlots, TensorSlots
+from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
+from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
 from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2
 from drjit._rules.matrix cimport dot, multiply
 
+cdef int _MUL
 cdef list _OPERATIONS, _UNARY, _UNARY_METHODS
 
 
@@ -30,8 +31,7 @@ cdef class FlatHandle(FlatSlots):
     cdef object _unary(self, int operation)
 
 
-cdef Node node_of(Handle array)
-@cython.locals(array=Handle, node=Node, scalar=cython.int, nodes=list)
+@cython.locals(node=Node, scalar=cython.int, nodes=list)
 cdef list nodes_of(object cls, tuple values)
 
 
@@ -45,7 +45,7 @@ cdef class NestedHandle(NestedSlots):
     cdef object _unary(self, int operation)
 
 
-@cython.locals(nodes=list, inner=Handle, flat=Handle, count=cython.Py_ssize_t)
+@cython.locals(result=Handle, count=cython.Py_ssize_t)
 cpdef object component_of(NestedSlots array, Py_ssize_t position)
 
 
@@ -87,3 +87,14 @@ cdef class MatrixProduct:
 cpdef object matrix_product(MatrixProduct plan, object left, object right)
 @cython.locals(first=Node, node=Node)
 cdef list _cast(list nodes, int scalar)
+
+
+cdef class Component:
+    cdef public Py_ssize_t position
+    cdef public object missing
+    cdef public object assign
+    cdef public object __doc__
+
+
+@cython.locals(known=Handle, node=Node, nodes=list)
+cpdef object square(object array)

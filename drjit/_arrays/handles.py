@@ -11,25 +11,26 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import binary, cast, number, ops
+from drjit_core import KIND, binary, cast, number, ops
 
 from .._base.errors import FAILURES, CallSite, SizeError, translate
-from .._base.handle import add_view, fresh, view_at
+from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
-from .._base.operators import FlatSlots, NestedSlots, TensorSlots
+from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
 from .._promotion import operations
 from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2
 from .._promotion.operations import method_of
 from .._rules.matrix import dot, multiply
 from .operands import failed, mixed
 
-__all__ = ["FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
-           "getter_of_component", "inner_product", "matrix_product", "shape_of", "tensor"]
+__all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
+           "inner_product", "matrix_product", "shape_of", "square", "tensor"]
 
 #: Operations by their numbers (see :mod:`drjit._base.operators`).
 _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, operations.FLOORDIV, operations.MOD,
                operations.SHL, operations.SHR, operations.OR, operations.XOR, operations.AND,
                operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE]
+_MUL = KIND["mul"]
 _UNARY = [ops.neg, ops.inv, core.abs]
 _UNARY_METHODS = ["__neg__", "__invert__", "__abs__"]
 
@@ -70,7 +71,7 @@ class FlatHandle(FlatSlots):
             value = args[0]
             cls = type(self)
             if type(value) is cls:
-                node = node_of(value)
+                node = held(value)
             else:
                 node = number(cls._type, value)
             if node is not None:
@@ -84,8 +85,7 @@ class FlatHandle(FlatSlots):
         what = _OPERATIONS[operation]
         try:
             if type(other) is cls:
-                array = other
-                right = array._n
+                right = held(other)
             else:
                 right = number(self._n.type, other)
                 if right is None:
@@ -128,11 +128,6 @@ def _assigned(array: Any, result: Any) -> Any:
 # --- nested arrays ---------------------------------------------------------------------------------------------------
 
 
-def node_of(array: Any) -> core.Node:
-    """The node of a flat array."""
-    return array._n
-
-
 def nodes_of(cls: Any, values: tuple[Any, ...]) -> list[core.Node] | None:
     """The nodes of flat arrays of a class, and of numbers that it can hold; ``None`` if there is something else."""
     if not issubclass(cls, FlatSlots):
@@ -141,8 +136,7 @@ def nodes_of(cls: Any, values: tuple[Any, ...]) -> list[core.Node] | None:
     nodes = []
     for value in values:
         if type(value) is cls:
-            array = value
-            node = array._n
+            node = held(value)
         else:
             node = number(scalar, value)
             if node is None:
@@ -183,8 +177,7 @@ class NestedHandle(NestedSlots):
                     nodes.append(trace_two(what, left[k], right[k]))
             else:
                 if type(other) is cls._leaf:
-                    flat = other
-                    node = flat._n
+                    node = held(other)
                 else:
                     node = number(cls._type, other)
                     if node is None:
@@ -202,8 +195,7 @@ class NestedHandle(NestedSlots):
         nodes = []
         try:
             if type(other) is cls._leaf:
-                flat = other
-                node = flat._n
+                node = held(other)
             else:
                 node = number(cls._type, other)
                 if node is None:
@@ -231,34 +223,47 @@ def component_of(array: Any, position: int) -> Any:
     found = view_at(array, position)
     if found is not None:
         return found
-    nodes = array._c
     value = type(array)._value
     if value is float or value is int or value is bool:
-        return number_of(nodes[position])
+        return number_of(array._c[position])
+    result = fresh_array(value)
     if value._depth:
         count = value._count
-        inner = fresh(value)
-        inner._c = nodes[position * count:(position + 1) * count]
-        add_view(array, position, inner, position * count)
-        return inner
-    flat = fresh(value)
-    flat._n = nodes[position]
-    add_view(array, position, flat, position)
-    return flat
+        result._c = array._c[position * count:(position + 1) * count]
+        add_view(array, position, result, position * count)
+    else:
+        result._n = array._c[position]
+        add_view(array, position, result, position)
+    return result
 
 
-def getter_of_component(position: int, missing: Callable[[Any], Exception]) -> Callable[[Any], Any]:
-    """The function from nested arrays to their component at a position; raises what ``missing`` makes if there is
-    none."""
-    def get(self: Any) -> Any:
-        found = view_at(self, position)
+class Component:
+    # A component by its name, such as ``v.x``: a live reference, and assignment. ``missing`` makes the exception for
+    # arrays that have none at the position, and ``assign`` stores a value. (Each one has a documentation of its own.)
+
+    __slots__ = ("__doc__", "assign", "missing", "position")
+
+    def __init__(self, position: int, missing: Callable[[Any], Exception], assign: Callable[[Any, Any], None],
+                 documentation: str) -> None:
+        self.position, self.missing, self.assign, self.__doc__ = position, missing, assign, documentation
+
+    def __get__(self, array: Any, owner: Any) -> Any:
+        if array is None:
+            return self
+        found = view_at(array, self.position)
         if found is not None:
             return found
-        if type(self)._size <= position:
-            raise missing(self)
-        return component_of(self, position)
+        found = flat_component(array, self.position)
+        if found is not None:
+            return found
+        if type(array)._size <= self.position:
+            raise self.missing(array)
+        return component_of(array, self.position)
 
-    return get
+    def __set__(self, array: Any, value: Any) -> None:
+        if array._size <= self.position:
+            raise self.missing(array)
+        self.assign(array, value)
 
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
@@ -316,7 +321,7 @@ class TensorHandle(TensorSlots):
 
 def tensor(cls: Any, node: core.Node, shape: tuple[int, ...]) -> Any:
     """A tensor of a type from its node and shape."""
-    result = fresh(cls)
+    result = fresh_array(cls)
     result._n = node
     result._s = shape
     result._o = None
@@ -344,7 +349,9 @@ class TensorPlan(Componentwise):
     def two(self, a: Any, b: Any) -> Any:
         left, right = self.first.node(a), self.second.node(b)
         shape, other = shape_of(a), shape_of(b)
-        if shape != other:
+        if not shape and right.size:  # numbers go with everything but what is empty
+            shape = other
+        elif shape != other and (other or not left.size):
             (left, right), shape = self.align([left, right], (shape, other))
         return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
 
@@ -401,3 +408,21 @@ def _cast(nodes: list[core.Node], scalar: int) -> list[core.Node]:
     """Nodes of a scalar type."""
     first = nodes[0]
     return nodes if first.type == scalar else [cast(node, scalar) for node in nodes]
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def square(array: Any) -> Any:
+    """``array ** 2`` of numbers that are no complex ones and no matrices, else ``None``."""
+    cls = type(array)
+    if not isinstance(array, Operators) or cls._special and cls._depth >= 0 or cls._kind == "b":
+        return None
+    known = array
+    if cls._depth > 0:
+        nodes = []
+        for node in known._c:
+            nodes.append(binary(_MUL, node, node))
+        return nested_array(cls, nodes)
+    node = binary(_MUL, held(array), held(array))
+    return tensor(cls, node, known._s) if cls._depth < 0 else flat_array(cls, node)

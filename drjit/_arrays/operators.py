@@ -25,7 +25,7 @@ from .._base.values import plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
-from .handles import matrix_product
+from .handles import matrix_product, square
 from .operands import failed, is_foreign, mixed
 from .products import PRODUCTS, product
 
@@ -118,6 +118,10 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
                         "take the remainder of the power with '%'.")
     exponent = other if other.__class__ is int else plain_scalar(other)
     try:
+        if exponent.__class__ is int and exponent == 2:
+            result = square(self)
+            if result is not None:
+                return result
         if exponent is not None and -0x80000000 < exponent < 0x80000000 and exponent == int(exponent):
             plan = _INTEGER_POWER.plans.get((self.__class__, exponent.__class__))
             if plan is None:

@@ -11,10 +11,11 @@ import gc
 import weakref
 from typing import Any
 
-__all__ = ["Handle", "add_view", "adopt", "fresh", "live_arrays", "view_at", "views"]
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at", "views"]
 
-#: An object of a class without contents.
+#: An object of a class without contents; the second one is for array types only.
 fresh: Any = object.__new__
+fresh_array: Any = object.__new__
 
 
 class Handle:
@@ -27,6 +28,11 @@ class Handle:
     _v: dict[int, weakref.ref[Any]]
 
 
+def held(array: Any) -> Any:
+    """The node of an array that is known to be flat, or a tensor."""
+    return array._n
+
+
 def view_at(owner: Handle, position: int) -> Any:
     """The component at a position, if somebody holds it, else ``None``."""
     try:
@@ -34,6 +40,18 @@ def view_at(owner: Handle, position: int) -> Any:
     except AttributeError:
         return None
     return None if reference is None else reference()
+
+
+def flat_component(array: Handle, position: int) -> Any:
+    """The component of a nested array at a position, if components are flat and there is one, else ``None``."""
+    cls: Any = type(array)
+    value = cls._value
+    if not issubclass(value, Handle) or value._depth or cls._size <= position:  # type: ignore[attr-defined]
+        return None
+    result = fresh_array(value)
+    result._n = array._c[position]  # type: ignore[attr-defined]
+    add_view(array, position, result, position)
+    return result
 
 
 def add_view(owner: Handle, position: int, view: Any, offset: int) -> None:

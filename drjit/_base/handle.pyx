@@ -2,6 +2,8 @@
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
+from drjit_core.ir.node cimport Node
+from drjit_core.ir.number cimport number
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -10,6 +12,8 @@ cdef extern from "Python.h":
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
     ctypedef void (*freefunc)(void*)
     ctypedef void (*destructor)(PyObject*)
+    ctypedef PyObject* (*vectorcall)(PyObject*, PyObject**, size_t, PyObject*) except NULL
+    ctypedef PyObject* (*ternary)(PyObject*, PyObject*, PyObject*) except NULL
     ctypedef struct Numbers "PyNumberMethods":
         void *nb_add, *nb_subtract, *nb_multiply, *nb_true_divide, *nb_floor_divide, *nb_remainder
         void *nb_lshift, *nb_rshift, *nb_or, *nb_xor, *nb_and
@@ -24,11 +28,16 @@ cdef extern from "Python.h":
         void* tp_traverse
         void* tp_clear
         Numbers* tp_as_number
+        ternary tp_call
+        vectorcall tp_vectorcall
+        Py_ssize_t tp_vectorcall_offset
         void* tp_richcompare
         unsigned long tp_flags
         Py_ssize_t tp_basicsize
         Py_ssize_t tp_dictoffset
-    unsigned long Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE
+    unsigned long Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_HAVE_VECTORCALL
+    Type PyType_Type
+    Py_ssize_t PyVectorcall_NARGS(size_t) noexcept
     PyObject* PyObject_Init(PyObject*, PyTypeObject*)
     void* PyObject_Malloc(size_t)
     void PyObject_Free(void*)
@@ -139,6 +148,9 @@ cdef int _count = 0
 cdef struct Template:
     PyTypeObject* cls
     void* memory
+    int scalar  # type of the elements
+    Py_ssize_t size  # of the outermost static dimension
+    PyTypeObject* value  # of components that are flat arrays, NULL if that is not known
 
 #: By the address of the type; a type whose place is taken makes its instances in the usual way.
 cdef Template _templates[TYPES]
@@ -159,10 +171,23 @@ cdef inline void* _memory() noexcept:
 
 cpdef object fresh(object cls):
     """An object of a class without contents."""
+    if _template_of(<PyTypeObject*> cls).cls == <PyTypeObject*> cls:
+        return fresh_array(cls)
+    return (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+
+
+cpdef Node held(object array):
+    """The node of an array that is known to be flat, or a tensor."""
+    return (<Handle> array)._n
+
+
+cpdef Handle fresh_array(object cls):
+    """Likewise, of an array type."""
     global _youngest
+    cdef Handle result
     cdef Template* template = _template_of(<PyTypeObject*> cls)
     if template.cls != <PyTypeObject*> cls:
-        return (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+        return <Handle> (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
     cdef PyObject* array = <PyObject*> _memory()
     if array == NULL:
         raise MemoryError
@@ -177,7 +202,7 @@ cpdef object fresh(object cls):
     if _youngest != NULL:
         (<Handle> _youngest).younger = array
     _youngest = array
-    result = <object> array
+    result = <Handle> array
     Py_DECREF(array)
     return result
 
@@ -216,6 +241,91 @@ cdef void _dealloc(PyObject* array) noexcept:
     Py_DECREF(<PyObject*> cls)
 
 
+# --- calling array types ---------------------------------------------------------------------------------------------
+
+
+cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
+    """``Float(x)``: at once for a number, or an array of the type."""
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    cdef Node node
+    cdef Handle result
+    if names == NULL and PyVectorcall_NARGS(flags) == 1 and template.cls == <PyTypeObject*> cls:
+        if arguments[0].ob_type == template.cls:
+            node = (<Handle> arguments[0])._n
+        else:
+            node = number(template.scalar, <object> arguments[0])
+        if node is not None:
+            result = fresh_array(<object> cls)
+            result._n = node
+            Py_INCREF(<PyObject*> result)
+            return <PyObject*> result
+    return _call_slowly(cls, arguments, PyVectorcall_NARGS(flags), names)
+
+
+cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
+    """``Array3f(x, y, z)``: at once for numbers, and arrays of the type of the components."""
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    cdef Py_ssize_t k, count = PyVectorcall_NARGS(flags)
+    cdef PyTypeObject* value
+    cdef Node node
+    cdef list nodes
+    cdef Handle result
+    if names == NULL and count > 1 and template.cls == <PyTypeObject*> cls and count == template.size:
+        value = _flat_value(template)
+        if value != NULL:
+            nodes = []
+            for k in range(count):
+                if arguments[k].ob_type == value:
+                    node = (<Handle> arguments[k])._n
+                else:
+                    node = number(template.scalar, <object> arguments[k])
+                    if node is None:
+                        break
+                nodes.append(node)
+            else:
+                result = fresh_array(<object> cls)
+                result._c = nodes
+                Py_INCREF(<PyObject*> result)
+                return <PyObject*> result
+    return _call_slowly(cls, arguments, count, names)
+
+
+cdef PyObject* _call_slowly(PyObject* cls, PyObject** arguments, Py_ssize_t count, PyObject* names) except NULL:
+    cdef Py_ssize_t k
+    cdef tuple positional = tuple([<object> arguments[k] for k in range(count)])
+    cdef dict named = None
+    if names != NULL:
+        named = {name: <object> arguments[count + k] for k, name in enumerate(<object> names)}
+    return PyType_Type.tp_call(cls, <PyObject*> positional, NULL if named is None else <PyObject*> named)
+
+
+cdef inline PyTypeObject* _flat_value(Template* template) except? NULL:
+    """The type of an array's components, if these are flat arrays."""
+    cdef PyObject* value
+    if template.value == NULL:
+        found = (<object> template.cls)._value
+        if not issubclass(found, Handle) or found._depth:
+            return NULL
+        template.value = <PyTypeObject*> found  # which the type keeps
+    return template.value
+
+
+cpdef object flat_component(Handle array, Py_ssize_t position):
+    """The component of a nested array at a position, if components are flat and there is one, else ``None``."""
+    cdef Template* template = _template_of((<PyObject*> array).ob_type)
+    cdef PyTypeObject* value
+    cdef Handle result
+    if template.cls != (<PyObject*> array).ob_type or position >= template.size:
+        return None
+    value = _flat_value(template)
+    if value == NULL:
+        return None
+    result = fresh_array(<object> value)
+    result._n = array._c[position]
+    add_view(array, position, result, position)
+    return result
+
+
 def adopt(cls):
     """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner.
 
@@ -233,6 +343,11 @@ def adopt(cls):
     type_.tp_flags &= ~Py_TPFLAGS_HAVE_GC
     type_.tp_traverse = type_.tp_clear = NULL
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
+    if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
+        kind = type(cls)
+        (<Type*> kind).tp_vectorcall_offset = PyType_Type.tp_vectorcall_offset
+        (<Type*> kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+        type_.tp_vectorcall = _call_nested if cls._depth else _call_flat
     PyType_Modified(<PyTypeObject*> cls)
     if template.cls != NULL:
         return
@@ -243,6 +358,7 @@ def adopt(cls):
     memcpy(template.memory, <PyObject*> sample, _size)
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
+    template.scalar, template.size = cls._type, cls._size
     template.cls = <PyTypeObject*> cls
 
 

@@ -3,9 +3,10 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast, ternary, unary
-from drjit._base.handle cimport Handle, fresh
+from drjit._base.handle cimport Handle, fresh_array, held
 from drjit._base.operators cimport FlatSlots, NestedSlots
 
+cdef int _SELECT
 cdef int _FLAT, _NUMBER, _NESTED, _OTHER
 
 
@@ -17,6 +18,8 @@ cdef class Operation:
     cdef public object trace
     cdef public object make_plan
     cdef public dict plans
+    cdef public tuple _keys
+    cdef public object _plan
 
 
 cdef class Loader:
@@ -25,7 +28,7 @@ cdef class Loader:
     cdef public int count
     cdef public bint casts
     cdef public object function
-    @cython.locals(array=Handle, node=Node)
+    @cython.locals(node=Node)
     cpdef Node node(self, object operand)
     @cython.locals(array=Handle, found=list, node=Node)
     cpdef list nodes(self, object operand)
@@ -39,6 +42,7 @@ cdef class Componentwise:
     cdef public object trace
     cdef public int row
     cdef public bint flat
+    cdef public bint direct
     cdef public object result
     cdef public list loaders
     cdef public Loader first
@@ -60,3 +64,13 @@ cpdef object of_one(Operation operation, object a)
 cpdef object of_two(Operation operation, object a, object b)
 @cython.locals(known=Componentwise)
 cpdef object of_three(Operation operation, object a, object b, object c)
+
+
+cdef class Masking(Componentwise):
+    cdef public Node zero
+    cdef public bint reverse
+    @cython.locals(left=list, right=list, nodes=list, k=cython.Py_ssize_t)
+    cpdef object two(self, object a, object b)
+
+
+cpdef Node masked(Node mask, Node value, Node zero)

@@ -12,7 +12,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, OPS, binary, cast, number, ops, ternary, unary
 
-from .._base.handle import fresh
+from .._base.handle import fresh_array, held
 from .._base.operators import FlatSlots
 
 __all__ = ["Componentwise", "Keys", "Loader", "Operation", "Plan", "of_one", "of_three", "of_two"]
@@ -24,6 +24,9 @@ Keys = tuple[Any, ...]
 Plan = Callable[..., Any]
 
 
+_SELECT = KIND["select"]
+
+
 class Operation:
     """An elementwise operation, identified by its row of the op table, with the plans made so far.
 
@@ -32,7 +35,7 @@ class Operation:
     ``None`` for the usual rule.
     """
 
-    __slots__ = ("kind", "make_plan", "mask", "name", "plans", "row", "trace")
+    __slots__ = ("_keys", "_plan", "kind", "make_plan", "mask", "name", "plans", "row", "trace")
 
     def __init__(self, name: str, trace: Trace | None = None, mask: bool | None = None,
                  make_plan: Callable[[Operation, Any, Keys], Plan] | None = None) -> None:
@@ -44,6 +47,9 @@ class Operation:
         self.mask = (self.kind >= 0 and OPS[self.kind].result == "mask") if mask is None else mask
         self.make_plan = make_plan
         self.plans: dict[Keys, Plan] = {}
+        #: The classes of the operands of the last call with three of them, and its plan.
+        self._keys: tuple[Any, Any, Any] = (None, None, None)
+        self._plan: Plan | None = None
 
     def __repr__(self) -> str:
         return f"Operation({self.name!r})"
@@ -84,8 +90,7 @@ class Loader:
     def node(self, operand: Any) -> core.Node:
         """The node of an operand that is flat, or a number."""
         if self.how == _FLAT:
-            array = operand
-            node = array._n
+            node = held(operand)
             return cast(node, self.scalar) if self.casts else node
         if self.how == _NUMBER:
             node = number(self.scalar, operand)
@@ -122,12 +127,14 @@ def trace3(row: int, trace: Trace, a: core.Node, b: core.Node, c: core.Node) -> 
 class Componentwise:
     """The plan that traces each component of the promoted operands."""
 
-    __slots__ = ("first", "flat", "loaders", "result", "row", "second", "third", "trace")
+    __slots__ = ("direct", "first", "flat", "loaders", "result", "row", "second", "third", "trace")
 
     def __init__(self, trace: Trace, loaders: Sequence[Loader], result: Any) -> None:
         self.trace, self.row = trace, row_of(trace)
         self.loaders, self.result = list(loaders), result
         self.flat = not result._depth
+        #: Whether operands are flat arrays of the promoted type, whose nodes are those of the operation.
+        self.direct = self.flat and all(load.how == FLAT and not load.casts for load in loaders)
         self.first = loaders[0]
         self.second = loaders[1] if len(loaders) > 1 else None
         self.third = loaders[2] if len(loaders) > 2 else None
@@ -144,6 +151,8 @@ class Componentwise:
     def two(self, a: Any, b: Any) -> Any:
         """The result of an operation of two operands."""
         row, trace = self.row, self.trace
+        if self.direct:
+            return flat_array(self.result, trace2(row, trace, held(a), held(b)))
         if self.flat:
             return flat_array(self.result, trace2(row, trace, self.first.node(a), self.second.node(b)))
         left, right = self.first.nodes(a), self.second.nodes(b)
@@ -155,6 +164,8 @@ class Componentwise:
     def three(self, a: Any, b: Any, c: Any) -> Any:
         """The result of an operation of three operands."""
         row, trace = self.row, self.trace
+        if self.direct:
+            return flat_array(self.result, trace3(row, trace, held(a), held(b), held(c)))
         if self.flat:
             return flat_array(self.result, trace3(row, trace, self.first.node(a), self.second.node(b),
                                                   self.third.node(c)))
@@ -167,7 +178,7 @@ class Componentwise:
 
 def flat_array(cls: Any, node: core.Node) -> Any:
     """A flat array of a type from its node."""
-    result = fresh(cls)
+    result = fresh_array(cls)
     result._n = node
     result._o = None
     return result
@@ -175,7 +186,7 @@ def flat_array(cls: Any, node: core.Node) -> Any:
 
 def nested_array(cls: Any, nodes: list[core.Node]) -> Any:
     """A nested array of a type from its component nodes, which become its own."""
-    result = fresh(cls)
+    result = fresh_array(cls)
     result._c = nodes
     result._o = None
     return result
@@ -204,8 +215,51 @@ def of_two(operation: Operation, a: Any, b: Any) -> Any:
 
 def of_three(operation: Operation, a: Any, b: Any, c: Any) -> Any:
     """Likewise of three operands."""
-    plan = operation.plans.get((type(a), type(b), type(c)))
+    first, second, third = operation._keys
+    if type(a) is first and type(b) is second and type(c) is third:
+        plan = operation._plan
+    else:
+        keys = (type(a), type(b), type(c))
+        plan = operation.plans.get(keys)
+        if plan is None:
+            return None
+        operation._plan, operation._keys = None, keys
+        operation._plan = plan
     if isinstance(plan, Componentwise):
         known = plan
         return known.three(a, b, c)
     return None if plan is None else plan(a, b, c)
+
+
+class Masking(Componentwise):
+    """The plan of ``x & mask``: the value where the mask is set, and zero elsewhere.
+
+    The loaders are those of the mask and of the value; ``reverse`` says that the value comes first.
+    """
+
+    __slots__ = ("reverse", "zero")
+
+    def __init__(self, loaders: Sequence[Loader], result: Any, zero: core.Node, reverse: bool) -> None:
+        super().__init__(ops.select, loaders, result)
+        self.zero, self.reverse = zero, reverse
+
+    def __call__(self, *operands: Any) -> Any:
+        return self.two(operands[0], operands[1])
+
+    def two(self, a: Any, b: Any) -> Any:
+        if self.reverse:
+            a, b = b, a
+        if self.flat:
+            return flat_array(self.result, masked(self.first.node(a), self.second.node(b), self.zero))
+        left, right = self.first.nodes(a), self.second.nodes(b)
+        nodes = []
+        for k in range(len(left)):
+            nodes.append(masked(left[k], right[k], self.zero))
+        return nested_array(self.result, nodes)
+
+
+def masked(mask: core.Node, value: core.Node, zero: core.Node) -> core.Node:
+    """A value where a mask is set, and zero elsewhere."""
+    if not value.size and not mask.size:  # zero has one element
+        return value
+    return ternary(_SELECT, mask, value, zero)

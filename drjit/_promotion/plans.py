@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import TYPES, Node, literal, ops
+from drjit_core import TYPES, Node, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -47,12 +47,24 @@ from .._base.errors import (
 )
 from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
-from .componentwise import FLAT, NESTED, NUMBER, OTHER, Componentwise, Keys, Loader, Operation, Plan
+from .componentwise import (
+    FLAT,
+    NESTED,
+    NUMBER,
+    OTHER,
+    Componentwise,
+    Keys,
+    Loader,
+    Masking,
+    Operation,
+    Plan,
+    masked,
+)
 from .promote import coerce, meeting_package, number_literal, wrap
 
 __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
            "find_plan", "flat_loader", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
-           "loader_of_number", "masked", "operands", "promotion", "tensor_type"]
+           "loader_of_number", "masking", "operands", "promotion", "tensor_type"]
 
 Trace = Callable[..., Node]
 
@@ -454,20 +466,16 @@ def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
         return common_plan(operation, site, keys)
     mask, value = positions
     found = promotion((keys[mask], keys[value]), mask=0)
-    select = _componentwise(masked(found.cls), found, found.cls)
+    zero = literal(found.cls._type, 0)
+    if not found.cls._depth or found.cls._count >= 0:
+        return Masking(found.loaders, found.cls, zero, mask == 1)
+    select = _componentwise(masking(zero), found, found.cls)
     return select if mask == 0 else lambda a, b: select(b, a)
 
 
-def masked(cls: type[ArrayBase]) -> Trace:
-    """The trace function from a mask and a value of a type to the value where the mask is set, and zero elsewhere."""
-    select, zero = ops.select, literal(cls._type, 0)
-
-    def trace(mask: Node, value: Node) -> Node:
-        if not value.size and not mask.size:  # zero has one element
-            return value
-        return select(mask, value, zero)  # type: ignore[no-any-return]
-
-    return trace
+def masking(zero: Node) -> Trace:
+    """The trace function from a mask and a value to the value where the mask is set, and zero elsewhere."""
+    return lambda mask, value: masked(mask, value, zero)
 
 
 AND = Operation("and_", make_plan=_and_plan)

@@ -188,6 +188,11 @@ _UNHELD = _measure_unheld()
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
 
 
+def literal_count() -> tuple[int, int]:
+    """How many literals can be found: those in sight, and those that are there as long as somebody holds them."""
+    return len(_literals), sum(reference() is not None for reference in _held.values())
+
+
 def invalid(type_: int) -> Node:
     """The array of size zero."""
     node = _invalid.get(type_)
