@@ -85,15 +85,19 @@ class FlatHandle(FlatSlots):
         what = _OPERATIONS[operation]
         try:
             if type(other) is cls:
-                right = held(other)
+                array = other
+                right = array._n
             else:
                 right = number(self._n.type, other)
                 if right is None:
                     return planned(what, self, other)
-            node = trace_two(what, self._n, right)
+            node = binary(what.row, self._n, right) if what.row >= 0 else what.trace(self._n, right)
         except FAILURES as error:
             raise failed(error, self, other, what) from None
-        return flat_array(cls._mask_type if what.mask else cls, node)
+        result = fresh_array(cls._mask_type if what.mask else cls)
+        result._n = node
+        result._o = None
+        return result
 
     def _reverse(self, operation: int, other: Any) -> Any:
         what = _OPERATIONS[operation]

@@ -150,7 +150,11 @@ def find(kind: int, type_: int, size: int, d0: Node | None, d1: Node | None, d2:
 
 def enter(node: Node, mode: int) -> None:
     """Make a node that which is found from now on."""
-    _numbered[_key(node, mode)] = _ref(node)
+    first, second, third = node.d0, node.d1, node.d2
+    if node.kind >= FIRST_ELEMENTWISE and first is not None and second is not None and third is None:
+        _numbered[node.kind, first.id, second.id, mode] = _ref(node)
+    else:
+        _numbered[_key(node, mode)] = _ref(node)
     if not node.id & _SWEEP_INTERVAL:
         sweep_if_large()
 

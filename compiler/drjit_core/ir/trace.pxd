@@ -9,7 +9,7 @@ cdef int LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG
-cdef bytes _TYPES_OF_RESULTS
+cdef bytes _TYPES_OF_RESULTS, _KNOWS_EQUALS
 cdef int _UNDEFINED, _TYPE_COUNT
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)

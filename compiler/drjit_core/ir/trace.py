@@ -71,6 +71,8 @@ def _result_types(op: Op) -> list[int]:
 
 
 _UNDEFINED = 255
+#: Whether an operation of two operands is simpler if these are one node, by kind.
+_KNOWS_EQUALS = bytes(op.kind in simplify.KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
 _TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
@@ -147,7 +149,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
         if a.kind == LITERAL and b.kind == LITERAL:
             if context.flags & CONSTANT_PROPAGATION:
                 return sized_by(fold.binary(OPS[kind], a, b, type_, size), a, b)
-        elif (a is b or a.attr == BAKED or b.attr == BAKED) and context.flags & CONSTANT_PROPAGATION:
+        elif (a.attr == BAKED or b.attr == BAKED or a is b and _KNOWS_EQUALS[kind]) \
+                and context.flags & CONSTANT_PROPAGATION:
             simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
             if simpler is not None:
                 return simpler if context.recording is None else sized_by(simpler, a, b)
