@@ -1,0 +1,102 @@
+"""What objects cost that are alive: the memory of an array and of a node, and the time of the garbage collector."""
+
+from __future__ import annotations
+
+import gc
+import os
+import statistics
+from time import thread_time
+from typing import Any
+
+from measure import case, main, scaled
+
+import drjit as dr
+from drjit.llvm import Array3f, Float
+
+SIDE = scaled(1_000_000) // 1000  #: A thousand times as many objects are made, each from a pair of 1000 and so many.
+LIVE = 100_000
+TRACED = 5_000
+x = dr.arange(Float, 1000) / 1000
+y = dr.arange(Float, 1000) / 4000 + 0.5
+dr.eval(x, y)
+lefts, rights = [x + k for k in range(1, SIDE + 1)], [y + k for k in range(1, 1001)]
+kept: list[Any] = []  # until the process ends: memory that is free already would not be seen
+
+
+def resident() -> int:
+    """Bytes of memory that this process occupies."""
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def bytes_of_arrays() -> float:
+    """Bytes of an array object that shares its node with others."""
+    arrays: list[Any] = [None] * (1000 * SIDE)
+    for k in range(len(arrays)):  # the list is written once before, so that all its pages are there
+        arrays[k] = None
+    gc.collect()
+    before = resident()
+    for k in range(len(arrays)):
+        arrays[k] = Float(x)
+    gc.collect()
+    kept.append(arrays)
+    return (resident() - before) / len(arrays)
+
+
+def bytes_of_sums() -> float:
+    """Bytes of an array object with a node of its own, without a chain of them."""
+    arrays: list[Any] = [None] * (1000 * SIDE)
+    for k in range(len(arrays)):
+        arrays[k] = None
+    gc.collect()
+    before = resident()
+    k = 0
+    for left in lefts:
+        for right in rights:
+            arrays[k] = left * right
+            k += 1
+    gc.collect()
+    kept.append(arrays)
+    return (resident() - before) / len(arrays)
+
+
+@case("memory of an array object", unit="B")
+def _array() -> tuple[float, float]:
+    return bytes_of_arrays(), 0.0
+
+
+@case("memory of a node", unit="B")
+def _node() -> tuple[float, float]:
+    return bytes_of_sums() - bytes_of_arrays(), 0.0
+
+
+@case("tracing with the garbage collector, 100k live nodes", unit="of that without")
+def _collector() -> tuple[float, float]:
+    live = [left * right for left in lefts[:100] for right in rights]
+    v, w = Array3f(x, y, x + y), Array3f(y, x, x * y)
+    dr.eval(v, w)
+
+    def trace() -> float:
+        start = thread_time()
+        a, b, results = x, v, []
+        for k in range(TRACED):
+            a = a * x + 0.5
+            b = b * w + a
+            results.append((a, b))
+            if k % 100 == 0:
+                a, b = x + k, v + k
+        return thread_time() - start
+
+    ratios = []
+    for _ in range(9):
+        gc.disable()
+        without = trace()
+        gc.enable()
+        gc.collect()
+        ratios.append(trace() / without)
+    del live
+    return statistics.median(ratios[1:]), 0.0
+
+
+if __name__ == "__main__":
+    main()

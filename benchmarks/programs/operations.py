@@ -1,0 +1,174 @@
+"""Cost of tracing, operation by operation, in three situations:
+
+* *new, unnumbered*: value numbering is switched off, and each evaluation of the expression makes its value;
+* *new*: value numbering is on, and each evaluation makes a value that it has to look for first and then enters;
+* *numbered*: value numbering is on, and each evaluation finds the value that exists.
+
+A row is an expression with an operand that varies: a repeat evaluates it for hundreds of different ones, which cuts
+what would be a chain, keeps all values until its end, as those of a traced program are, and drops them then, within
+the time that is measured.  The figure is the median over the repeats of the processor time that an evaluation takes in
+its thread (tracing waits for nothing, so that other programs on the machine count less), minus that of the same loop
+around ``None``.  Functions are looked up in ``dr`` each time, and the garbage collector runs as users have it.
+
+Two numbers as arguments, ``k n``, ask for the k-th of n parts of the rows: sides that alternate often meet the same
+machine, whose speed changes within seconds.
+"""
+
+from __future__ import annotations
+
+import gc
+import statistics
+import sys
+from collections.abc import Callable
+from functools import partial
+from time import thread_time
+from typing import Any
+
+from measure import case, main
+
+import drjit as dr
+from drjit.llvm import Array3f, Array4f, Float, Int, Matrix4f, TensorXf, UInt
+
+try:
+    import drjit_core as core
+except ModuleNotFoundError:  # the peer, whose nodes cannot be made one by one
+    core = None  # type: ignore[assignment]
+
+SIZE = 1000
+REPEATS = 15
+SHORTEST = 1e-3  #: Microseconds: what is as short as the empty loop is not negative.
+
+#: Title, expression, the operand that varies, evaluations in a repeat (about a millisecond's worth).
+ROWS = [
+    ("Float + Float", "a + b", "a", 1000),
+    ("Float * 1.5", "a * 1.5", "a", 1000),
+    ("Array3f + Array3f", "v + w", "v", 400),
+    ("Float + Array3f", "a + v", "a", 400),
+    ("Array3f + Float", "v + a", "v", 400),
+    ("Matrix4f @ Matrix4f", "m @ n", "m", 40),
+    ("Matrix4f * 2", "m * 2", "m", 100),
+    ("Matrix4f @ Array4f", "m @ q", "m", 100),
+    ("sin(Float)", "dr.sin(a)", "a", 1000),
+    ("Float ** 2", "a ** 2", "a", 1000),
+    ("select(Bool, Float, Float)", "dr.select(p, a, b)", "a", 1000),
+    ("Int & Bool", "i & p", "i", 1000),
+    ("TensorXf + TensorXf", "s + t", "s", 400),
+    ("TensorXf * 2", "s * 2", "s", 400),
+    ("TensorXf (25,40) + (40,)", "s + row", "s", 200),
+    ("maximum(TensorXf, 0.5)", "dr.maximum(s, 0.5)", "s", 400),
+    ("Array3f < Array3f", "v < w", "v", 400),
+    ("gather(Float, Float, UInt)", "dr.gather(Float, a, index)", "index", 1000),
+    ("dot(Array3f, Array3f)", "dr.dot(v, w)", "v", 400),
+    ("normalize(Array3f)", "dr.normalize(v)", "v", 200),
+    ("Array3f(a, b, c)", "Array3f(a, b, c)", "a", 1000),
+    ("Array3f.x", "v.x", "v", 1000),
+    ("Float(1.25)", "Float(number)", "number", 1000),
+    ("fma(Float, Float, Float)", "dr.fma(a, b, c)", "a", 1000),
+]
+
+
+def operands() -> dict[str, Any]:
+    """What the expressions name: all types, a number, and evaluated arrays of 1000 elements."""
+    k = dr.arange(Float, SIZE)
+    a, b, c = k / SIZE, k / (4 * SIZE) + 0.5, 1 - k / SIZE
+    i = dr.arange(Int, SIZE) % 17 + 1
+    found = {
+        "a": a, "b": b, "c": c, "i": i, "p": i > 8, "index": SIZE - 1 - dr.arange(UInt, SIZE),
+        "v": Array3f(a + 0.25, b, c), "w": Array3f(b, c, a), "q": Array4f(a, b, c, a + b),
+        "m": Matrix4f(*(a * (1 + 0.1 * entry) + b for entry in range(16))),
+        "n": Matrix4f(*(b * (2 - 0.1 * entry) - a for entry in range(16))),
+        "s": TensorXf(a + 0.125, (25, 40)), "t": TensorXf(b, (25, 40)),
+        "row": TensorXf(dr.arange(Float, 40) / 40, (40,)),
+    }
+    dr.eval(list(found.values()))
+    dr.sync_thread()
+    return {"dr": dr, "Float": Float, "Array3f": Array3f, "number": 1.25, **found}
+
+
+OPERANDS = operands()
+
+
+def timed_loop(expression: str, varying: str, names: dict[str, Any]) -> Callable[[list[Any]], float]:
+    """A function that evaluates an expression for the values of one name, all names being local; returns seconds."""
+    lines = [f"def loop({varying}s, {', '.join(name for name in names if name != varying)}):",
+             " values = []",
+             " keep = values.append",
+             " start = now()",
+             f" for {varying} in {varying}s:",
+             f"  keep({expression})",
+             " values.clear()",
+             " return now() - start"]
+    scope: dict[str, Any] = {"now": thread_time}
+    exec("\n".join(lines), scope)
+    return partial(scope["loop"], **{name: value for name, value in names.items() if name != varying})
+
+
+def microseconds(expression: str, varying: str, values: list[Any], names: dict[str, Any]) -> float:
+    """Median time of an evaluation of an expression, for the values of the name that varies."""
+    loop, empty = timed_loop(expression, varying, names), timed_loop("None", varying, names)
+    gc.collect()
+    times = [loop(values) - empty(values) for _ in range(REPEATS + 1)]
+    return max(statistics.median(times[1:]) / len(values) * 1e6, SHORTEST)
+
+
+def flat(value: Any) -> list[Any]:
+    """The flat arrays of which a value consists."""
+    if dr.is_tensor_v(value):
+        return [value.array]
+    if dr.depth_v(value) == 1:
+        return [value]
+    return [array for k in range(len(value)) for array in flat(value[k])]
+
+
+def checksum(value: Any) -> float:
+    """A number that depends on all components."""
+    total = Float(0)
+    for k, array in enumerate(flat(value)):
+        total += (dr.select(array, Float(1), Float(0)) if dr.is_mask_v(array) else Float(array)) * (1 + 0.125 * k)
+    return float(dr.mean(total)[0])
+
+
+def all_values(expression: str, varying: str, values: list[Any]) -> list[Any]:
+    """What an expression gives for the values of the name that varies."""
+    code = compile(expression, "<row>", "eval")
+    return [eval(code, OPERANDS | {varying: value}) for value in values]
+
+
+def measured(kind: str, expression: str, varying: str, count: int) -> tuple[float, float]:
+    """Microseconds of an operation in one of the situations, and its checksum."""
+    values = [OPERANDS[varying] + k for k in range(1, count + 1)]
+    with dr.scoped_set_flag(dr.JitFlag.ValueNumbering, kind != "new, unnumbered"):
+        once = all_values(expression, varying, values)
+        if len({flat(value)[0].index for value in once}) != count:
+            raise RuntimeError(f"the values of {expression!r} are not all different, whatever {varying!r} is")
+        if kind != "numbered":
+            del once
+        elif any(x.index != y.index for value, again in zip(once, all_values(expression, varying, values), strict=True)
+                 for x, y in zip(flat(value), flat(again), strict=True)):
+            raise RuntimeError(f"value numbering does not find {expression!r} again")
+        elapsed = microseconds(expression, varying, values, OPERANDS)
+    return elapsed, checksum(all_values(expression, varying, [OPERANDS[varying]])[0])
+
+
+def measured_core() -> tuple[float, float]:
+    """Microseconds of a node that is made and entered into the value table, as the array layer asks for it."""
+    type_ = core.VarType.Float32.value
+    left, right = core.cast(core.counter(SIZE), type_), core.undefined(type_, SIZE)
+    nodes = [core.ops.add(left, core.literal(type_, float(k))) for k in range(1, 1001)]
+    if hasattr(core, "binary"):
+        return microseconds("binary(kind, node, right)", "node", nodes,
+                            {"binary": core.binary, "kind": core.KIND["add"], "right": right}), 0.0
+    return microseconds("add(node, right)", "node", nodes, {"add": core.ops.add, "right": right}), 0.0
+
+
+cases: list[tuple[str, Callable[[], tuple[float, float]]]] = [
+    (f"{kind}: {title}", partial(measured, kind, *row))
+    for kind in ("new, unnumbered", "new", "numbered") for title, *row in ROWS]
+if core is not None:
+    cases.insert(0, ("a node made and numbered in the core", measured_core))
+part, parts = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 1)
+for name, function in cases[len(cases) * part // parts:len(cases) * (part + 1) // parts]:
+    case(name, unit="us")(function)
+
+if __name__ == "__main__":
+    main()
