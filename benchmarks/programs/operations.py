@@ -38,6 +38,7 @@ SIZE = 1000
 REPEATS = 15
 SHORTEST = 1e-3  #: Microseconds: what is as short as the empty loop is not negative.
 
+UNNUMBERED, NEW, NUMBERED = "new, unnumbered", "new", "numbered"
 #: Title, expression, the operand that varies, evaluations in a repeat (about a millisecond's worth).
 ROWS = [
     ("Float + Float", "a + b", "a", 1000),
@@ -90,29 +91,32 @@ OPERANDS = operands()
 
 def timed_loop(expression: str, varying: str, names: dict[str, Any]) -> Callable[[list[Any]], float]:
     """A function that evaluates an expression for the values of one name, all names being local; returns seconds."""
-    lines = [f"def loop({varying}s, {', '.join(name for name in names if name != varying)}):",
+    fixed = {name: value for name, value in names.items() if name != varying}
+    lines = [f"def loop(variants, {', '.join(fixed)}):",
              " values = []",
              " keep = values.append",
              " start = now()",
-             f" for {varying} in {varying}s:",
+             f" for {varying} in variants:",
              f"  keep({expression})",
              " values.clear()",
              " return now() - start"]
     scope: dict[str, Any] = {"now": thread_time}
     exec("\n".join(lines), scope)
-    return partial(scope["loop"], **{name: value for name, value in names.items() if name != varying})
+    return partial(scope["loop"], **fixed)
 
 
-def microseconds(expression: str, varying: str, values: list[Any], names: dict[str, Any]) -> float:
+def microseconds(expression: str, varying: str, variants: list[Any], names: dict[str, Any]) -> float:
     """Median time of an evaluation of an expression, for the values of the name that varies."""
     loop, empty = timed_loop(expression, varying, names), timed_loop("None", varying, names)
     gc.collect()
-    times = [loop(values) - empty(values) for _ in range(REPEATS + 1)]
-    return max(statistics.median(times[1:]) / len(values) * 1e6, SHORTEST)
+    times = [loop(variants) - empty(variants) for _ in range(REPEATS + 1)]
+    return max(statistics.median(times[1:]) / len(variants) * 1e6, SHORTEST)
 
 
 def flat(value: Any) -> list[Any]:
-    """The flat arrays of which a value consists."""
+    """The flat arrays of which a value, or a list of them, consists."""
+    if isinstance(value, list):
+        return [array for entry in value for array in flat(entry)]
     if dr.is_tensor_v(value):
         return [value.array]
     if dr.depth_v(value) == 1:
@@ -128,26 +132,28 @@ def checksum(value: Any) -> float:
     return float(dr.mean(total)[0])
 
 
-def all_values(expression: str, varying: str, values: list[Any]) -> list[Any]:
+def evaluated(expression: str, varying: str, variants: list[Any]) -> list[Any]:
     """What an expression gives for the values of the name that varies."""
     code = compile(expression, "<row>", "eval")
-    return [eval(code, OPERANDS | {varying: value}) for value in values]
+    return [eval(code, OPERANDS | {varying: variant}) for variant in variants]
 
 
 def measured(kind: str, expression: str, varying: str, count: int) -> tuple[float, float]:
     """Microseconds of an operation in one of the situations, and its checksum."""
-    values = [OPERANDS[varying] + k for k in range(1, count + 1)]
-    with dr.scoped_set_flag(dr.JitFlag.ValueNumbering, kind != "new, unnumbered"):
-        once = all_values(expression, varying, values)
-        if len({flat(value)[0].index for value in once}) != count:
-            raise RuntimeError(f"the values of {expression!r} are not all different, whatever {varying!r} is")
-        if kind != "numbered":
-            del once
-        elif any(x.index != y.index for value, again in zip(once, all_values(expression, varying, values), strict=True)
-                 for x, y in zip(flat(value), flat(again), strict=True)):
+    variants = [OPERANDS[varying] + k for k in range(1, count + 1)]
+    with dr.scoped_set_flag(dr.JitFlag.ValueNumbering, kind != UNNUMBERED):
+        kept = evaluated(expression, varying, variants)
+        if len({flat(value)[0].index for value in kept}) != count:
+            raise RuntimeError(f"{expression!r} is the same for different values of {varying!r}")
+        again = evaluated(expression, varying, variants)
+        same = all(x.index == y.index for x, y in zip(flat(kept), flat(again), strict=True))
+        if kind == NUMBERED and not same:
             raise RuntimeError(f"value numbering does not find {expression!r} again")
-        elapsed = microseconds(expression, varying, values, OPERANDS)
-    return elapsed, checksum(all_values(expression, varying, [OPERANDS[varying]])[0])
+        del again
+        if kind != NUMBERED:
+            kept.clear()
+        elapsed = microseconds(expression, varying, variants, OPERANDS)
+    return elapsed, checksum(evaluated(expression, varying, [OPERANDS[varying]])[0])
 
 
 def measured_core() -> tuple[float, float]:
@@ -163,7 +169,7 @@ def measured_core() -> tuple[float, float]:
 
 cases: list[tuple[str, Callable[[], tuple[float, float]]]] = [
     (f"{kind}: {title}", partial(measured, kind, *row))
-    for kind in ("new, unnumbered", "new", "numbered") for title, *row in ROWS]
+    for kind in (UNNUMBERED, NEW, NUMBERED) for title, *row in ROWS]
 if core is not None:
     cases.insert(0, ("a node made and numbered in the core", measured_core))
 part, parts = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 1)
