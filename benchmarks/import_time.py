@@ -38,11 +38,8 @@ sys.stderr.write(str(time.perf_counter() - start))
 
 def command(side: Side, *arguments: str) -> tuple[float, str]:
     """Run an interpreter; returns its wall time and what it wrote to its error stream."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    if side.path:
-        environment["PYTHONPATH"] = side.path
     start = time.perf_counter()
-    process = subprocess.run([side.python, *arguments], env=environment, capture_output=True, text=True, check=False,
+    process = subprocess.run([side.python, *arguments], env=side.environment, capture_output=True, text=True, check=False,
                              cwd=tempfile.gettempdir())  # with -c, the current directory comes first in sys.path
     elapsed = time.perf_counter() - start
     if process.returncode:
