@@ -37,7 +37,8 @@ EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
 #: Files of ``programs/`` that are not run here: what programs share, and those of ``tracing.py`` and ``stages.py``.
 NOT_RUN = ("measure", "operations", "live_objects", "from_disk", "stages")
-PARTS = 24  #: Turns that the rows of ``programs/operations.py`` are divided into.
+#: Turns that the cases of programs are divided into: sides that alternate often meet the same machine.
+PARTS = {"operations": 24, "small_kernels": 7, "live_objects": 3}
 
 
 @dataclass(frozen=True)
@@ -148,10 +149,9 @@ def turns(program: Path) -> Iterator[list[tuple[str, ...]]]:
     """What a side runs of a program before it is the next one's turn: arguments of processes that share a home."""
     if program.stem in ("cold_compilation", "from_disk"):
         yield [(), ("disk",)]  # kernels of the first are on disk for the second
-    elif program.stem == "operations":
-        yield from ([(str(part), str(PARTS))] for part in range(PARTS))
     else:
-        yield [()]
+        parts = PARTS.get(program.stem, 1)
+        yield from ([(str(part), str(parts))] for part in range(parts))
 
 
 def rotated(sides: list[Side], turn: int) -> list[Side]:

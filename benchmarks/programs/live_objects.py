@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import os
-import statistics
 from time import thread_time
 from typing import Any
 
@@ -15,7 +14,8 @@ from drjit.llvm import Array3f, Float
 
 SIDE = scaled(1_000_000) // 1000  #: A thousand times as many objects are made, each from a pair of 1000 and so many.
 LIVE = 100_000
-TRACED = 5_000
+TRACED = 2_000
+ROUNDS = 25
 x = dr.arange(Float, 1000) / 1000
 y = dr.arange(Float, 1000) / 4000 + 0.5
 dr.eval(x, y)
@@ -85,17 +85,17 @@ def _collector() -> tuple[float, float]:
             results.append((a, b))
             if k % 100 == 0:
                 a, b = x + k, v + k
+        results.clear()
         return thread_time() - start
 
-    ratios = []
-    for _ in range(9):
-        gc.disable()
-        without = trace()
-        gc.enable()
-        gc.collect()
-        ratios.append(trace() / without)
+    gc.collect()
+    seconds = {True: 0.0, False: 0.0}
+    for _ in range(ROUNDS):  # their sum counts: few of them see a collection of everything, which is what costs
+        for collecting in seconds:
+            (gc.enable if collecting else gc.disable)()
+            seconds[collecting] += trace()
     del live
-    return statistics.median(ratios[1:]), 0.0
+    return seconds[True] / seconds[False], 0.0
 
 
 if __name__ == "__main__":

@@ -4,27 +4,18 @@
 * *new*: value numbering is on, and each evaluation makes a value that it has to look for first and then enters;
 * *numbered*: value numbering is on, and each evaluation finds the value that exists.
 
-A row is an expression with an operand that varies: a repeat evaluates it for hundreds of different ones, which cuts
-what would be a chain, keeps all values until its end, as those of a traced program are, and drops them then, within
-the time that is measured.  The figure is the median over the repeats of the processor time that an evaluation takes in
-its thread (tracing waits for nothing, so that other programs on the machine count less), minus that of the same loop
-around ``None``.  Functions are looked up in ``dr`` each time, and the garbage collector runs as users have it.
-
-Two numbers as arguments, ``k n``, ask for the k-th of n parts of the rows: sides that alternate often meet the same
-machine, whose speed changes within seconds.
+A row is an expression with an operand that varies: a repeat evaluates it for hundreds of different ones, each with a
+value of its own and none with a long chain behind it, and drops the values at its end (see
+:func:`measure.microseconds`).  Functions are looked up in ``dr`` each time.
 """
 
 from __future__ import annotations
 
-import gc
-import statistics
-import sys
 from collections.abc import Callable
 from functools import partial
-from time import thread_time
 from typing import Any
 
-from measure import case, main
+from measure import case, main, microseconds
 
 import drjit as dr
 from drjit.llvm import Array3f, Array4f, Float, Int, Matrix4f, TensorXf, UInt
@@ -35,9 +26,6 @@ except ModuleNotFoundError:  # the peer, whose nodes cannot be made one by one
     core = None  # type: ignore[assignment]
 
 SIZE = 1000
-REPEATS = 15
-SHORTEST = 1e-3  #: Microseconds: what is as short as the empty loop is not negative.
-
 UNNUMBERED, NEW, NUMBERED = "new, unnumbered", "new", "numbered"
 #: Title, expression, the operand that varies, evaluations in a repeat (about a millisecond's worth).
 ROWS = [
@@ -87,30 +75,6 @@ def operands() -> dict[str, Any]:
 
 
 OPERANDS = operands()
-
-
-def timed_loop(expression: str, varying: str, names: dict[str, Any]) -> Callable[[list[Any]], float]:
-    """A function that evaluates an expression for the values of one name, all names being local; returns seconds."""
-    fixed = {name: value for name, value in names.items() if name != varying}
-    lines = [f"def loop(variants, {', '.join(fixed)}):",
-             " values = []",
-             " keep = values.append",
-             " start = now()",
-             f" for {varying} in variants:",
-             f"  keep({expression})",
-             " values.clear()",
-             " return now() - start"]
-    scope: dict[str, Any] = {"now": thread_time}
-    exec("\n".join(lines), scope)
-    return partial(scope["loop"], **fixed)
-
-
-def microseconds(expression: str, varying: str, variants: list[Any], names: dict[str, Any]) -> float:
-    """Median time of an evaluation of an expression, for the values of the name that varies."""
-    loop, empty = timed_loop(expression, varying, names), timed_loop("None", varying, names)
-    gc.collect()
-    times = [loop(variants) - empty(variants) for _ in range(REPEATS + 1)]
-    return max(statistics.median(times[1:]) / len(variants) * 1e6, SHORTEST)
 
 
 def flat(value: Any) -> list[Any]:
@@ -167,14 +131,11 @@ def measured_core() -> tuple[float, float]:
     return microseconds("add(node, right)", "node", nodes, {"add": core.ops.add, "right": right}), 0.0
 
 
-cases: list[tuple[str, Callable[[], tuple[float, float]]]] = [
-    (f"{kind}: {title}", partial(measured, kind, *row))
-    for kind in (UNNUMBERED, NEW, NUMBERED) for title, *row in ROWS]
 if core is not None:
-    cases.insert(0, ("a node made and numbered in the core", measured_core))
-part, parts = map(int, sys.argv[1:3]) if len(sys.argv) > 2 else (0, 1)
-for name, function in cases[len(cases) * part // parts:len(cases) * (part + 1) // parts]:
-    case(name, unit="us")(function)
+    case("a node made and numbered in the core", unit="us")(measured_core)
+for kind in (UNNUMBERED, NEW, NUMBERED):
+    for title, *row in ROWS:
+        case(f"{kind}: {title}", unit="us")(partial(measured, kind, *row))
 
 if __name__ == "__main__":
     main()
