@@ -93,6 +93,8 @@ class Result:
             return
         self.unit, self.bytes, self.flops = report["unit"], report["bytes"], report["flops"]
         self.tolerance = report["tolerance"]
+        if report["value"] is None:
+            return
         self.values.setdefault(side, []).append(report["value"])
         self.checksums[side] = report["checksum"]
 

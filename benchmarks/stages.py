@@ -25,8 +25,9 @@ COLORS = {"plain": "#2f6690", "compiled": "#2a7f62"}
 
 
 def panel(results: dict[str, Result], name: str) -> dict[str, Result]:
-    """The results of a panel, by stage."""
-    return {key.removeprefix(f"{name}: "): result for key, result in results.items() if key.startswith(f"{name}: ")}
+    """The results of a panel, by stage, without those that no side has."""
+    return {key.removeprefix(f"{name}: "): result for key, result in results.items()
+            if key.startswith(f"{name}: ") and result.values}
 
 
 def table(results: dict[str, Result], sides: list[str]) -> str:
@@ -42,7 +43,7 @@ def table(results: dict[str, Result], sides: list[str]) -> str:
 
 
 def plot(results: dict[str, Result], file: Path) -> bool:
-    """Bars side by side for both forms, the peer's total as a line; returns whether matplotlib is there to draw them."""
+    """Bars side by side for both forms, the peer's total as a line; returns whether matplotlib is there to do it."""
     try:
         import matplotlib
     except ModuleNotFoundError:
@@ -91,8 +92,7 @@ def main() -> None:
     compared = [*forms(), *([Side("peer", options.peer)] if options.peer else [])]
     results = measure(compared, [PROGRAMS / "stages.py"], options.runs, 1)
     print(table(results, [side.name for side in compared]))
-    print(f"\nMedians of {options.runs} alternating runs.  'in all' is measured by itself; what begins with 'more' comes "
-          "on top of it.")
+    print(f"\nMedians of {options.runs} alternating runs; what begins with 'more' comes on top of the total.")
     OUTPUT.mkdir(parents=True, exist_ok=True)
     file = OUTPUT / "stages.json"
     document = {name: {stage: result.values for stage, result in panel(results, name).items()} for name in PANELS}

@@ -6,9 +6,9 @@
 
 The columns are *compiled* and *plain*, the forms of this checkout (see ``drjit_core/rooms.py``); *before*, another
 checkout of this project that ``--against`` names, such as a ``git worktree`` of the commit that a change started from;
-and the *peer*.  All alternate within each run (see ``runner.py``).  ``peer/compiled`` and ``before/plain`` are the speed
-of the second relative to the first, the median of the runs; beside them stands what they should be at least, or what
-the value should be at most, and whether it is.
+and the *peer*.  All alternate within each run (see ``runner.py``).  ``peer/compiled`` and ``before/plain`` are ratios
+of times: the speed of the second relative to the first, the median of the runs.  Beside them stands what a form should
+reach, a time at most or a speed at least, and whether it does.
 
 Writes ``benchmarks/out/tracing.json`` and a plot beside it.  Where the time goes is drawn by ``stages.py``.
 """
@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import statistics
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -219,8 +218,8 @@ def plot(results: dict[str, Result], file: Path) -> bool:
         return True
     drawn = [side for side in COLORS if any(side in result.values for result in results.values())]
     height = 0.84 / len(drawn)
-    figure, axes = plt.subplots(1, len(panels), figsize=(6.2 * len(panels), 1.6 + 0.45 * max(map(len, panels.values()))),
-                                sharex=True, sharey=True, squeeze=False)
+    size = (6.2 * len(panels), 1.6 + 0.45 * max(map(len, panels.values())))
+    figure, axes = plt.subplots(1, len(panels), figsize=size, sharex=True, sharey=True, squeeze=False)
     for axis, (title, rows) in zip(axes[0], panels.items(), strict=True):
         for number, side in enumerate(drawn):
             offset = (number - (len(drawn) - 1) / 2) * height
@@ -267,15 +266,15 @@ def main() -> None:
     results = measured(compared, options.runs, options.only)
     groups = table(results)
     print(text(groups, [side.name for side in compared]))
-    print(f"\nMedians of {options.runs} alternating runs; a ratio is the median of those of the runs, above 1 the second "
-          "is the faster one.")
+    print(f"\nMedians of {options.runs} alternating runs; a ratio is the median of those of the runs, above 1 where "
+          "the side named last is the faster one.")
     OUTPUT.mkdir(parents=True, exist_ok=True)
     file = OUTPUT / "tracing.json"
     file.write_text(json.dumps(document(groups, results, options.runs), indent=1) + "\n")
     print(f"wrote {file}")
     drawing = file.with_suffix(".png")
     print(f"wrote {drawing}" if plot(results, drawing) else
-          'no plot: matplotlib is not installed (pip install "drjit-python[dev]")', file=sys.stdout)
+          'no plot: matplotlib is not installed (pip install "drjit-python[dev]")')
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
 A program imports nothing but the public ``drjit`` and this module, so that the same file runs on this project and on
 the peer.  A case is a function that returns the seconds (or, for other units, the value) that it measured and a
-checksum of what it computed; smaller values are better throughout.  ``BENCH_SCALE`` in the environment divides array
-sizes, for a quick look or a test.
+checksum of what it computed; smaller values are better throughout.  The value is ``None`` where there is nothing to
+measure on this side.  ``BENCH_SCALE`` in the environment divides array sizes, for a quick look or a test.
 
 Two numbers as arguments, ``k n``, ask for the k-th of n parts of the cases: sides that alternate often meet the same
 machine, whose speed changes within seconds.
@@ -24,6 +24,9 @@ from typing import Any
 
 __all__ = ["Case", "case", "main", "median_seconds", "microseconds", "scaled"]
 
+#: The function of a case: what it measured, and a checksum.
+Measurement = Callable[[], tuple[float | None, float]]
+
 _SCALE = max(1, int(os.environ.get("BENCH_SCALE", "1")))
 
 
@@ -32,7 +35,7 @@ class Case:
     """One measurement: its name, the unit of its values, and what the work amounts to."""
 
     name: str
-    run: Callable[[], tuple[float, float]]
+    run: Measurement
     unit: str
     bytes: float
     flops: float
@@ -48,10 +51,10 @@ def scaled(size: int) -> int:
 
 
 def case(name: str, unit: str = "s", nbytes: float = 0, flops: float = 0,
-         tolerance: float = 1e-4) -> Callable[[Callable[[], tuple[float, float]]], Callable[[], tuple[float, float]]]:
+         tolerance: float = 1e-4) -> Callable[[Measurement], Measurement]:
     """Register a function as a case; ``nbytes`` and ``flops`` are what it must move and compute per measured value."""
 
-    def register(function: Callable[[], tuple[float, float]]) -> Callable[[], tuple[float, float]]:
+    def register(function: Measurement) -> Measurement:
         _cases.append(Case(name, function, unit, nbytes, flops, tolerance))
         return function
 

@@ -11,7 +11,6 @@ value of its own and none with a long chain behind it, and drops the values at i
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 

@@ -1,8 +1,8 @@
 """Where the time of an operation, a launch and a chain goes: the stages of this project, and totals of any side.
 
-What compiled code does is not seen by a profiler: a stage is measured by calling its entry point of the core, or is the
-difference of two expressions.  All stages of a panel add up to its total.  An entry point that is called from here costs
-a call that compiled code does not make, which is subtracted there.
+What compiled code does is not seen by a profiler: a stage is measured by calling its entry point of the core, or is
+the difference of two expressions.  All stages of a panel add up to its total, but for those that begin with *more*.  An
+operation's entry points, called from here, cost a call that compiled code does not make: there, it is subtracted.
 """
 
 from __future__ import annotations
@@ -179,6 +179,7 @@ def walked(count: int) -> list[Probe]:
     Lookup, submission and commit cannot be told from all else there.
     """
     from drjit_core.runtime import backends
+    from drjit_core.runtime.cpu import malloc
 
     try:
         from drjit_core.runtime.cpu.straight import key_of
@@ -188,7 +189,7 @@ def walked(count: int) -> list[Probe]:
     if key_of(backend, [result._n]) is None:
         return []
     return [timed("walk", lambda: key_of(backend, [result._n])),
-            timed("allocation", lambda: backend.allocate(4 * SIZE))]
+            timed("allocation", lambda: malloc.release(malloc.allocate(4 * SIZE)))]
 
 
 # --- the cases -------------------------------------------------------------------------------------------------------
@@ -200,15 +201,10 @@ PANELS: dict[str, tuple[Callable[[], dict[str, float]], dict[str, str]]] = {
 }
 
 
-def register(panel: str, stages: dict[str, str], measured: dict[str, float]) -> None:
-    """Make a panel's stages cases; those that a form does not have are left out."""
-    for stage, key in {ALL: ALL, **stages}.items():
-        if key in measured:
-            case(f"{panel}: {stage}", unit="us")(partial(lambda key: (measured[key], 0.0), key))
-
-
 for panel, (measure_panel, stages) in PANELS.items():
-    register(panel, stages, measure_panel())
+    measured = measure_panel()
+    for stage, key in {ALL: ALL, **stages}.items():
+        case(f"{panel}: {stage}", unit="us")(partial(lambda value: (value, 0.0), measured.get(key)))
 
 if __name__ == "__main__":
     main()
