@@ -50,8 +50,9 @@ class Target(NamedTuple):
     limit: float
     base: str = ""
 
-    def __str__(self) -> str:
-        return f">= {self.limit:.2f}x {self.base}" if self.base else f"<= {self.limit:g}"
+    def text(self, unit: str) -> str:
+        """The target in words, of a value with a unit."""
+        return f">= {self.limit:.2f}x {self.base}" if self.base else f"<= {shown(self.limit, unit)}"
 
 
 class Group(NamedTuple):
@@ -133,6 +134,10 @@ class Row(NamedTuple):
     targets: dict[str, Target]
     note: str = ""
 
+    def target(self, form: str) -> str:
+        """What a form should reach, in words; empty if that is nothing."""
+        return self.targets[form].text(self.unit) if form in self.targets else ""
+
     def holds(self, form: str) -> bool | None:
         """Whether a form reaches its target; None if it has none, or it was not measured."""
         target = self.targets.get(form)
@@ -184,7 +189,7 @@ def text(groups: list[tuple[str, list[Row]]], sides: list[str]) -> str:
             lines.append((
                 "  " + row.title, *(shown(row.values.get(side), row.unit) if row.values else "" for side in sides),
                 *(f"{row.speeds[pair]:.2f}" if pair in row.speeds else "" for pair in pairs),
-                *(cell for form in aimed for cell in (str(row.targets.get(form, "")), verdicts[row.holds(form)])),
+                *(cell for form in aimed for cell in (row.target(form), verdicts[row.holds(form)])),
                 row.note))
     return aligned(lines, left=(0, len(lines[0]) - 1))
 
@@ -193,8 +198,7 @@ def document(groups: list[tuple[str, list[Row]]], results: dict[str, Result], ru
     """All that was measured and found, as JSON has it."""
     rows = [{"group": title, "title": row.title, "unit": row.unit, "medians": row.values,
              "speeds": {f"{base}/{form}": value for (form, base), value in row.speeds.items()},
-             "targets": {form: {"target": str(target), "holds": row.holds(form)}
-                         for form, target in row.targets.items()}}
+             "targets": {form: {"target": row.target(form), "holds": row.holds(form)} for form in row.targets}}
             for title, rows in groups for row in rows]
     values = {result.name: {"values": result.values, "errors": result.errors, "agreement": result.agreement}
               for result in results.values()}

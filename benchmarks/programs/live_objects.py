@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+from collections.abc import Iterable
 from time import thread_time
 from typing import Any
 
@@ -13,7 +14,6 @@ import drjit as dr
 from drjit.llvm import Array3f, Float
 
 SIDE = scaled(1_000_000) // 1000  #: A thousand times as many objects are made, each from a pair of 1000 and so many.
-LIVE = 100_000
 TRACED = 2_000
 ROUNDS = 25
 x = dr.arange(Float, 1000) / 1000
@@ -29,35 +29,21 @@ def resident() -> int:
         return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
+def bytes_of(made: Iterable[Any]) -> float:
+    """Bytes of each of the objects that are made, beyond its entry in a list."""
+    objects: list[Any] = [None] * (1000 * SIDE)
+    gc.collect()
+    before = resident()
+    for k, each in enumerate(made):
+        objects[k] = each
+    gc.collect()
+    kept.append(objects)
+    return (resident() - before) / len(objects)
+
+
 def bytes_of_arrays() -> float:
     """Bytes of an array object that shares its node with others."""
-    arrays: list[Any] = [None] * (1000 * SIDE)
-    for k in range(len(arrays)):  # the list is written once before, so that all its pages are there
-        arrays[k] = None
-    gc.collect()
-    before = resident()
-    for k in range(len(arrays)):
-        arrays[k] = Float(x)
-    gc.collect()
-    kept.append(arrays)
-    return (resident() - before) / len(arrays)
-
-
-def bytes_of_sums() -> float:
-    """Bytes of an array object with a node of its own, without a chain of them."""
-    arrays: list[Any] = [None] * (1000 * SIDE)
-    for k in range(len(arrays)):
-        arrays[k] = None
-    gc.collect()
-    before = resident()
-    k = 0
-    for left in lefts:
-        for right in rights:
-            arrays[k] = left * right
-            k += 1
-    gc.collect()
-    kept.append(arrays)
-    return (resident() - before) / len(arrays)
+    return bytes_of(Float(x) for _ in range(1000 * SIDE))
 
 
 @case("memory of an array object", unit="B")
@@ -67,7 +53,7 @@ def _array() -> tuple[float, float]:
 
 @case("memory of a node", unit="B")
 def _node() -> tuple[float, float]:
-    return bytes_of_sums() - bytes_of_arrays(), 0.0
+    return bytes_of(left * right for left in lefts for right in rights) - bytes_of_arrays(), 0.0
 
 
 @case("tracing with the garbage collector, 100k live nodes", unit="of that without")
