@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parent
 FOLDERS = (ROOT, ROOT / "compiler")
 #: Where C files and the stamp of the sources are written.
 BUILD = Path(".cache", "rooms")
-DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False}
+DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False, "auto_pickle": False}
 #: Warnings of C compilers about what Cython writes; nobody can act on them.
 ARGUMENTS = ["-O2", "-w"] if os.name == "posix" else []
 

@@ -34,9 +34,12 @@ ROOMS = (
     "drjit_core.ir.node",
     "drjit_core.ir.symbolic",
     "drjit_core.ir.build",
+    "drjit_core.ir.number",
     "drjit_core.ir.simplify",
     "drjit_core.ir.trace",
-    "drjit._base.fresh",
+    "drjit._base.handle",
+    "drjit._base.operators",
+    "drjit._promotion.componentwise",
     "drjit._arrays.handles",
 )
 

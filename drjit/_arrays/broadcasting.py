@@ -33,7 +33,7 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.fresh import fresh as _new
+from .._base.handle import fresh as _new
 from .._base.nodes import broadcast
 from .._base.values import plain_scalar
 from .._promotion.plans import (
@@ -139,7 +139,7 @@ def _align(nodes: list[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Sh
 def _loader(cls: type[ArrayBase], key: Any) -> Callable[[Any], tuple[Node, Shape]]:
     """The function from operands of a class to their nodes, of the scalar type of ``cls``, and their shapes."""
     if not is_array(key):
-        literal_of = loader_of_number(cls, key)
+        literal_of = loader_of_number(cls).node
         return lambda value: (literal_of(value), ())
     if key._depth > 0:
         raise IncompatibleArguments(f"{describe(key)} cannot be combined with tensors; convert it to {describe(cls)} "

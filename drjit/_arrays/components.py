@@ -16,6 +16,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ComponentError
 from .._base.types import reshape
 from .._promotion.promote import coerce, wrap
+from .handles import getter_of_component
 
 __all__ = ["absent_component", "component", "missing_attribute", "swizzle", "swizzled",
            "without_components"]
@@ -88,10 +89,7 @@ def component(name: str) -> property:
     """``.x`` and its like: a live reference, and assignment."""
     position = LETTERS.index(name)
 
-    def get(self: Any) -> Any:
-        if self._size <= position:
-            raise _error(self, name)
-        return self._component(position)
+    get = getter_of_component(position, lambda array: _error(array, name))
 
     def set_(self: Any, value: Any) -> None:
         if self._size <= position:

@@ -1,20 +1,58 @@
 cimport cython
 
 from drjit_core.ir.node cimport Node
+from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary
-from drjit._base.fresh cimport FlatSlots, fresh
+from drjit._base.handle cimport add_view, fresh, view_at
+from drjit._base.operators cimport FlatSlots, NestedSlots, TensorSlots
+from drjit._promotion.componentwise cimport Componentwise, Operation, flat_array, nested_array
 
-cdef int _ADD, _SUB, _MUL, _DIV, _SHL, _SHR, _OR, _XOR, _AND, _EQ, _NEQ, _LT, _LE, _GT, _GE, _NONE
+cdef list _OPERATIONS, _UNARY, _UNARY_METHODS
 
+
+cdef Node trace_two(Operation operation, Node a, Node b)
+@cython.locals(known=Componentwise)
+cdef object planned(Operation operation, object self, object other)
+@cython.locals(known=Componentwise)
+cdef object planned_reverse(Operation operation, object self, object other)
+cdef object _assigned(object array, object result)
+
+
+@cython.no_gc
 cdef class FlatHandle(FlatSlots):
-    pass
+    @cython.locals(array=FlatSlots, right=Node, node=Node, what=Operation)
+    cdef object _forward(self, int operation, object other)
+    @cython.locals(left=Node, node=Node, what=Operation)
+    cdef object _reverse(self, int operation, object other)
+    cdef object _inplace(self, int operation, object other)
+    @cython.locals(node=Node)
+    cdef object _unary(self, int operation)
 
-@cython.locals(result=FlatHandle, right=FlatHandle, node=Node, number=Node)
-cdef object forward(int row, object operation, FlatHandle self, object other)
-@cython.locals(result=FlatHandle, right=FlatHandle, node=Node, number=Node)
-cdef object reverse(int row, object operation, FlatHandle self, object other)
-cdef object inplace(int row, object operation, FlatHandle self, object other)
-@cython.locals(result=FlatHandle, right=FlatHandle, node=Node, number=Node)
-cdef object compare(int row, object operation, FlatHandle self, object other)
-@cython.locals(result=FlatHandle, node=Node)
-cdef object unary(object trace, str method, FlatHandle self)
+
+@cython.no_gc
+cdef class NestedHandle(NestedSlots):
+    @cython.locals(array=NestedSlots, flat=FlatSlots, left=list, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
+    cdef object _forward(self, int operation, object other)
+    @cython.locals(flat=FlatSlots, right=list, nodes=list, node=Node, what=Operation, k=cython.Py_ssize_t)
+    cdef object _reverse(self, int operation, object other)
+    cdef object _inplace(self, int operation, object other)
+    cdef object _unary(self, int operation)
+
+
+@cython.locals(nodes=list, inner=NestedSlots, flat=FlatSlots, count=cython.Py_ssize_t)
+cpdef object component_of(NestedSlots array, Py_ssize_t position)
+
+
+@cython.no_gc
+cdef class TensorHandle(TensorSlots):
+    @cython.locals(array=TensorSlots, right=Node, node=Node, what=Operation)
+    cdef object _forward(self, int operation, object other)
+    @cython.locals(left=Node, node=Node, what=Operation)
+    cdef object _reverse(self, int operation, object other)
+    cdef object _inplace(self, int operation, object other)
+    @cython.locals(node=Node)
+    cdef object _unary(self, int operation)
+
+
+@cython.locals(result=TensorSlots)
+cpdef object tensor(object cls, Node node, tuple shape)

@@ -16,11 +16,10 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, known_literal, literal, ops
+from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
-from .._base.fresh import fresh as _new
 from .._base.types import FLOAT32, FLOAT64, INT64, retype
 from .._base.values import is_ndarray, plain_scalar
 from .._promotion.operations import POWER, method_of
@@ -28,10 +27,8 @@ from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
 from .products import product
 
-__all__ = ["array_operators", "failed", "inplace", "integer_power",
-           "is_foreign",
-           "matmul", "matmul_inplace", "mixed", "nested_comparison", "nested_operators", "nested_unary", "power",
-           "power_inplace", "reverse_matmul", "reverse_power"]
+__all__ = ["array_operators", "failed", "inplace", "integer_power", "is_foreign", "matmul", "matmul_inplace", "mixed",
+           "power", "power_inplace", "reverse_matmul", "reverse_power"]
 
 Operator = Callable[[Any, Any], Any]
 
@@ -93,102 +90,6 @@ def array_operators(operation: Operation) -> tuple[Operator, Operator, Operator]
             raise failed(error, self, other, operation, True) from None
 
     return forward, reverse, inplace(forward)
-
-
-# --- nested arrays ---------------------------------------------------------------------------------------------------
-
-
-def nested_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
-    """``__op__``, ``__rop__`` and ``__iop__`` of nested arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def forward(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        left = self._c
-        try:
-            if kind is cls and len(left) == len(other._c):
-                nodes = list(map(trace, left, other._c))
-            elif kind is cls._leaf:
-                right = other._n
-                nodes = [trace(node, right) for node in left]
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = known_literal((cls._type, other)) or literal(cls._type, other)
-                nodes = [trace(node, right) for node in left]
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise failed(error, self, other, operation) from None
-        result = _new(cls)
-        result._c = nodes
-        result._o = None
-        return result
-
-    def reverse(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if kind is cls._leaf:
-                left = other._n
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                left = known_literal((cls._type, other)) or literal(cls._type, other)
-            else:
-                plan = plans.get((kind, cls))
-                return mixed(self, other, operation, True) if plan is None else plan(other, self)
-            nodes = [trace(left, node) for node in self._c]
-        except FAILURES as error:
-            raise failed(error, self, other, operation, True) from None
-        result = _new(cls)
-        result._c = nodes
-        result._o = None
-        return result
-
-    return forward, reverse, inplace(forward)
-
-
-def nested_comparison(operation: Operation) -> Operator:
-    """A comparison of nested arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def compare(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        left = self._c
-        try:
-            if kind is cls and len(left) == len(other._c):
-                nodes = list(map(trace, left, other._c))
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = known_literal((cls._type, other)) or literal(cls._type, other)
-                nodes = [trace(node, right) for node in left]
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise failed(error, self, other, operation) from None
-        result = _new(cls._mask_type)
-        result._c = nodes
-        result._o = None
-        return result
-
-    return compare
-
-
-def nested_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
-    """A unary operator of nested arrays."""
-    method = f"__{name}__"
-
-    def apply(self: Any) -> Any:
-        cls = self.__class__
-        result = _new(cls)
-        try:
-            result._c = list(map(trace, self._c))
-        except FAILURES as error:
-            raise translate(error, CallSite(method, cls)) from None
-        result._o = None
-        return result
-
-    return apply
 
 
 # --- powers ----------------------------------------------------------------------------------------------------------
