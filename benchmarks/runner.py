@@ -246,6 +246,13 @@ def geometric_mean(ratios: list[float]) -> float:
     return math.exp(statistics.fmean(map(math.log, ratios)))
 
 
+def report_failures(results: dict[str, Result]) -> None:
+    """Say which programs and cases have failed, and on which sides."""
+    for result in results.values():
+        for side, error in result.errors.items():
+            print(f"{result.name}: {side} fails: {error}", file=sys.stderr)
+
+
 def table(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
     """The table as text."""
     lines = [("", "ours", "peer", "ratio", "spread", "", "throughput", "of ceiling", "checksums")]

@@ -15,7 +15,7 @@ import json
 import os
 from pathlib import Path
 
-from runner import OUTPUT, PROGRAMS, Result, Side, aligned, forms, measure, unframe, warn_if_busy
+from runner import OUTPUT, PROGRAMS, Result, Side, aligned, forms, measure, report_failures, unframe, warn_if_busy
 
 #: Prefix and title of the panels, and the name of a total.
 PANELS = {"operation": "a * b on Float", "launch": "tracing and launching 2 operations",
@@ -32,14 +32,13 @@ def panel(results: dict[str, Result], name: str) -> dict[str, Result]:
 
 def table(results: dict[str, Result], sides: list[str]) -> str:
     """The stages as text."""
-    lines: list[tuple[str, ...]] = [("us", *sides, "")]
+    lines: list[tuple[str, ...]] = [("us", *sides)]
     for name, title in PANELS.items():
-        lines.append((title, *[""] * (len(sides) + 1)))
+        lines.append((title, *[""] * len(sides)))
         for stage, result in panel(results, name).items():
             values = [result.median(side) for side in sides]
-            lines.append((f"  {stage}", *("" if value is None else f"{value:.2f}" for value in values),
-                          result.agreement if result.errors else ""))
-    return aligned(lines, left=(0, len(sides) + 1))
+            lines.append((f"  {stage}", *("" if value is None else f"{value:.2f}" for value in values)))
+    return aligned(lines, left=(0,))
 
 
 def plot(results: dict[str, Result], file: Path) -> bool:
@@ -92,6 +91,7 @@ def main() -> None:
     compared = [*forms(), *([Side("peer", options.peer)] if options.peer else [])]
     results = measure(compared, [PROGRAMS / "stages.py"], options.runs, 1)
     print(table(results, [side.name for side in compared]))
+    report_failures(results)
     print(f"\nMedians of {options.runs} alternating runs; what begins with 'more' comes on top of the total.")
     OUTPUT.mkdir(parents=True, exist_ok=True)
     file = OUTPUT / "stages.json"

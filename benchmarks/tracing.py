@@ -34,6 +34,7 @@ from runner import (
     forms,
     geometric_mean,
     measure,
+    report_failures,
     shown,
     unframe,
     warn_if_busy,
@@ -162,7 +163,7 @@ def rows_of(group: Group, results: dict[str, Result]) -> Iterator[Row]:
         values = {side: value for side in result.values if (value := result.median(side)) is not None}
         speeds = {pair: found for pair in compared if (found := speed(result, *pair))}
         yield Row(title, values, result.unit, speeds, group.targets,
-                  "" if result.agreement == "same" else result.agreement)
+                  "" if result.errors or result.agreement == "same" else result.agreement)
     if group.mean and members:
         speeds = {pair: found for pair in compared if (found := mean_speed(members, *pair))}
         yield Row("geometric mean", {}, "", speeds, group.mean)
@@ -270,6 +271,7 @@ def main() -> None:
     results = measured(compared, options.runs, options.only)
     groups = table(results)
     print(text(groups, [side.name for side in compared]))
+    report_failures(results)
     print(f"\nMedians of {options.runs} alternating runs; a ratio is the median of those of the runs, above 1 where "
           "the side named last is the faster one.")
     OUTPUT.mkdir(parents=True, exist_ok=True)

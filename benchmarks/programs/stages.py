@@ -66,7 +66,7 @@ def operation() -> dict[str, float]:
     found = {ALL: microseconds("a * b", "a", variants, names)}
     if core is None:
         return found
-    from drjit._base.fresh import fresh
+    from drjit._base.handle import fresh
     from drjit_core.context import current
     from drjit_core.ir.node import enter, find2
 
