@@ -315,9 +315,10 @@ class TensorHandle(TensorSlots):
 
     def _inplace(self, operation: int, other: Any) -> Any:
         result = self._forward(operation, other)
-        if type(result) is type(self) and result._s != self._s:
+        kind: Any = type(result)
+        if kind is type(self) and result._s != self._s:
             method = f"__i{method_of(_OPERATIONS[operation])[2:]}"
-            raise SizeError(f"{result._name}.{method}(): the result has the shape {result._s}, but in-place operators "
+            raise SizeError(f"{kind._name}.{method}(): the result has the shape {result._s}, but in-place operators "
                             f"do not change the shape of a tensor, which is {self._s}; use a new name for the result.")
         return _assigned(self, result)
 
