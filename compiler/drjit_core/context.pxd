@@ -4,5 +4,6 @@ cdef class Context:
     cdef public object region
     cdef public object recording
     cdef public dict open
+    cdef public list scheduled
 
 cpdef Context current()

@@ -29,6 +29,8 @@ class Context(threading.local):
     def __init__(self) -> None:
         #: All regions that are being traced, by their ids.
         self.open: dict[int, Any] = {}
+        #: Weak references to what the next evaluation of this thread includes, if it is still alive by then.
+        self.scheduled: list[Any] = []
 
 
 #: The context of the thread that asks.

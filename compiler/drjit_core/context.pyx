@@ -20,6 +20,7 @@ cdef class Context:
         self.region = None
         self.recording = None
         self.open = {}
+        self.scheduled = []
 
 
 class _Contexts(threading.local):

@@ -36,6 +36,10 @@ ROOMS = (
     "drjit_core.ir.build",
     "drjit_core.ir.simplify",
     "drjit_core.ir.trace",
+    "drjit_core.runtime.buffer",
+    "drjit_core.runtime.evaluation",
+    "drjit_core.runtime.cpu.malloc",
+    "drjit_core.runtime.cpu.straight",
     "drjit._base.fresh",
     "drjit._arrays.handles",
 )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
+from ...ir.node import Node
 from ...llvm import jit
 from ...types import JitBackend
 from .. import exclusion
 from ..launch import evaluate_by_kernels
 from . import cache as kernels
-from . import pool
+from . import pool, straight
 from .memory import HostMemory
 
 __all__ = ["CPU", "availability", "llvm_version"]
@@ -20,17 +21,22 @@ class CPU(HostMemory):
 
     name = "llvm"
     language = JitBackend.LLVM
-    evaluate = evaluate_by_kernels
     policy = staticmethod(pool.policy)
     compile = staticmethod(kernels.lookup)
     submit = staticmethod(pool.submit)
     submitted = staticmethod(pool.submitted)
+
+    def evaluate(self, roots: list[Node], /) -> None:
+        """Give values to nodes, by the short way if that is possible."""
+        if not straight.evaluate(self, roots):
+            evaluate_by_kernels(self, roots)
 
     def flush(self) -> None:
         """Forget all kernels."""
         with exclusion.lock:
             pool.wait()
             kernels.flush()
+            straight.forget()
 
 
 @cache

@@ -81,7 +81,15 @@ class CompiledKernel:
 
     def prepare(self, width: int) -> None:
         """Note a launch of a quick kernel, which is compiled again when that has become worth it."""
-        self._worked += width * self.work
+        self.worked(width * self.work)
+
+    def patience(self) -> int:
+        """Work that a quick kernel is going to do before it is compiled again."""
+        return 1 << 62 if _level() == 0 else int(self._break_even()) - self._worked
+
+    def worked(self, work: int) -> None:
+        """Note that a quick kernel has done some work."""
+        self._worked += work
         if self._worked < self._break_even() or _level() == 0:
             return
         start = time.perf_counter_ns()

@@ -1,0 +1,1 @@
+cpdef bint evaluate(object backend, list roots) except -1
