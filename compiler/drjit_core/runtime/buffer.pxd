@@ -2,7 +2,6 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 @cython.no_gc
-@cython.freelist(1024)
 cdef class Buffer:
     cdef public object backend
     cdef public uint64_t address
@@ -15,12 +14,8 @@ cdef class Buffer:
     cdef object __weakref__
 
 cdef class Borrowed(Buffer):
-    cdef public object _owner
+    cdef object _owner
 
-cdef class View(Borrowed):
-    pass
-
-@cython.locals(result=Borrowed)
-cpdef Buffer share(object backend, uint64_t address, int64_t nbytes, object owner)
-@cython.locals(result=View)
-cpdef Buffer view(Buffer source, int64_t offset, int64_t nbytes)
+@cython.no_gc
+cdef class View(Buffer):
+    cdef Buffer source

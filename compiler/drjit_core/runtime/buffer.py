@@ -44,7 +44,7 @@ class Buffer:
 
 
 class Borrowed(Buffer):
-    """Memory that belongs to somebody else, or to another buffer, who lives at least as long.
+    """Memory that belongs to somebody else, who lives at least as long.
 
     The owner may refer to the array: in the compiled form, the collector of cycles knows buffers of this class only.
     """
@@ -56,13 +56,17 @@ class Borrowed(Buffer):
         self._owner = owner
 
 
-class View(Borrowed):
-    """A part of another buffer: launches that use it use the memory of its owner."""
+class View(Buffer):
+    """A part of another buffer, which it keeps alive: launches that use it use the memory of that one."""
 
-    __slots__ = ()
+    __slots__ = ("source",)
+
+    def __init__(self, backend: Backend, address: int, nbytes: int, source: Buffer) -> None:
+        Buffer.__init__(self, backend, address, nbytes)
+        self.source = source
 
     def __del__(self) -> None:
-        self._owner.ticket = max(self._owner.ticket, self.ticket)
+        self.source.ticket = max(self.source.ticket, self.ticket)
 
 
 def share(backend: Backend, address: int, nbytes: int, owner: Any) -> Buffer:

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 
-from ...ir.node import Node
 from ...llvm import jit
 from ...types import JitBackend
 from .. import exclusion
-from ..launch import evaluate_by_kernels
 from . import cache as kernels
 from . import pool, straight
 from .memory import HostMemory
@@ -21,15 +19,12 @@ class CPU(HostMemory):
 
     name = "llvm"
     language = JitBackend.LLVM
+    evaluate = straight.evaluate
+    host_address = straight.host_address
     policy = staticmethod(pool.policy)
     compile = staticmethod(kernels.lookup)
     submit = staticmethod(pool.submit)
     submitted = staticmethod(pool.submitted)
-
-    def evaluate(self, roots: list[Node], /) -> None:
-        """Give values to nodes, by the short way if that is possible."""
-        if not straight.evaluate(self, roots):
-            evaluate_by_kernels(self, roots)
 
     def flush(self) -> None:
         """Forget all kernels."""

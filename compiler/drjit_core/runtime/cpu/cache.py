@@ -9,6 +9,7 @@ import os
 import struct
 import time
 import zlib
+from collections.abc import Callable
 from typing import Any
 
 from ...codegen.program import Binding, Program
@@ -155,6 +156,8 @@ _log = logging.getLogger("drjit")
 _LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}
 _hits = _loaded = _compiled = 0
+#: Functions that tell of launches for which no kernel was looked up here, because it was known already.
+other_hits: list[Callable[[], int]] = []
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
@@ -177,7 +180,8 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
 
 def statistics() -> dict[str, int]:
     """How often a kernel was launched since the program began, and found in memory, on disk, or nowhere."""
-    return {"launches": _hits + _loaded + _compiled, "hits": _hits, "loaded": _loaded, "compiled": _compiled}
+    hits = _hits + sum(count() for count in other_hits)
+    return {"launches": hits + _loaded + _compiled, "hits": hits, "loaded": _loaded, "compiled": _compiled}
 
 
 def flush() -> None:

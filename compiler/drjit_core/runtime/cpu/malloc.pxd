@@ -8,14 +8,6 @@ cdef class Block:
     cdef public object base
     cdef public int64_t ticket
 
-cdef int64_t _in_use
-cdef int64_t _peak
-cdef int64_t _cached
-cdef int64_t _allocations
-
-@cython.locals(step=int64_t)
-cpdef int64_t size_class(int64_t nbytes)
-@cython.locals(capacity=int64_t, block=Block, blocks=list)
+cpdef int64_t size_class(int64_t nbytes) except -1
 cpdef Block allocate(int64_t nbytes)
-@cython.locals(block=Block, blocks=list)
-cdef void _collect()
+cpdef void release(Block block)

@@ -1,1 +1,5 @@
-cpdef bint evaluate(object backend, list roots) except -1
+from libc.stdint cimport uint64_t
+
+from ..buffer cimport Buffer
+
+cpdef uint64_t host_address(object self, Buffer buffer) except? 0

@@ -1,9 +1,9 @@
-"""Evaluation by kernels without control flow, writes or checks, all of which can run now: the usual case.
+"""Evaluation on the CPU; its compiled form, ``straight.pyx``, has a short way for the usual case.
 
-What :mod:`..launch` does for any kernel, the compiled form of this module, ``straight.pyx``, does for these in one walk
-over the graph: it makes a program's key and its parameters without the program, and a kernel that is known by that key
-is launched at once.  Whatever else there is to do (a kernel that is not known, a recording, debug mode, a history, log
-lines) is left to the general way.  This form leaves everything to it.
+That is kernels without control flow, writes or checks, all of which can run now.  What :mod:`..launch` does for any
+kernel is done for these in one walk over the graph, which makes a program's key and its parameters without the program;
+a kernel that is known by that key is launched at once.  Whatever else there is to do (a kernel that is not known, a
+recording, debug mode, a history, log lines) is left to the general way.  This form leaves everything to it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from __future__ import annotations
 from typing import Any
 
 from ...ir.node import Node
+from ..buffer import Buffer
+from ..launch import evaluate_by_kernels as evaluate
+from . import pool
 
-__all__ = ["evaluate", "forget", "key_of"]
+__all__ = ["evaluate", "forget", "host_address", "key_of"]
 
 
-def evaluate(backend: Any, roots: list[Node]) -> bool:
-    """Give values to nodes, unless the general way has to; whether it was done.  The caller holds the lock."""
-    return False
+def host_address(self: Any, buffer: Buffer) -> int:
+    """The address of a buffer once the launches that use it have ended."""
+    pool.wait(buffer.ticket)
+    return buffer.address
 
 
 def key_of(backend: Any, roots: list[Node]) -> tuple[bytes, list[int]] | None:

@@ -37,7 +37,7 @@ from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
 from ...types import TYPES, JitBackend
-from .. import launch as _general
+from ..launch import evaluate_by_kernels, launch as _launch_any
 from . import cache, launches, pool, shortage
 
 cdef extern from "Python.h":
@@ -173,6 +173,8 @@ cdef int64_t _leaf(Node node) except -2:
     if place >= 0:
         return place
     if kind == EVALUATED:
+        if not isinstance(node.payload, Buffer):
+            return -1
         buffer = <Buffer> node.payload
         if buffer.backend is not _backend:
             return -1
@@ -213,6 +215,8 @@ cdef int64_t _pointer(Node source) except -2:
     for position in range(_pointer_count):
         if _pointer_nodes[position] == <PyObject*> source:
             return _pointer_slots[position]
+    if not isinstance(source.payload, Buffer):
+        return -1
     buffer = <Buffer> source.payload
     if buffer.backend is not _backend or _pointer_count == MOST_POINTERS:
         return -1
@@ -431,7 +435,8 @@ cdef class Entry:
 
 
 cdef dict _entries = {}
-cdef dict _module_of_cache = cache.__dict__
+cdef int64_t _hits = 0  # launches of known kernels
+cdef dict _module_of_pool = pool.__dict__
 
 
 cdef uint64_t _hash() noexcept:
@@ -467,6 +472,14 @@ def forget():
     _entries.clear()
 
 
+def hits():
+    """How many launches of known kernels there were."""
+    return _hits
+
+
+cache.other_hits.append(hits)
+
+
 # --- launches --------------------------------------------------------------------------------------------------------
 
 cdef class Queued:
@@ -488,7 +501,7 @@ cdef SubmitFunction _submit = NULL
 cdef bint _look_at_pool() except -1:
     """Find the native queue, if there is one."""
     global _pool, _words, _submit
-    found = pool._pool
+    found = _module_of_pool["_pool"]
     if found is not _pool:
         if found is not None:
             _words = <int64_t*> <uintptr_t> found.address
@@ -524,7 +537,7 @@ cdef Buffer _allocate(int64_t nbytes):
     cdef Buffer buffer
     try:
         block = allocate_block(nbytes)
-    except MemoryError:
+    except (MemoryError, OverflowError):
         block = shortage.allocate(nbytes)
     buffer = Buffer.__new__(Buffer)
     buffer.backend = _backend
@@ -578,7 +591,7 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
         _submit(<void*> _words, ticket, <void*> entry.function, <void*> entry.combine, queued.parameters, width, blocks,
                 size, NULL, unattended)
     else:
-        ticket = _words[SUBMITTED] if _pool is not None else pool._last
+        ticket = _words[SUBMITTED] if _pool is not None else _module_of_pool["_last"]
         if entry.combine == NULL:
             if work < SHORT_WORK:
                 entry.function(_parameters, 0, 1, 0, width, 0, 0)
@@ -609,6 +622,7 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
 
 cdef bint _run(list roots, int64_t width) except -1:
     """Bind and launch one kernel; whether that was possible."""
+    global _hits
     cdef Entry entry
     if not _bind(roots, width):
         return False
@@ -616,14 +630,14 @@ cdef bint _run(list roots, int64_t width) except -1:
     if entry is None:
         kernel = Kernel(0, flat(width))
         kernel.outputs = roots
-        _general.launch(_backend, pool.policy(), kernel)
+        _launch_any(_backend, pool.policy(), kernel)
         return True
     if entry.quick:
         entry.patience -= width * entry.work
         if entry.patience <= 0:
             entry.kernel.worked(entry.kernel.patience() - entry.patience)
             entry.load()
-    _module_of_cache["_hits"] += 1
+    _hits += 1
     _launch(entry, roots, width)
     return True
 
@@ -649,17 +663,25 @@ cdef bint _are_straight(list roots) except -1:
     return _place < PLACES - 16
 
 
-cpdef bint evaluate(object backend, list roots) except -1:
-    """Give values to nodes, unless the general way has to; whether it was done.  The caller holds the lock."""
-    global _backend, _cache_bytes
+cdef dict _levels = _log._cache  # what Logger.isEnabledFor looks at first
+
+
+def evaluate(backend, list roots):
+    """Give values to nodes.  The caller holds the lock."""
     cdef Context context = current()
+    if context.recording is not None or context.flags & _EXCEPTIONAL or _module_of_pool["_forsaken"] or \
+            (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)) or not _evaluate(backend, roots):
+        evaluate_by_kernels(backend, roots)
+
+
+cdef bint _evaluate(object backend, list roots) except -1:
+    """Give values to nodes, unless the general way has to; whether it was done."""
+    global _backend, _cache_bytes
     cdef Node root
     cdef int64_t width
     cdef bint several = False
     cdef list group
     cdef Py_ssize_t position, count = len(roots)
-    if context.recording is not None or context.flags & _EXCEPTIONAL or _log.isEnabledFor(INFO) or pool._forsaken:
-        return False
     _backend = backend
     if not _cache_bytes:
         _cache_bytes = pool.last_level_cache()
@@ -683,6 +705,18 @@ cpdef bint evaluate(object backend, list roots) except -1:
         if not _run(group, width):
             raise AssertionError("a kernel was straight a moment ago, and is not any more")
     return True
+
+
+cpdef uint64_t host_address(object self, Buffer buffer) except? 0:
+    """The address of a buffer once the launches that use it have ended."""
+    _look_at_pool()
+    if _pool is None and not _module_of_pool["_forsaken"]:
+        return buffer.address
+    if _pool is not None and _words[COMPLETED] >= buffer.ticket:
+        _let_go(_pool)
+    else:
+        pool.wait(buffer.ticket)
+    return buffer.address
 
 
 def key_of(object backend, list roots):
