@@ -9,16 +9,28 @@ import os
 import struct
 import time
 import zlib
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ...codegen.program import Binding, Program
-from ...codegen.signature import Signature, signature_of
 from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
-__all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
+__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
+
+
+class Facts(NamedTuple):
+    """What loading and launching a kernel takes to know of its program."""
+
+    key: bytes
+    width: int  # of the first launch
+    operations: int
+    work: int
+    parameters: int
+    reductions: int
+    exports: Sequence[str]
+    loops: int = 0  # and calls
 
 
 class CompiledKernel:
@@ -30,20 +42,21 @@ class CompiledKernel:
     """
 
     __slots__ = ("_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
-                 "functions", "hash", "native", "operations", "quick", "signature", "work")
+                 "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
-    def __init__(self, program: Program) -> None:
-        self.operations = operations_of(program)
-        self.work = work_of(program)
-        self.signature = signature_of(program)
-        self._loops = sum(node.kind in (LOOP, CALL) for node in program.order)
+    def __init__(self, facts: Facts, program: Program | None = None) -> None:
+        """Load or compile a kernel; without its program, it raises a ``LookupError`` if it must be compiled."""
+        self.operations = facts.operations
+        self.work = facts.work
+        self.reductions = facts.reductions
+        self._loops = facts.loops
         self._worked = 0
-        self._parameters = ctypes.c_uint64 * len(program.parameters)
+        self._parameters = ctypes.c_uint64 * facts.parameters
         start = time.perf_counter_ns()
-        self._key: bytes = program.key
+        self._key = facts.key
         key = disk.key_of(self._key, "kernel")
         self.hash = key.hex()[:32]
-        self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()
+        self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._break_even()
         found = disk.load(key) if _level() != 0 else None
         if found is not None:
             self.quick = False
@@ -52,6 +65,8 @@ class CompiledKernel:
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
+            if program is None:
+                raise LookupError(f"kernel {self.hash}")
             text = text_of(program)
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
@@ -61,10 +76,10 @@ class CompiledKernel:
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
-        self._link(code, emit.exports(program))
+        self._link(code, facts.exports)
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
-    def _link(self, code: bytes, exports: list[str]) -> None:
+    def _link(self, code: bytes, exports: Sequence[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
         self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
@@ -108,7 +123,7 @@ class CompiledKernel:
 
     def partial_bytes(self, width: int) -> int:
         """Bytes of partial results that the blocks of a launch of so many elements write."""
-        return partial_bytes(self.signature, self.work, width)
+        return partial_bytes(self.reductions, self.work, width)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
@@ -168,7 +183,7 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     if kernel is not None:
         _hits += 1
     else:
-        kernel = _kernels[program.key] = CompiledKernel(program)
+        kernel = _kernels[program.key] = CompiledKernel(facts_of(program), program)
         if kernel.from_disk:
             _loaded += 1
         else:
@@ -176,6 +191,25 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     if kernel.quick:
         kernel.prepare(program.width)
     return kernel, hit
+
+
+def load(facts: Facts) -> CompiledKernel | None:
+    """A kernel that is not in memory, if it is on disk."""
+    global _loaded
+    try:
+        kernel = _kernels[facts.key] = CompiledKernel(facts)
+    except LookupError:
+        return None
+    _loaded += 1
+    if kernel.quick:
+        kernel.prepare(facts.width)
+    return kernel
+
+
+def facts_of(program: Program) -> Facts:
+    """What loading and launching a program's kernel takes to know."""
+    return Facts(program.key, program.width, operations_of(program), work_of(program), len(program.parameters),
+                 len(program.reductions), emit.exports(program), sum(node.kind in (LOOP, CALL) for node in program.order))
 
 
 def statistics() -> dict[str, int]:
@@ -194,9 +228,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(signature: Signature, work: int, width: int) -> int:
+def partial_bytes(reductions: int, work: int, width: int) -> int:
     """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(signature.reductions) * launches.block_count(work, width)
+    return reduction.partial_stride(reductions) * launches.block_count(work, width)
 
 
 def operations_of(program: Program) -> int:

@@ -8,6 +8,7 @@ From the call of the kernel to the end of the commit no Python code runs, so tha
 """
 
 import logging
+import os
 
 cimport cython
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -28,6 +29,7 @@ from ...flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
 from ...flags import PRINT_IR as _PRINT_IR
 from ...ir.node import BAKED as _BAKED
 from ...llvm import threads as _threads
+from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
 from ...ops import table
 from ...passes.domain import WIDE_EXTENT as _WIDE_EXTENT
@@ -64,6 +66,10 @@ cdef int64_t SLOTS = _threads.SLOTS
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
 cdef int INFO = logging.INFO
 
+cdef int FIRST_EXPANDED = table.FIRST_EXPANDED
+cdef int _cost_of[256]
+for _op in table.OPS:
+    _cost_of[_op.kind] = _op.cost
 cdef int _size_of[16]
 for _info in TYPES:
     if _info is not None:
@@ -94,6 +100,7 @@ cdef Py_ssize_t _pointer_count = 0
 cdef int64_t _place = 0
 cdef int64_t _read_bytes = 0
 cdef bint _borrowing = False
+cdef int64_t _operations = 0, _work = 0  # see operations_of and work_of in cache.py
 cdef int64_t _cache_bytes = 0  # a threshold
 cdef object _backend = None
 
@@ -139,7 +146,9 @@ cdef inline int64_t _place_of(Node node) noexcept:
 
 
 cdef inline void _set_place(Node node) noexcept:
-    global _place
+    global _place, _operations, _work
+    _work += _cost_of[node.kind]
+    _operations += _cost_of[node.kind] if node.kind >= FIRST_EXPANDED else 1
     node.place = _walk << 24 | _place
     _place += 1
 
@@ -361,10 +370,10 @@ cdef inline int64_t _width_of(Node root) noexcept:
 
 cdef bint _begin(int64_t width) except -1:
     """Begin a program."""
-    global _walk, _key_count, _parameter_count, _input_count, _pointer_count, _place, _read_bytes, _borrowing
+    global _walk, _key_count, _parameter_count, _input_count, _pointer_count, _place, _read_bytes, _borrowing, _operations, _work
     _walk += 1
     _key_count = _parameter_count = _input_count = _pointer_count = 0
-    _place = _read_bytes = 0
+    _place = _read_bytes = _operations = _work = 0
     _borrowing = False
     _make_room()
     _put(LANGUAGE)
@@ -448,18 +457,21 @@ cdef uint64_t _hash() noexcept:
     return h
 
 
-cdef Entry _find(uint64_t h):
-    """The kernel with the key that was made last, if it is known."""
+cdef Entry _find(uint64_t h, int64_t width, Py_ssize_t reductions):
+    """The kernel with the key that was made last, if it is known, or on disk."""
     cdef Entry entry = _entries.get(h)
     if entry is None or PyBytes_GET_SIZE(entry.key) != 8 * _key_count or \
             memcmp(PyBytes_AS_STRING(entry.key), _key, 8 * _key_count):
         key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
         kernel = cache._kernels.get(key)
+        if kernel is None and not os.environ.get("DRJIT_DUMP_DIR"):
+            kernel = cache.load(cache.Facts(key, width, _operations, _work + 1, _parameter_count, reductions,
+                                            (KERNEL, COMBINE) if reductions else (KERNEL,)))
         if kernel is None:
             return None
         entry = Entry.__new__(Entry)
         entry.kernel, entry.key = kernel, key
-        entry.stride = partial_stride(kernel.signature.reductions)
+        entry.stride = partial_stride(kernel.reductions)
         entry.load()
         if len(_entries) > 65536:
             _entries.clear()
@@ -624,9 +636,13 @@ cdef bint _run(list roots, int64_t width) except -1:
     """Bind and launch one kernel; whether that was possible."""
     global _hits
     cdef Entry entry
+    cdef Node root
+    cdef Py_ssize_t reductions = 0
     if not _bind(roots, width):
         return False
-    entry = _find(_hash())
+    for root in roots:
+        reductions += root.kind == REDUCE
+    entry = _find(_hash(), width, reductions)
     if entry is None:
         kernel = Kernel(0, flat(width))
         kernel.outputs = roots
