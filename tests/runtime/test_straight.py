@@ -27,7 +27,7 @@ from drjit_core.codegen.program import assemble
 from drjit_core.ir.node import Node
 from drjit_core.ops.table import EVALUATED, UNDEFINED
 from drjit_core.passes.schedule import plan
-from drjit_core.runtime import exclusion
+from drjit_core.runtime import exclusion, explain
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import cache, pool, straight
 from drjit_core.types import BOOL, FLOAT32, UINT32, ReduceOp
@@ -50,6 +50,9 @@ def compared(*roots: Node) -> list[bool]:
                 assert short == (program.key, program.parameters)
                 assert not (program.scatters or program.versions or program.calls or program.tables or program.single)
                 assert program.trips == 1
+                structure, details = explain._described(1, program.key, "")
+                assert structure == tuple(explain._structure(program))
+                assert details.details == tuple(explain._details(program))
     return found
 
 

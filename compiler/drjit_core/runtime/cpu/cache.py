@@ -41,7 +41,7 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
+    __slots__ = ("_count", "_key", "_loops", "_text", "_worked", "build_time", "code_time", "from_disk",
                  "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
     def __init__(self, facts: Facts, program: Program | None = None) -> None:
@@ -51,17 +51,18 @@ class CompiledKernel:
         self.reductions = facts.reductions
         self._loops = facts.loops
         self._worked = 0
-        self._parameters = ctypes.c_uint64 * facts.parameters
+        self._count = facts.parameters
         start = time.perf_counter_ns()
         self._key = facts.key
-        key = disk.key_of(self._key, "kernel")
+        hash_ = disk.hash_of(self._key)
+        key = disk.key_from(hash_, "kernel")
         self.hash = key.hex()[:32]
         self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._break_even()
         found = disk.load(key) if _level() != 0 else None
         if found is not None:
             self.quick = False
         elif self.quick:
-            key = disk.key_of(self._key, "kernel, quick")
+            key = disk.key_from(hash_, "kernel, quick")
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
@@ -134,7 +135,7 @@ class CompiledKernel:
         trips = bound.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             (self.work - _LOOP_WORK * self._loops) * trips, True)
-        return launches.Launch(self.functions, self._parameters(*bound.parameters), bound.width, work, keep, timed,
+        return launches.Launch(self.functions, (ctypes.c_uint64 * self._count)(*bound.parameters), bound.width, work, keep, timed,
                            bound.single, known)
 
     def dump(self, program: Program) -> None:

@@ -40,6 +40,7 @@ from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
 from ...types import TYPES, JitBackend
 from ..launch import evaluate_by_kernels, launch as _launch_any
+from .. import explain
 from . import cache, launches, pool, shortage
 
 cdef extern from "Python.h":
@@ -431,7 +432,7 @@ cdef class Entry:
     cdef KernelFunction function
     cdef CombineFunction combine
     cdef int64_t work, stride, patience  # work that the quick tier does before the kernel is compiled again
-    cdef bint quick
+    cdef bint quick, loaded  # the latter only until its first launch, which is counted already
 
     cdef bint load(self) except -1:
         functions = self.functions = self.kernel.functions
@@ -460,6 +461,7 @@ cdef uint64_t _hash() noexcept:
 cdef Entry _find(uint64_t h, int64_t width, Py_ssize_t reductions):
     """The kernel with the key that was made last, if it is known, or on disk."""
     cdef Entry entry = _entries.get(h)
+    cdef bint loaded = False
     if entry is None or PyBytes_GET_SIZE(entry.key) != 8 * _key_count or \
             memcmp(PyBytes_AS_STRING(entry.key), _key, 8 * _key_count):
         key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
@@ -467,12 +469,16 @@ cdef Entry _find(uint64_t h, int64_t width, Py_ssize_t reductions):
         if kernel is None and not os.environ.get("DRJIT_DUMP_DIR"):
             kernel = cache.load(cache.Facts(key, width, _operations, _work + 1, _parameter_count, reductions,
                                             (KERNEL, COMBINE) if reductions else (KERNEL,)))
+            if kernel is not None:
+                explain.note(key, kernel.hash)
+                loaded = True
         if kernel is None:
             return None
         entry = Entry.__new__(Entry)
         entry.kernel, entry.key = kernel, key
         entry.stride = partial_stride(kernel.reductions)
         entry.load()
+        entry.loaded = loaded
         if len(_entries) > 65536:
             _entries.clear()
         _entries[h] = entry
@@ -647,6 +653,10 @@ cdef bint _run(list roots, int64_t width) except -1:
         kernel = Kernel(0, flat(width))
         kernel.outputs = roots
         _launch_any(_backend, pool.policy(), kernel)
+        return True
+    if entry.loaded:
+        entry.loaded = False
+        _launch(entry, roots, width)
         return True
     if entry.quick:
         entry.patience -= width * entry.work
