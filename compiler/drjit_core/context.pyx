@@ -21,6 +21,9 @@ cdef class Context:
         self.recording = None
         self.open = {}
         self.scheduled = []
+        self.statements = []
+        self.acting = False
+        self.backend = None
 
 
 class _Contexts(threading.local):

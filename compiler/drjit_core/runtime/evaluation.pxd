@@ -6,6 +6,8 @@ from ..ir.node cimport Node
 cdef int _UNDEFINED
 cdef int _EVALUATED
 cdef bint _VERIFY
+cdef object _LLVM
+cdef object _lock
 
 @cython.locals(node=Node, wanted=list)
 cdef list _wanted(object nodes, str function)

@@ -23,7 +23,7 @@ __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
-_UNDEFINED, _EVALUATED = UNDEFINED, EVALUATED
+_UNDEFINED, _EVALUATED, _LLVM, _lock = UNDEFINED, EVALUATED, backends.LLVM, exclusion.lock
 
 
 def schedule(nodes: Iterable[Node]) -> bool:
@@ -55,10 +55,10 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
     """
     roots = _wanted(nodes, "schedule")
     context = current()
-    statements = deferred.chain.statements
+    statements = context.statements
     if not roots and not context.scheduled and not statements:
         return False
-    with exclusion.lock:
+    with _lock:
         if exclusion.evaluating:
             schedule(roots)
             exclusion.check()
@@ -86,7 +86,10 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
     sweep_if_large()
     if _VERIFY:
         verify(roots)
-    backends.current().evaluate(roots)
+    backend = context.backend
+    if backend is None:
+        backend = _LLVM
+    backend.evaluate(roots)
     return True
 
 

@@ -4,10 +4,12 @@ from libc.stdint cimport int64_t, uint64_t
 from ..context cimport Context, current as context_of
 from ..ir.node cimport Node
 from .buffer cimport Buffer
+from .cpu.straight cimport host_address
 from .elements cimport peek
 
 cdef int _LITERAL
 cdef int _EVALUATED
+cdef object _LLVM
 cdef object _launched
 cdef dict _found
 

@@ -16,8 +16,9 @@ from ..ir.symbolic import symbolic_error
 from ..ops.table import BOUND, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from . import bounds, exclusion
-from .backends import current
+from .backends import LLVM, current
 from .buffer import Buffer, share
+from .cpu.straight import host_address
 from .elements import peek, poke
 from .evaluation import evaluate
 
@@ -25,7 +26,7 @@ __all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory
            "state_of", "sync", "unshared", "write_element"]
 
 
-_LITERAL, _EVALUATED = LITERAL, EVALUATED
+_LITERAL, _EVALUATED, _LLVM = LITERAL, EVALUATED, LLVM
 #: What :func:`.bounds.warn` looks at first.
 _launched, _found = bounds.launched, bounds.found
 
@@ -51,7 +52,7 @@ def address_of(buffer: Buffer) -> int:
         context.recording.refuse_host()
     if context.flags & FORBID_SYNCHRONIZATION:
         _check_synchronization()
-    address: int = buffer.backend.host_address(buffer)
+    address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
     if _launched or _found:
         bounds.warn()
     return address

@@ -17,7 +17,8 @@ from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
-__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
+__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "operations_of",
+           "partial_bytes", "statistics", "text_of", "work_of"]
 
 
 class Facts(NamedTuple):
@@ -41,7 +42,7 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_count", "_key", "_loops", "_text", "_worked", "build_time", "code_time", "from_disk",
+    __slots__ = ("_count", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
                  "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
     def __init__(self, facts: Facts, program: Program | None = None) -> None:
@@ -52,6 +53,7 @@ class CompiledKernel:
         self._loops = facts.loops
         self._worked = 0
         self._count = facts.parameters
+        self._parameters: Any = None  # the type of an array of so many words, made when it is needed
         start = time.perf_counter_ns()
         self._key = facts.key
         hash_ = disk.hash_of(self._key)
@@ -135,8 +137,11 @@ class CompiledKernel:
         trips = bound.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             (self.work - _LOOP_WORK * self._loops) * trips, True)
-        return launches.Launch(self.functions, (ctypes.c_uint64 * self._count)(*bound.parameters), bound.width, work, keep, timed,
-                           bound.single, known)
+        parameters = self._parameters
+        if parameters is None:
+            parameters = self._parameters = ctypes.c_uint64 * self._count
+        return launches.Launch(self.functions, parameters(*bound.parameters), bound.width, work, keep, timed,
+                               bound.single, known)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -209,8 +214,9 @@ def load(facts: Facts) -> CompiledKernel | None:
 
 def facts_of(program: Program) -> Facts:
     """What loading and launching a program's kernel takes to know."""
+    loops = sum(node.kind in (LOOP, CALL) for node in program.order)
     return Facts(program.key, program.width, operations_of(program), work_of(program), len(program.parameters),
-                 len(program.reductions), emit.exports(program), sum(node.kind in (LOOP, CALL) for node in program.order))
+                 len(program.reductions), emit.exports(program), loops)
 
 
 def statistics() -> dict[str, int]:

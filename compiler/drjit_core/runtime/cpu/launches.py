@@ -49,7 +49,7 @@ class Functions:
 
     @property
     def callables(self) -> tuple[Any, Any, Any]:
-        """The kernel, releasing the interpreter's lock and holding it, and what combines partial results, or ``None``."""
+        """The kernel, releasing the interpreter's lock and holding it; what combines partial results, or ``None``."""
         found = self._callables
         if found is None:
             kernel, combine = self.addresses

@@ -25,7 +25,7 @@ def host_address(self: Any, buffer: Buffer) -> int:
 
 
 def key_of(backend: Any, roots: list[Node]) -> tuple[bytes, list[int]] | None:
-    """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes; ``None`` if there is none."""
+    """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""
     return None
 
 

@@ -542,12 +542,12 @@ assert launches._BLOCKS == 16 and launches._LEAST_WORK == 1 << 19 and launches._
 assert launches._LARGEST_BLOCK == 1 << 18 and launches._SMALLEST_BLOCK == 64
 
 
-cdef void _let_go(object found):
-    """What the pool's ``let_go`` does."""
-    cdef int64_t completed = _words[COMPLETED]
+cdef bint _let_go(object found) except -1:
+    """What the pool's ``let_go`` does, if there is anything to do."""
     cdef int64_t oldest = found.oldest
-    if oldest <= completed:
+    if oldest <= _words[COMPLETED]:
         found.let_go()
+    return True
 
 
 cdef Buffer _allocate(int64_t nbytes):
@@ -746,7 +746,7 @@ cpdef uint64_t host_address(object self, Buffer buffer) except? 0:
 
 
 def key_of(object backend, list roots):
-    """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes; ``None`` if there is none."""
+    """For tests: key and parameters (those of outputs are 0) of the one kernel of some nodes, or ``None``."""
     global _backend, _cache_bytes
     cdef Node root
     cdef Py_ssize_t position
