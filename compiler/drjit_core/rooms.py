@@ -41,7 +41,7 @@ ROOMS = (
     "drjit_core.runtime.buffer",
     "drjit_core.runtime.cpu.straight",
     "drjit_core.runtime.evaluation",
-    "drjit_core.runtime.host",
+    "drjit_core.runtime.contents",
     "drjit._base.fresh",
     "drjit._arrays.handles",
 )

@@ -13,7 +13,7 @@ cdef object _lock
 cdef list _wanted(object nodes, str function)
 @cython.locals(roots=list, context=Context, statements=list)
 cpdef bint evaluate(object nodes=*) except -1
-@cython.locals(roots=list)
+@cython.locals(found=list)
 cdef bint _evaluate(Context context, list roots, list statements) except -1
 @cython.locals(node=Node, scheduled=Node, found=list, seen=set)
 cdef list _collected(Context context, list roots, list statements)

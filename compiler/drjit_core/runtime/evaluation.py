@@ -80,7 +80,9 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
 def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> bool:
     """Evaluate nodes, and what this thread has scheduled."""
     if len(roots) != 1 or context.scheduled or statements or roots[0].kind == _EVALUATED:  # by another thread
-        roots = _collected(context, roots, statements)
+        found = _collected(context, roots, statements)
+        roots.clear()  # planning counts who holds nodes
+        roots = found
     if not roots:
         return False
     sweep_if_large()
