@@ -13,6 +13,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
+import sysconfig
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,7 @@ ROOT = Path(__file__).resolve().parent
 FOLDERS = (ROOT, ROOT / "compiler")
 #: Where C files and the stamp of the sources are written.
 BUILD = Path(".cache", "rooms")
-DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False}
+DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False, "auto_pickle": False}
 #: Warnings of C compilers about what Cython writes; nobody can act on them.
 ARGUMENTS = ["-O2", "-w"] if os.name == "posix" else []
 
@@ -86,6 +87,11 @@ def extensions() -> list[Extension]:
     text = f'"""Written by setup.py."""\n\nSOURCES = {rooms.digest()!r}\n'
     if not stamp.is_file() or stamp.read_text() != text:
         stamp.write_text(text)
+    for folder in (ROOT / "compiler" / "drjit_core", ROOT / "drjit"):  # what was compiled of modules that are no rooms
+        for file in folder.rglob(f"*{sysconfig.get_config_var('EXT_SUFFIX')}"):
+            name = ".".join(file.relative_to(folder.parent).with_name(file.name.partition(".")[0]).parts)
+            if name not in rooms.ROOMS and name != "drjit_core._compiled":
+                file.unlink()
     found = []
     for name in rooms.ROOMS:
         base = Path("compiler" if name.startswith("drjit_core.") else "", *name.split("."))

@@ -27,9 +27,10 @@ from .control.once import atomic, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
-from .ir.build import bound, broadcast_size, counter, invalid, known_literal, literal, undefined
+from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
 from .ir.expansion import expansion
 from .ir.extents import size_of
+from .ir.number import number
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
@@ -42,7 +43,21 @@ from .ir.symbolic import (
     symbolic_error,
     written_outside,
 )
-from .ir.trace import BINARY, TERNARY, UNARY, access, binary, bitcast, cast, gather, ops, reduce, scatter
+from .ir.trace import (
+    BINARY,
+    TERNARY,
+    UNARY,
+    access,
+    binary,
+    bitcast,
+    cast,
+    gather,
+    ops,
+    reduce,
+    scatter,
+    ternary,
+    unary,
+)
 from .messages import log_level, set_log_level
 from .math import *
 from .ops.reductions import REDUCTIONS, Reduction

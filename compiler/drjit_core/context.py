@@ -19,7 +19,7 @@ class Context(threading.local):
     """What one thread has set; see :mod:`drjit_core.flags`."""
 
     flags: int = DEFAULT_FLAGS
-    #: 0 as long as nothing special is wanted, else a negative number, which sends new nodes through a slow path.
+    #: 0 as long as nothing special is wanted, else a negative number (see :mod:`drjit_core.flags`).
     mode: int = 0
     #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
     region: Any = None

@@ -1,7 +1,7 @@
 """Compilation flags and the rest of the thread-local state of tracing: floor 0.
 
-The hot path of tracing reads one attribute, ``state.mode``: 0 as long as nothing special is wanted, else a negative
-number, which sends a new node through the slow path of :mod:`drjit_core.ir.trace`.
+The hot path of tracing reads one attribute, ``state.mode``: 0 as long as nothing special is wanted, -1 if new nodes get
+labels or lines of the log, -2 if there is no value numbering, and -3 for both.
 """
 
 from __future__ import annotations
@@ -104,12 +104,8 @@ SYMBOLIC_SCOPE = int(JitFlag.SymbolicScope)
 
 def refresh() -> None:
     """Recompute the mode of this thread's context after a change of flags or log level."""
-    if not state.flags & VALUE_NUMBERING:  # tells what was numbered meanwhile from what was not
-        state.mode = -2
-    elif state.flags & DEBUG or log_variables:
-        state.mode = -1
-    else:
-        state.mode = 0
+    announced = bool(state.flags & DEBUG) or log_variables
+    state.mode = -announced if state.flags & VALUE_NUMBERING else -2 - announced
 
 
 #: Whether the log level asks for a line per traced variable; process-wide, set by :mod:`drjit_core.messages`.

@@ -34,6 +34,7 @@ ROOMS = (
     "drjit_core.ir.node",
     "drjit_core.ir.symbolic",
     "drjit_core.ir.build",
+    "drjit_core.ir.number",
     "drjit_core.ir.simplify",
     "drjit_core.ir.trace",
     "drjit_core.runtime.elements",
@@ -42,7 +43,11 @@ ROOMS = (
     "drjit_core.runtime.cpu.straight",
     "drjit_core.runtime.evaluation",
     "drjit_core.runtime.contents",
-    "drjit._base.fresh",
+    "drjit._base.handle",
+    "drjit._base.operators",
+    "drjit._promotion.componentwise",
+    "drjit._rules.matrix",
+    "drjit._access.direct",
     "drjit._arrays.handles",
 )
 

@@ -21,6 +21,7 @@ from .._base.typing import T
 from .._base.values import is_ndarray
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
+from .direct import read
 from .keys import check_literal, refuse_floats
 from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
@@ -29,6 +30,7 @@ from .store import note_narrow, store, store_written
 __all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
+_AUTO = ReduceMode.Auto
 
 
 def _leaf_of(function: str, *values: Any) -> type[ArrayBase] | None:
@@ -130,6 +132,13 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
      [12, 13]]
     """
     function = "drjit.gather"
+    if active is True and mode is _AUTO and shape is None:
+        try:
+            found = read(dtype, source, index)
+        except CORE_ERRORS as error:
+            raise translate(error, function) from None
+        if found is not None:
+            return found  # type: ignore[no-any-return]
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")
     _check_mode(mode, function)

@@ -32,6 +32,7 @@ from drjit_core import (
 )
 
 from .._base.errors import SizeError
+from .._base.handle import views
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
@@ -82,21 +83,13 @@ def _store_tensor(tensor: Any, node: Node) -> None:
                             f"by {node.size} ones in place.")
         node = broadcast(node, count) if count else tensor._n
     tensor._n = node
-    view = tensor._v() if hasattr(tensor, "_v") else None
-    if view is not None:
+    for _, view in views(tensor):
         view._n = node
 
 
 def _show(array: Any) -> None:
     """Tell the components that somebody holds what they are now."""
-    try:
-        views = array._v
-    except AttributeError:
-        return
-    for position, reference in list(views.items()):  # another thread may ask for a component meanwhile
-        view = reference()
-        if view is None:
-            continue
+    for position, view in views(array):
         if view._depth:
             count = len(view._c)
             view._c = array._c[position * count:(position + 1) * count]

@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import functools
 import math
-import weakref
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 import drjit_core as core
 from drjit_core import KIND, Node, cast, gather, literal
@@ -33,9 +32,9 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.fresh import fresh as _new
 from .._base.nodes import broadcast
 from .._base.values import plain_scalar
+from .._promotion.componentwise import FLAT, Loader
 from .._promotion.plans import (
     AND,
     SELECT,
@@ -45,26 +44,19 @@ from .._promotion.plans import (
     is_array,
     is_masking,
     loader_of_number,
-    masked,
+    masking,
     resolve,
     tensor_type,
 )
 from .._promotion.promote import scalar_literal
+from .handles import TensorPlan, shape_of
+from .handles import tensor as make
 
 __all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
-_Tensor = TypeVar("_Tensor")
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 _EVALUATED = KIND["evaluated"]
 Shape = tuple[int, ...]
-
-
-def make(cls: type[_Tensor], node: Node, shape: Shape) -> _Tensor:
-    """A tensor of a type from its node and shape."""
-    kind: Any = cls
-    tensor: Any = _new(kind)
-    tensor._n, tensor._s, tensor._o = node, shape, None
-    return tensor  # type: ignore[no-any-return]
 
 
 def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Shape]:
@@ -104,8 +96,10 @@ def _alignment(shapes: tuple[Shape, ...]) -> tuple[Shape, int]:
     return tuple(result), math.prod(result)
 
 
-#: Indices that operands are read through, by the operand's shape and the common one.
-_positions: weakref.WeakValueDictionary[tuple[Shape, Shape], Node] = weakref.WeakValueDictionary()
+#: Indices that operands were read through lately, by the operand's shape and the common one. They are kept although
+#: nobody may need them, as long as they have not been evaluated: it takes longer to trace them than to read.
+_positions: dict[tuple[Shape, Shape], Node] = {}
+_MOST_POSITIONS = 64
 
 
 def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
@@ -121,7 +115,11 @@ def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
         if slicing.is_identity(access, node.size):
             return node
         index = positions(access, node.size)
-        _positions[shape, target] = index
+        for key, known in list(_positions.items()):
+            if known.kind == _EVALUATED or len(_positions) >= _MOST_POSITIONS:
+                _positions.pop(key, None)
+        if not index.scope:
+            _positions[shape, target] = index
     return gather(node, index, TRUE, harmless=True)
 
 
@@ -136,25 +134,14 @@ def _align(nodes: list[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Sh
 # --- promotion -------------------------------------------------------------------------------------------------------
 
 
-def _loader(cls: type[ArrayBase], key: Any) -> Callable[[Any], tuple[Node, Shape]]:
-    """The function from operands of a class to their nodes, of the scalar type of ``cls``, and their shapes."""
+def loader(cls: type[ArrayBase], key: Any) -> Loader:
+    """How operands of a class become nodes of the scalar type of ``cls``."""
     if not is_array(key):
-        literal_of = loader_of_number(cls, key)
-        return lambda value: (literal_of(value), ())
+        return loader_of_number(cls)
     if key._depth > 0:
         raise IncompatibleArguments(f"{describe(key)} cannot be combined with tensors; convert it to {describe(cls)} "
                                     "first")
-    scalar = cls._type
-    if key._depth:
-        if key._type == scalar:
-            return lambda value: (value._n, value._s)
-        return lambda value: (cast(value._n, scalar), value._s)
-
-    def flat(value: Any) -> tuple[Node, Shape]:
-        node = value._n
-        return cast(node, scalar), (node.size,)
-
-    return flat
+    return Loader(FLAT, cls._type, key._type != cls._type)
 
 
 def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
@@ -169,37 +156,18 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     cls = tensor_type(keys, mask)
     result = cls._mask_type if operation.mask else cls
     if operation is AND and mask == 0:
-        trace = masked(cls)
-    loaders = [_loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
-    if len(loaders) != 2:
-        def several(*args: Any) -> Any:
-            found = [load(value) for load, value in zip(loaders, args, strict=True)]
-            nodes, shape = _align([node for node, _ in found], tuple([shape for _, shape in found]))
-            return make(result, trace(*nodes), shape)
-
-        return several
-    first, second = loaders
-
-    def binary(a: Any, b: Any) -> Any:
-        left, left_shape = first(a)
-        right, right_shape = second(b)
-        if left_shape != right_shape:
-            (left, right), left_shape = _align([left, right], (left_shape, right_shape))
-        tensor: Any = _new(result)
-        tensor._n = trace(left, right)
-        tensor._s = left_shape
-        tensor._o = None
-        return tensor
-
-    return binary if order == (0, 1) else lambda a, b: binary(b, a)
+        trace = masking(literal(cls._type, 0))
+    loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
+    plan = TensorPlan(trace, loaders, result, _align)
+    return plan if order == (0, 1) else lambda a, b: plan.two(b, a)
 
 
 def promote(site: Site, args: Sequence[Any], mask: int = -1) -> tuple[type[ArrayBase], list[tuple[Node, Shape]]]:
     """Arguments, one of them a tensor, as nodes of their promoted type, with shapes."""
     values, keys = resolve(site, args, mask)
     cls = tensor_type(keys, mask)
-    return cls, [_loader(cls._mask_type if position == mask else cls, key)(value)
-                 for position, (value, key) in enumerate(zip(values, keys, strict=True))]
+    loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
+    return cls, [(load.node(value), shape_of(value)) for load, value in zip(loaders, values, strict=True)]
 
 
 def tensor_select(site: Site, condition: bool, first: Any, second: Any) -> Any:

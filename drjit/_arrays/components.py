@@ -16,6 +16,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ComponentError
 from .._base.types import reshape
 from .._promotion.promote import coerce, wrap
+from .handles import Component
 
 __all__ = ["absent_component", "component", "missing_attribute", "swizzle", "swizzled",
            "without_components"]
@@ -84,21 +85,12 @@ _absent = {"".join(letters): absent_component("".join(letters))
            for length in (1, 2, 3, 4) for letters in itertools.product(LETTERS, repeat=length)}
 
 
-def component(name: str) -> property:
+def component(name: str) -> Component:
     """``.x`` and its like: a live reference, and assignment."""
     position = LETTERS.index(name)
-
-    def get(self: Any) -> Any:
-        if self._size <= position:
-            raise _error(self, name)
-        return self._component(position)
-
-    def set_(self: Any, value: Any) -> None:
-        if self._size <= position:
-            raise _error(self, name)
-        self._set_component(position, value, f"{self._name}.{name}")
-
-    return property(get, set_, doc=f"Component {position} of arrays with a static size above that; a live reference.")
+    return Component(position, lambda array: _error(array, name),
+                     lambda array, value: array._set_component(position, value, f"{array._name}.{name}"),
+                     f"Component {position} of arrays with a static size above that; a live reference.")
 
 
 def swizzled(array: Any, positions: list[int]) -> Any:

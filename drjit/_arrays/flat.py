@@ -30,7 +30,8 @@ class FlatArray(FlatHandle, ArrayBase):
 
     __slots__ = ()
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    def _construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        """Make an instance of anything that the constructor accepts."""
         self._o = None
         cls = self.__class__
         if kwargs:

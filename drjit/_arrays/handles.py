@@ -1,267 +1,428 @@
-"""What flat arrays hold, and their operators: the hot path of every program.
+"""What the operators of flat arrays, nested arrays and tensors do, and how components are reached: the hot path of
+every program.
 
 ``a + b`` on two arrays of one type, or on an array and a Python number that its type can hold, goes straight to the
 trace function; for all other operands there is a plan (:mod:`drjit._promotion.plans`).
-
-An operator returns a new array. An in-place operator changes the array object where the type of the result is the
-object's own (all names bound to it see the change), and otherwise returns a new array of the promoted type.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import binary, known_literal, literal, ops
+from drjit_core import KIND, binary, cast, number, ops
 
-from .._base.errors import FAILURES, CallSite, translate
-from .._base.fresh import FlatSlots, fresh
-from .._promotion.operations import (
-    ADD,
-    AND,
-    DIV,
-    EQ,
-    FLOORDIV,
-    GE,
-    GT,
-    LE,
-    LT,
-    MOD,
-    MUL,
-    NEQ,
-    OR,
-    SHL,
-    SHR,
-    SUB,
-    XOR,
-)
-from .._promotion.plans import Operation
-from .operators import failed, mixed
+from .._base.errors import FAILURES, CallSite, SizeError, translate
+from .._base.handle import add_view, flat_component, fresh_array, held, view_at
+from .._base.nodes import number_of
+from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
+from .._promotion import operations
+from .._promotion.componentwise import Componentwise, Loader, Operation, flat_array, nested_array, trace2
+from .._promotion.operations import method_of
+from .._rules.matrix import dot, multiply
+from .operands import failed, mixed
 
-__all__ = ["FlatHandle"]
+__all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
+           "inner_product", "matrix_product", "shape_of", "square", "tensor"]
 
-#: Rows of the operators; of those that are composed of several there is none.
-_ADD, _SUB, _MUL, _DIV = ADD.kind, SUB.kind, MUL.kind, DIV.kind
-_SHL, _SHR, _OR, _XOR, _AND = SHL.kind, SHR.kind, OR.kind, XOR.kind, AND.kind
-_EQ, _NEQ, _LT, _LE, _GT, _GE = EQ.kind, NEQ.kind, LT.kind, LE.kind, GT.kind, GE.kind
-_NONE = -1
+#: Operations by their numbers (see :mod:`drjit._base.operators`).
+_OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, operations.FLOORDIV, operations.MOD,
+               operations.SHL, operations.SHR, operations.OR, operations.XOR, operations.AND,
+               operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE]
+_MUL = KIND["mul"]
+_UNARY = [ops.neg, ops.inv, core.abs]
+_UNARY_METHODS = ["__neg__", "__invert__", "__abs__"]
+
+
+def trace_two(operation: Operation, a: core.Node, b: core.Node) -> core.Node:
+    """The node of an operation of two nodes of one type."""
+    return binary(operation.row, a, b) if operation.row >= 0 else operation.trace(a, b)
+
+
+def planned(operation: Operation, self: Any, other: Any) -> Any:
+    """An operator with an array of any kind on the left, by the plan for such operands."""
+    plan = operation.plans.get((type(self), type(other)))
+    if isinstance(plan, Componentwise):
+        known = plan
+        return known.two(self, other)
+    return mixed(self, other, operation) if plan is None else plan(self, other)
+
+
+def planned_reverse(operation: Operation, self: Any, other: Any) -> Any:
+    """An operator with an array on the right, and on the left something that did not do it."""
+    try:
+        plan = operation.plans.get((type(other), type(self)))
+        if isinstance(plan, Componentwise):
+            known = plan
+            return known.two(other, self)
+        return mixed(self, other, operation, True) if plan is None else plan(other, self)
+    except FAILURES as error:
+        raise failed(error, self, other, operation, True) from None
 
 
 class FlatHandle(FlatSlots):
-    """What flat arrays hold, with their operators."""
+    """A flat array, with its operators."""
 
     __slots__ = ()
 
-    def __add__(self, other: Any) -> Any:
-        return forward(_ADD, ADD, self, other)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if len(args) == 1 and not kwargs:
+            value = args[0]
+            cls = type(self)
+            if type(value) is cls:
+                node = held(value)
+            else:
+                node = number(cls._type, value)
+            if node is not None:
+                self._n = node
+                self._o = None
+                return
+        self._construct(args, kwargs)
 
-    def __radd__(self, other: Any) -> Any:
-        return reverse(_ADD, ADD, self, other)
+    def _forward(self, operation: int, other: Any) -> Any:
+        cls = type(self)
+        what = _OPERATIONS[operation]
+        try:
+            if type(other) is cls:
+                right = held(other)
+            else:
+                right = number(self._n.type, other)
+                if right is None:
+                    return planned(what, self, other)
+            node = trace_two(what, self._n, right)
+        except FAILURES as error:
+            raise failed(error, self, other, what) from None
+        return flat_array(cls._mask_type if what.mask else cls, node)
 
-    def __iadd__(self, other: Any) -> Any:
-        return inplace(_ADD, ADD, self, other)
+    def _reverse(self, operation: int, other: Any) -> Any:
+        what = _OPERATIONS[operation]
+        try:
+            left = number(self._n.type, other)
+            if left is None:
+                return planned_reverse(what, self, other)
+            node = trace_two(what, left, self._n)
+        except FAILURES as error:
+            raise failed(error, self, other, what, True) from None
+        return flat_array(type(self), node)
 
-    def __sub__(self, other: Any) -> Any:
-        return forward(_SUB, SUB, self, other)
+    def _inplace(self, operation: int, other: Any) -> Any:
+        return _assigned(self, self._forward(operation, other))
 
-    def __rsub__(self, other: Any) -> Any:
-        return reverse(_SUB, SUB, self, other)
-
-    def __isub__(self, other: Any) -> Any:
-        return inplace(_SUB, SUB, self, other)
-
-    def __mul__(self, other: Any) -> Any:
-        return forward(_MUL, MUL, self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return reverse(_MUL, MUL, self, other)
-
-    def __imul__(self, other: Any) -> Any:
-        return inplace(_MUL, MUL, self, other)
-
-    def __truediv__(self, other: Any) -> Any:
-        return forward(_DIV, DIV, self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return reverse(_DIV, DIV, self, other)
-
-    def __itruediv__(self, other: Any) -> Any:
-        return inplace(_DIV, DIV, self, other)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return forward(_NONE, FLOORDIV, self, other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return reverse(_NONE, FLOORDIV, self, other)
-
-    def __ifloordiv__(self, other: Any) -> Any:
-        return inplace(_NONE, FLOORDIV, self, other)
-
-    def __mod__(self, other: Any) -> Any:
-        return forward(_NONE, MOD, self, other)
-
-    def __rmod__(self, other: Any) -> Any:
-        return reverse(_NONE, MOD, self, other)
-
-    def __imod__(self, other: Any) -> Any:
-        return inplace(_NONE, MOD, self, other)
-
-    def __lshift__(self, other: Any) -> Any:
-        return forward(_SHL, SHL, self, other)
-
-    def __rlshift__(self, other: Any) -> Any:
-        return reverse(_SHL, SHL, self, other)
-
-    def __ilshift__(self, other: Any) -> Any:
-        return inplace(_SHL, SHL, self, other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return forward(_SHR, SHR, self, other)
-
-    def __rrshift__(self, other: Any) -> Any:
-        return reverse(_SHR, SHR, self, other)
-
-    def __irshift__(self, other: Any) -> Any:
-        return inplace(_SHR, SHR, self, other)
-
-    def __or__(self, other: Any) -> Any:
-        return forward(_OR, OR, self, other)
-
-    def __ror__(self, other: Any) -> Any:
-        return reverse(_OR, OR, self, other)
-
-    def __ior__(self, other: Any) -> Any:
-        return inplace(_OR, OR, self, other)
-
-    def __xor__(self, other: Any) -> Any:
-        return forward(_XOR, XOR, self, other)
-
-    def __rxor__(self, other: Any) -> Any:
-        return reverse(_XOR, XOR, self, other)
-
-    def __ixor__(self, other: Any) -> Any:
-        return inplace(_XOR, XOR, self, other)
-
-    def __and__(self, other: Any) -> Any:
-        return forward(_AND, AND, self, other)
-
-    def __rand__(self, other: Any) -> Any:
-        return reverse(_AND, AND, self, other)
-
-    def __iand__(self, other: Any) -> Any:
-        return inplace(_AND, AND, self, other)
-
-    def __eq__(self, other: Any) -> Any:
-        return compare(_EQ, EQ, self, other)
-
-    def __ne__(self, other: Any) -> Any:
-        return compare(_NEQ, NEQ, self, other)
-
-    def __lt__(self, other: Any) -> Any:
-        return compare(_LT, LT, self, other)
-
-    def __le__(self, other: Any) -> Any:
-        return compare(_LE, LE, self, other)
-
-    def __gt__(self, other: Any) -> Any:
-        return compare(_GT, GT, self, other)
-
-    def __ge__(self, other: Any) -> Any:
-        return compare(_GE, GE, self, other)
-
-    def __hash__(self) -> int:
-        return object.__hash__(self)
-
-    def __neg__(self) -> Any:
-        return unary(ops.neg, "__neg__", self)
-
-    def __invert__(self) -> Any:
-        return unary(ops.inv, "__invert__", self)
-
-    def __abs__(self) -> Any:
-        return unary(core.abs, "__abs__", self)
+    def _unary(self, operation: int) -> Any:
+        try:
+            node = _UNARY[operation](self._n)
+        except FAILURES as error:
+            raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
+        return flat_array(type(self), node)
 
 
-def forward(row: int, operation: Operation, self: Any, other: Any) -> Any:
-    """``self + other`` and its like."""
-    cls = self.__class__
-    kind = other.__class__
-    try:
-        if kind is cls:
-            right = other
-            node = binary(row, self._n, right._n) if row >= 0 else operation.trace(self._n, right._n)
-        elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-            number = known_literal((cls._type, other)) or literal(cls._type, other)
-            node = binary(row, self._n, number) if row >= 0 else operation.trace(self._n, number)
+def _assigned(array: Any, result: Any) -> Any:
+    """An array after ``array += …``, whose result may be of another type."""
+    if type(result) is type(array):
+        array._assign(result)
+        return array
+    return result
+
+
+# --- nested arrays ---------------------------------------------------------------------------------------------------
+
+
+def nodes_of(cls: Any, values: tuple[Any, ...]) -> list[core.Node] | None:
+    """The nodes of flat arrays of a class, and of numbers that it can hold; ``None`` if there is something else."""
+    if not issubclass(cls, FlatSlots):
+        return None
+    scalar = cls._type
+    nodes = []
+    for value in values:
+        if type(value) is cls:
+            node = held(value)
         else:
-            plan = operation.plans.get((cls, kind))
-            return mixed(self, other, operation) if plan is None else plan(self, other)
-    except FAILURES as error:
-        raise failed(error, self, other, operation) from None
-    result = fresh(cls)
+            node = number(scalar, value)
+            if node is None:
+                return None
+        nodes.append(node)
+    return nodes
+
+
+class NestedHandle(NestedSlots):
+    """A nested array, with its operators."""
+
+    __slots__ = ()
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        cls = type(self)
+        self._o = None
+        if len(args) > 1 and not kwargs and len(args) == cls._size and not cls._special:
+            nodes = nodes_of(cls._value, args)
+            if nodes is not None:
+                self._c = nodes
+                return
+        if kwargs:
+            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        self._c = self._construct(args)
+
+    def _forward(self, operation: int, other: Any) -> Any:
+        cls = type(self)
+        what = _OPERATIONS[operation]
+        left = self._c
+        nodes = []
+        try:
+            if type(other) is cls:
+                array = other
+                right = array._c
+                if len(left) != len(right):
+                    return planned(what, self, other)
+                for k in range(len(left)):
+                    nodes.append(trace_two(what, left[k], right[k]))
+            else:
+                if type(other) is cls._leaf:
+                    node = held(other)
+                else:
+                    node = number(cls._type, other)
+                    if node is None:
+                        return planned(what, self, other)
+                for k in range(len(left)):
+                    nodes.append(trace_two(what, left[k], node))
+        except FAILURES as error:
+            raise failed(error, self, other, what) from None
+        return nested_array(cls._mask_type if what.mask else cls, nodes)
+
+    def _reverse(self, operation: int, other: Any) -> Any:
+        what = _OPERATIONS[operation]
+        cls = type(self)
+        right = self._c
+        nodes = []
+        try:
+            if type(other) is cls._leaf:
+                node = held(other)
+            else:
+                node = number(cls._type, other)
+                if node is None:
+                    return planned_reverse(what, self, other)
+            for k in range(len(right)):
+                nodes.append(trace_two(what, node, right[k]))
+        except FAILURES as error:
+            raise failed(error, self, other, what, True) from None
+        return nested_array(cls, nodes)
+
+    def _inplace(self, operation: int, other: Any) -> Any:
+        return _assigned(self, self._forward(operation, other))
+
+    def _unary(self, operation: int) -> Any:
+        trace = _UNARY[operation]
+        try:
+            nodes = [trace(node) for node in self._c]
+        except FAILURES as error:
+            raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
+        return nested_array(type(self), nodes)
+
+
+def component_of(array: Any, position: int) -> Any:
+    """The component of a nested array at a position that exists, referring back to it."""
+    found = view_at(array, position)
+    if found is not None:
+        return found
+    value = type(array)._value
+    if value is float or value is int or value is bool:
+        return number_of(array._c[position])
+    result = fresh_array(value)
+    if value._depth:
+        count = value._count
+        result._c = array._c[position * count:(position + 1) * count]
+        add_view(array, position, result, position * count)
+    else:
+        result._n = array._c[position]
+        add_view(array, position, result, position)
+    return result
+
+
+class Component:
+    # A component by its name, such as ``v.x``: a live reference, and assignment. ``missing`` makes the exception for
+    # arrays that have none at the position, and ``assign`` stores a value. (Each one has a documentation of its own.)
+
+    __slots__ = ("__doc__", "assign", "missing", "position")
+
+    def __init__(self, position: int, missing: Callable[[Any], Exception], assign: Callable[[Any, Any], None],
+                 documentation: str) -> None:
+        self.position, self.missing, self.assign, self.__doc__ = position, missing, assign, documentation
+
+    def __get__(self, array: Any, owner: Any) -> Any:
+        if array is None:
+            return self
+        found = view_at(array, self.position)
+        if found is not None:
+            return found
+        found = flat_component(array, self.position)
+        if found is not None:
+            return found
+        if type(array)._size <= self.position:
+            raise self.missing(array)
+        return component_of(array, self.position)
+
+    def __set__(self, array: Any, value: Any) -> None:
+        if array._size <= self.position:
+            raise self.missing(array)
+        self.assign(array, value)
+
+
+# --- tensors ---------------------------------------------------------------------------------------------------------
+
+
+class TensorHandle(TensorSlots):
+    """A tensor, with its operators: without a plan where that is frequent."""
+
+    __slots__ = ()
+
+    def _forward(self, operation: int, other: Any) -> Any:
+        cls = type(self)
+        what = _OPERATIONS[operation]
+        try:
+            if type(other) is cls:
+                array = other
+                if array._s != self._s:
+                    return planned(what, self, other)
+                right = array._n
+            else:
+                right = number(self._n.type, other) if self._n.size else None
+                if right is None:
+                    return planned(what, self, other)
+            node = trace_two(what, self._n, right)
+        except FAILURES as error:
+            raise failed(error, self, other, what) from None
+        return tensor(cls._mask_type if what.mask else cls, node, self._s)
+
+    def _reverse(self, operation: int, other: Any) -> Any:
+        what = _OPERATIONS[operation]
+        try:
+            left = number(self._n.type, other) if self._n.size else None
+            if left is None:
+                return planned_reverse(what, self, other)
+            node = trace_two(what, left, self._n)
+        except FAILURES as error:
+            raise failed(error, self, other, what, True) from None
+        return tensor(type(self), node, self._s)
+
+    def _inplace(self, operation: int, other: Any) -> Any:
+        result = self._forward(operation, other)
+        if type(result) is type(self) and result._s != self._s:
+            raise SizeError(f"{self._name}.__i{method_of(_OPERATIONS[operation])[2:]}(): the result has the shape "
+                            f"{result._s}, but in-place operators do not change the shape of a tensor, which is "
+                            f"{self._s}; use a new name for the result.")
+        return _assigned(self, result)
+
+    def _unary(self, operation: int) -> Any:
+        try:
+            node = _UNARY[operation](self._n)
+        except FAILURES as error:
+            raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
+        return tensor(type(self), node, self._s)
+
+
+def tensor(cls: Any, node: core.Node, shape: tuple[int, ...]) -> Any:
+    """A tensor of a type from its node and shape."""
+    result = fresh_array(cls)
     result._n = node
+    result._s = shape
     result._o = None
     return result
 
 
-def reverse(row: int, operation: Operation, self: Any, other: Any) -> Any:
-    """``other + self`` and its like."""
-    cls = self.__class__
-    kind = other.__class__
-    try:
-        if (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-            number = known_literal((cls._type, other)) or literal(cls._type, other)
-            node = binary(row, number, self._n) if row >= 0 else operation.trace(number, self._n)
-        else:
-            plan = operation.plans.get((kind, cls))
-            return mixed(self, other, operation, True) if plan is None else plan(other, self)
-    except FAILURES as error:
-        raise failed(error, self, other, operation, True) from None
-    result = fresh(cls)
-    result._n = node
-    result._o = None
-    return result
+class TensorPlan(Componentwise):
+    """The plan of an operation with a tensor among the operands; ``align`` brings nodes of several shapes to a common
+    one."""
+
+    __slots__ = ("align",)
+
+    def __init__(self, trace: Callable[..., core.Node], loaders: Sequence[Loader], result: Any,
+                 align: Callable[..., Any]) -> None:
+        super().__init__(trace, loaders, result)
+        self.align = align
+
+    def __call__(self, *operands: Any) -> Any:
+        if len(operands) == 2:
+            return self.two(operands[0], operands[1])
+        nodes = [load.node(operand) for load, operand in zip(self.loaders, operands, strict=True)]
+        nodes, shape = self.align(nodes, tuple([shape_of(operand) for operand in operands]))
+        return tensor(self.result, self.trace(*nodes), shape)
+
+    def two(self, a: Any, b: Any) -> Any:
+        left, right = self.first.node(a), self.second.node(b)
+        shape, other = shape_of(a), shape_of(b)
+        if not shape and right.size:  # numbers go with everything but what is empty
+            shape = other
+        elif shape != other and (other or not left.size):
+            (left, right), shape = self.align([left, right], (shape, other))
+        return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
+
+    def three(self, a: Any, b: Any, c: Any) -> Any:
+        return self(a, b, c)
 
 
-def inplace(row: int, operation: Operation, self: Any, other: Any) -> Any:
-    """``self += other`` and its like."""
-    result = forward(row, operation, self, other)
-    if result.__class__ is self.__class__:
-        self._assign(result)
-        return self
-    return result
+def shape_of(operand: Any) -> tuple[int, ...]:
+    """The shape that an operand has beside tensors: a tensor, a flat array or a number."""
+    if isinstance(operand, TensorSlots):
+        array = operand
+        return array._s
+    if isinstance(operand, FlatSlots):
+        flat = operand
+        return (flat._n.size,)
+    return ()
 
 
-def compare(row: int, operation: Operation, self: Any, other: Any) -> Any:
-    """``self < other`` and its like."""
-    cls = self.__class__
-    kind = other.__class__
-    try:
-        if kind is cls:
-            right = other
-            node = binary(row, self._n, right._n) if row >= 0 else operation.trace(self._n, right._n)
-        elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-            number = known_literal((cls._type, other)) or literal(cls._type, other)
-            node = binary(row, self._n, number) if row >= 0 else operation.trace(self._n, number)
-        else:
-            plan = operation.plans.get((cls, kind))
-            return mixed(self, other, operation) if plan is None else plan(self, other)
-    except FAILURES as error:
-        raise failed(error, self, other, operation) from None
-    result = fresh(cls._mask_type)
-    result._n = node
-    result._o = None
-    return result
+# --- products --------------------------------------------------------------------------------------------------------
 
 
-def unary(trace: Any, method: str, self: Any) -> Any:
-    """``-self`` and its like."""
-    cls = self.__class__
-    try:
-        node = trace(self._n)
-    except FAILURES as error:
-        raise translate(error, CallSite(method, cls)) from None
-    result = fresh(cls)
-    result._n = node
-    result._o = None
-    return result
+def inner_product(a: Any, b: Any) -> Any:
+    """The inner product of two nested arrays of one type with a single static dimension, else ``None``."""
+    cls = type(a)
+    if cls is not type(b) or not isinstance(a, NestedSlots) or cls._depth != 1 or cls._special or not cls._dynamic:
+        return None
+    left, right = a, b
+    if not left._c or len(left._c) != len(right._c):
+        return None
+    return flat_array(cls._value, dot(left._c, right._c))
+
+
+class MatrixProduct:
+    """The plan of a product of two static arrays, of which one is a matrix with ``size`` rows or columns, the other a
+    matrix or a vector; entries have one component each. ``result`` is its type, and ``scalar`` that of its entries."""
+
+    __slots__ = ("result", "scalar", "size")
+
+    def __init__(self, size: int, scalar: int, result: Any) -> None:
+        self.size, self.scalar, self.result = size, scalar, result
+
+    def __call__(self, left: Any, right: Any) -> Any:
+        return matrix_product(self, left, right)
+
+
+def matrix_product(plan: MatrixProduct, left: Any, right: Any) -> Any:
+    """The product by a plan."""
+    a, b = left, right
+    nodes = multiply(_cast(a._c, plan.scalar), _cast(b._c, plan.scalar), plan.size)
+    return nested_array(plan.result, nodes)
+
+
+def _cast(nodes: list[core.Node], scalar: int) -> list[core.Node]:
+    """Nodes of a scalar type."""
+    first = nodes[0]
+    return nodes if first.type == scalar else [cast(node, scalar) for node in nodes]
+
+
+# --- powers --------------------------------------------------------------------------------------
+
+
+def square(array: Any) -> Any:
+    """``array ** 2`` of numbers that are no complex ones and no matrices, else ``None``."""
+    cls = type(array)
+    if not isinstance(array, Operators) or cls._special and cls._depth >= 0 or cls._kind == "b":
+        return None
+    known = array
+    if cls._depth > 0:
+        nodes = []
+        for node in known._c:
+            nodes.append(binary(_MUL, node, node))
+        return nested_array(cls, nodes)
+    node = binary(_MUL, held(array), held(array))
+    return tensor(cls, node, known._s) if cls._depth < 0 else flat_array(cls, node)

@@ -8,43 +8,30 @@ knows, weakly, the components that somebody holds.
 from __future__ import annotations
 
 import itertools
-import weakref
 from collections.abc import Iterator
 from typing import Any
 
-import drjit_core as core
-from drjit_core import Node, ops
+from drjit_core import Node
 
 from .._access.elements import assign_component, nested_get, nested_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
-from .._base.fresh import fresh as _new
 from .._base.types import base_class
-from .._promotion import operations
 from .._promotion.promote import coerce
 from . import operators as make
 from .components import component, missing_attribute, swizzle, swizzled
 from .construction import nested_nodes
+from .handles import NestedHandle, component_of
 
 __all__ = ["NestedArray"]
 
 
 
 @base_class("nested")
-class NestedArray(ArrayBase):
+class NestedArray(NestedHandle, ArrayBase):
     """Behaviour of ``Array3f``, ``ArrayXi``, ``Array22f`` …"""
 
-    __slots__ = ("__weakref__", "_c", "_o", "_v")
-
-    _c: list[Node]
-    #: Components that somebody may hold, by position; not set as long as none has been asked for.
-    _v: dict[int, weakref.ref[Any]]
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        if kwargs:
-            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
-        self._o = None
-        self._c = self._construct(args)
+    __slots__ = ()
 
     @classmethod
     def _construct(cls, args: tuple[Any, ...]) -> list[Node]:
@@ -73,26 +60,7 @@ class NestedArray(ArrayBase):
 
     def _component(self, position: int) -> Any:
         """The component at a position that exists, referring back to this array."""
-        try:
-            views = self._v
-        except AttributeError:
-            views = self._v = {}
-        else:
-            reference = views.get(position)
-            result = reference() if reference is not None else None
-            if result is not None:
-                return result
-        value: Any = self._value
-        result = _new(value)
-        if value._depth:
-            count = value._count
-            result._c = self._c[position * count:(position + 1) * count]
-            result._o = (self, position * count)
-        else:
-            result._n = self._c[position]
-            result._o = (self, position)
-        views[position] = weakref.ref(result)
-        return result
+        return component_of(self, position)
 
     _set_component = assign_component
 
@@ -121,31 +89,8 @@ class NestedArray(ArrayBase):
 
     # --- operators ---------------------------------------------------------------------------------------------------
 
-    __add__, __radd__, __iadd__ = make.nested_operators(operations.ADD)
-    __sub__, __rsub__, __isub__ = make.nested_operators(operations.SUB)
-    __mul__, __rmul__, __imul__ = make.nested_operators(operations.MUL)
-    __truediv__, __rtruediv__, __itruediv__ = make.nested_operators(operations.DIV)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = make.nested_operators(operations.FLOORDIV)
-    __mod__, __rmod__, __imod__ = make.nested_operators(operations.MOD)
-    __lshift__, __rlshift__, __ilshift__ = make.nested_operators(operations.SHL)
-    __rshift__, __rrshift__, __irshift__ = make.nested_operators(operations.SHR)
-    __or__, __ror__, __ior__ = make.nested_operators(operations.OR)
-    __xor__, __rxor__, __ixor__ = make.nested_operators(operations.XOR)
-    __and__, __rand__, __iand__ = make.nested_operators(operations.AND)
     __pow__, __rpow__, __ipow__ = make.power, make.reverse_power, make.power_inplace
     __matmul__, __rmatmul__, __imatmul__ = make.matmul, make.reverse_matmul, make.matmul_inplace
-
-    __eq__ = make.nested_comparison(operations.EQ)
-    __ne__ = make.nested_comparison(operations.NEQ)
-    __lt__ = make.nested_comparison(operations.LT)
-    __le__ = make.nested_comparison(operations.LE)
-    __gt__ = make.nested_comparison(operations.GT)
-    __ge__ = make.nested_comparison(operations.GE)
-    __hash__ = object.__hash__
-
-    __neg__ = make.nested_unary("neg", ops.neg)
-    __invert__ = make.nested_unary("invert", ops.inv)
-    __abs__ = make.nested_unary("abs", core.abs)
 
 
 for _length in (2, 3, 4):

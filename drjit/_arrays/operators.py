@@ -16,49 +16,23 @@ from collections.abc import Callable
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, known_literal, literal, ops
+from drjit_core import Node, literal, ops
 
 from .._base.array import ArrayBase
-from .._base.errors import FAILURES, ArgumentError, CallSite, called, describe, translate
-from .._base.fresh import fresh as _new
+from .._base.errors import FAILURES, ArgumentError, CallSite, called, translate
 from .._base.types import FLOAT32, FLOAT64, INT64, retype
-from .._base.values import is_ndarray, plain_scalar
+from .._base.values import plain_scalar
 from .._promotion.operations import POWER, method_of
 from .._promotion.plans import Keys, Operation, Plan, apply, promotion
 from .._promotion.promote import wrap
-from .products import product
+from .handles import matrix_product, square
+from .operands import failed, is_foreign, mixed
+from .products import PRODUCTS, product
 
-__all__ = ["array_operators", "failed", "inplace", "integer_power",
-           "is_foreign",
-           "matmul", "matmul_inplace", "mixed", "nested_comparison", "nested_operators", "nested_unary", "power",
-           "power_inplace", "reverse_matmul", "reverse_power"]
+__all__ = ["array_operators", "inplace", "integer_power", "matmul", "matmul_inplace", "power", "power_inplace",
+           "reverse_matmul", "reverse_power"]
 
 Operator = Callable[[Any, Any], Any]
-
-
-def is_foreign(self: ArrayBase, other: Any, method: str) -> bool:
-    """Whether an operand is none of ours, but may know what to do; raises if it certainly does not."""
-    if isinstance(other, (ArrayBase, list, tuple, range, complex)) or plain_scalar(other) is not None \
-            or is_ndarray(other) or type(other).__module__ == "numpy":
-        return False
-    if type(other).__module__ != "builtins":
-        return True
-    raise ArgumentError(f"{called(CallSite(method, type(self)))}: unsupported operand of type '{describe(other)}' "
-                        "(expected a Dr.Jit array or a type that can be converted into one).")
-
-
-def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Any:
-    """An operator with operands for which there is no plan yet, or that are no arrays and numbers."""
-    method = method_of(operation, reverse)
-    if is_foreign(self, other, method):
-        return NotImplemented
-    return apply(operation, CallSite(method, type(self)), (other, self) if reverse else (self, other))
-
-
-def failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
-    """The exception for the user of an operator."""
-    site = CallSite(method_of(operation, reverse), type(self))
-    return translate(error, site, (other, self) if reverse else (self, other))
 
 
 def inplace(operator: Operator) -> Operator:
@@ -93,102 +67,6 @@ def array_operators(operation: Operation) -> tuple[Operator, Operator, Operator]
             raise failed(error, self, other, operation, True) from None
 
     return forward, reverse, inplace(forward)
-
-
-# --- nested arrays ---------------------------------------------------------------------------------------------------
-
-
-def nested_operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
-    """``__op__``, ``__rop__`` and ``__iop__`` of nested arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def forward(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        left = self._c
-        try:
-            if kind is cls and len(left) == len(other._c):
-                nodes = list(map(trace, left, other._c))
-            elif kind is cls._leaf:
-                right = other._n
-                nodes = [trace(node, right) for node in left]
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = known_literal((cls._type, other)) or literal(cls._type, other)
-                nodes = [trace(node, right) for node in left]
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise failed(error, self, other, operation) from None
-        result = _new(cls)
-        result._c = nodes
-        result._o = None
-        return result
-
-    def reverse(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        try:
-            if kind is cls._leaf:
-                left = other._n
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                left = known_literal((cls._type, other)) or literal(cls._type, other)
-            else:
-                plan = plans.get((kind, cls))
-                return mixed(self, other, operation, True) if plan is None else plan(other, self)
-            nodes = [trace(left, node) for node in self._c]
-        except FAILURES as error:
-            raise failed(error, self, other, operation, True) from None
-        result = _new(cls)
-        result._c = nodes
-        result._o = None
-        return result
-
-    return forward, reverse, inplace(forward)
-
-
-def nested_comparison(operation: Operation) -> Operator:
-    """A comparison of nested arrays."""
-    trace, plans = operation.trace, operation.plans
-
-    def compare(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        left = self._c
-        try:
-            if kind is cls and len(left) == len(other._c):
-                nodes = list(map(trace, left, other._c))
-            elif (kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high):
-                right = known_literal((cls._type, other)) or literal(cls._type, other)
-                nodes = [trace(node, right) for node in left]
-            else:
-                plan = plans.get((cls, kind))
-                return mixed(self, other, operation) if plan is None else plan(self, other)
-        except FAILURES as error:
-            raise failed(error, self, other, operation) from None
-        result = _new(cls._mask_type)
-        result._c = nodes
-        result._o = None
-        return result
-
-    return compare
-
-
-def nested_unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
-    """A unary operator of nested arrays."""
-    method = f"__{name}__"
-
-    def apply(self: Any) -> Any:
-        cls = self.__class__
-        result = _new(cls)
-        try:
-            result._c = list(map(trace, self._c))
-        except FAILURES as error:
-            raise translate(error, CallSite(method, cls)) from None
-        result._o = None
-        return result
-
-    return apply
 
 
 # --- powers ----------------------------------------------------------------------------------------------------------
@@ -240,6 +118,10 @@ def power(self: Any, other: Any, modulo: object = None) -> Any:
                         "take the remainder of the power with '%'.")
     exponent = other if other.__class__ is int else plain_scalar(other)
     try:
+        if exponent.__class__ is int and exponent == 2:
+            result = square(self)
+            if result is not None:
+                return result
         if exponent is not None and -0x80000000 < exponent < 0x80000000 and exponent == int(exponent):
             plan = _INTEGER_POWER.plans.get((self.__class__, exponent.__class__))
             if plan is None:
@@ -277,6 +159,9 @@ power_inplace = inplace(power)
 def matmul(self: Any, other: Any) -> Any:
     """``self @ other``: the product of matrices, vectors, flat arrays, or with a scalar (see :func:`drjit.matmul`)."""
     try:
+        plan = PRODUCTS.get((type(self), type(other)))
+        if plan is not None:
+            return matrix_product(plan, self, other)
         return NotImplemented if is_foreign(self, other, "__matmul__") else \
             product(CallSite("__matmul__", type(self)), self, other)
     except FAILURES as error:

@@ -33,8 +33,9 @@ from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
 from .._rules.combine import inner_product
 from .broadcasting import make, promote
+from .handles import MatrixProduct, matrix_product
 
-__all__ = ["is_square", "product", "static_product", "tensor_matmul"]
+__all__ = ["PRODUCTS", "is_square", "product", "static_product", "tensor_matmul"]
 
 
 def product(site: Site, left: Any, right: Any) -> Any:
@@ -97,8 +98,23 @@ def _flat_dot(site: Site, left: ArrayBase, right: ArrayBase) -> Any:
     return wrap(cls, [inner_product(a[0], b[0])])
 
 
+#: Plans of products by the classes of the operands, as far as these say everything.
+PRODUCTS: dict[tuple[type, type], MatrixProduct] = {}
+
+
 def static_product(left: Any, right: Any) -> Any:
     """The product of two operands with the leading dimensions ``(size, size)`` or ``(size,)``."""
+    plan = PRODUCTS.get((type(left), type(right)))
+    if plan is not None:
+        return matrix_product(plan, left, right)
+    result = _static_product(left, right)
+    entries = left._count == left._size ** left._depth and right._count == right._size ** right._depth
+    if entries and left._depth + right._depth > 2 and result._depth:
+        PRODUCTS[type(left), type(right)] = MatrixProduct(left._size, result._type, type(result))
+    return result
+
+
+def _static_product(left: Any, right: Any) -> Any:
     a_shape, b_shape = left._static_shape(), right._static_shape()
     size = a_shape[0]
     matrices = (is_square(left), is_square(right))

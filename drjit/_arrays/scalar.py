@@ -20,7 +20,7 @@ from drjit_core import JitBackend, Node, VarState
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError
-from .._base.nodes import as_literal, number_of
+from .._base.nodes import as_literal
 from .._base.types import SCALAR, base_class, relative
 from .._promotion.promote import coerce, wrap
 from .construction import entry
@@ -52,11 +52,6 @@ class ScalarMixin(ArrayBase):
     def state(self) -> VarState:
         """Evaluation state: always ``VarState.Invalid``, as scalar arrays take no part in tracing."""
         return VarState.Invalid
-
-    def _component(self, position: int) -> Any:
-        if isinstance(self._value, type) and issubclass(self._value, ArrayBase):
-            return super()._component(position)  # type: ignore[misc]
-        return number_of(self._c[position])
 
     def _component_nodes(self, position: int, value: Any, function: str) -> list[Node]:
         kind: Any = self._value

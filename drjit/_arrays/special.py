@@ -29,12 +29,13 @@ from .._base.errors import (
 from .._base.values import is_real, plain_scalar
 from .._promotion import operations
 from .._promotion.operations import method_of
-from .._promotion.plans import Keys, Operation, Plan, is_array, is_real_key, node_loader, promotion
+from .._promotion.plans import Keys, Operation, Plan, flat_loader, is_array, is_real_key, promotion
 from .._promotion.promote import convert, wrap
 from .._rules.complex import integer_power
 from .construction import nested_nodes
 from .nested import NestedArray
-from .operators import Operator, array_operators, inplace, mixed, power, reverse_power
+from .operands import mixed
+from .operators import Operator, array_operators, inplace, power, reverse_power
 
 __all__ = ["SpecialArray", "is_real"]
 
@@ -150,11 +151,11 @@ class SpecialArray(NestedArray):
         kind: Any = found.cls
         first, second = found.loaders
         if is_real_key(keys[1]):
-            real = node_loader(kind, keys[1])
+            real = flat_loader(kind, keys[1]).node
             rule = functools.partial(kind._with_real, row, operation.trace)
             return lambda a, b: wrap(kind, rule(first(a), real(b)))
         if is_real_key(keys[0]):
-            real = node_loader(kind, keys[0])
+            real = flat_loader(kind, keys[0]).node
             rule = functools.partial(kind._from_real, row, operation.trace)
             return lambda a, b: wrap(kind, rule(real(a), second(b)))
         rule = kind._rule(row)

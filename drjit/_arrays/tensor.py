@@ -17,24 +17,22 @@ Slots
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, known_literal, literal, ops, read_element
+from drjit_core import Node, cast, evaluate, read_element
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats
 from .._access.slicing import contiguous_strides
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, Site, SizeError, describe, translate
+from .._base.errors import ArgumentError, Site, SizeError, describe
+from .._base.handle import add_view, view_at
 from .._base.nodes import broadcast, elements_of
 from .._base.types import FLOAT32, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion import operations
-from .._promotion.operations import method_of
 from .._promotion.plans import Keys, Operation, Plan
 from .._promotion.promote import (
     convert,
@@ -47,7 +45,8 @@ from .components import without_components
 from .construction import flat_node, ndarray_node
 from .dlpack import from_dlpack
 from .format import format_element, shown_positions
-from .operators import array_operators, integer_power, matmul, power, reverse_matmul, reverse_power
+from .handles import TensorHandle
+from .operators import integer_power, matmul, power, reverse_matmul, reverse_power
 
 __all__ = ["TensorBase"]
 
@@ -55,28 +54,6 @@ Operator = Callable[[Any, Any], Any]
 
 
 # --- operators -------------------------------------------------------------------------------------------------------
-
-
-def _operators(operation: Operation) -> tuple[Operator, Operator, Operator]:
-    """``__op__``, ``__rop__`` and ``__iop__`` of tensors: without a plan where that is frequent."""
-    trace, (planned, reverse, _) = operation.trace, array_operators(operation)
-
-    def forward(self: Any, other: Any) -> Any:
-        cls = self.__class__
-        kind = other.__class__
-        left = self._n
-        try:
-            if kind is cls and self._s == other._s:
-                node = trace(left, other._n)
-            elif left.size and ((kind is float and cls._floating) or (kind is int and cls._low <= other <= cls._high)):
-                node = trace(left, known_literal((cls._type, other)) or literal(cls._type, other))
-            else:
-                return planned(self, other)
-        except FAILURES as error:
-            raise translate(error, CallSite(method_of(operation), cls)) from None
-        return make(cls._mask_type if operation.mask else cls, node, self._s)
-
-    return forward, reverse, _inplace(forward, method_of(operation))
 
 
 def _inplace(operator: Operator, method: str) -> Operator:
@@ -108,18 +85,6 @@ def _power_plan(keys: Keys) -> Plan:
         return make(cls, integer_power(cast(tensor._n, cls._type), int(exponent)), tensor._s)
 
     return raised
-
-
-def _unary(name: str, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
-    method = f"__{name}__"
-
-    def apply(self: Any) -> Any:
-        try:
-            return make(self.__class__, trace(self._n), self._s)
-        except CORE_ERRORS as error:
-            raise translate(error, CallSite(method, type(self))) from None
-
-    return apply
 
 
 # --- construction ----------------------------------------------------------------------------------------------------
@@ -205,14 +170,10 @@ def _check_shape(function: str, shape: Any) -> Shape:
 
 
 @base_class("tensor")
-class TensorBase(ArrayBase):
+class TensorBase(TensorHandle, ArrayBase):
     """Behaviour of ``TensorXf``, ``TensorXi`` …"""
 
-    __slots__ = ("__weakref__", "_n", "_o", "_s", "_v")
-
-    _n: Node
-    _s: Shape
-    _v: weakref.ref[Any]
+    __slots__ = ()
 
     def __init__(self, array: Any = (), shape: Any = None, flip_axes: bool = False) -> None:
         cls = self.__class__
@@ -259,11 +220,10 @@ class TensorBase(ArrayBase):
         """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
         if self._plain is not self._leaf:  # of the scalar backend: a copy
             return wrap(self._plain, elements_of(self._n))
-        view = self._v() if hasattr(self, "_v") else None
+        view = view_at(self, 0)
         if view is None:
             view = wrap(self._leaf, [self._n])
-            view._o = (self, 0)
-            self._v = weakref.ref(view)
+            add_view(self, 0, view, 0)
         return view
 
     @array.setter
@@ -345,27 +305,8 @@ class TensorBase(ArrayBase):
     def _plan(cls, operation: Operation, site: Site, keys: Keys) -> Plan | None:
         return _power_plan(keys) if operation.name == "integer_power" else tensor_plan(operation, site, keys)
 
-    __add__, __radd__, __iadd__ = _operators(operations.ADD)
-    __sub__, __rsub__, __isub__ = _operators(operations.SUB)
-    __mul__, __rmul__, __imul__ = _operators(operations.MUL)
-    __truediv__, __rtruediv__, __itruediv__ = _operators(operations.DIV)
-    __floordiv__, __rfloordiv__, __ifloordiv__ = _operators(operations.FLOORDIV)
-    __mod__, __rmod__, __imod__ = _operators(operations.MOD)
-    __lshift__, __rlshift__, __ilshift__ = _operators(operations.SHL)
-    __rshift__, __rrshift__, __irshift__ = _operators(operations.SHR)
-    __or__, __ror__, __ior__ = _operators(operations.OR)
-    __xor__, __rxor__, __ixor__ = _operators(operations.XOR)
-    __and__, __rand__, __iand__ = _operators(operations.AND)
     __pow__, __rpow__, __ipow__ = power, reverse_power, _inplace(power, "__pow__")
     __matmul__, __rmatmul__, __imatmul__ = matmul, reverse_matmul, _inplace(matmul, "__matmul__")
-
-    __eq__, __ne__, __lt__, __le__, __gt__, __ge__ = (_operators(operation)[0] for operation in (
-        operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE))
-    __hash__ = object.__hash__
-
-    __neg__ = _unary("neg", ops.neg)
-    __invert__ = _unary("invert", ops.inv)
-    __abs__ = _unary("abs", core.abs)
 
 
 without_components(TensorBase)

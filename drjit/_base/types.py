@@ -61,7 +61,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from drjit_core import TYPES, JitBackend, VarType, has_backend
 
-from .fresh import adopt
+from .handle import adopt
 from .links import links
 
 if TYPE_CHECKING:
@@ -328,8 +328,7 @@ def _make(record: Record) -> type[ArrayBase]:
         "_special": "" if record.kind == "array" else record.kind,
         "_dynamic": record.backend is not SCALAR or tensor, **methods,
     })
-    if not cls._special and not record.shape:
-        adopt(cls)
+    adopt(cls)
     _unfinished[record] = cls
     plain = record._replace(kind="array")
     cls._mask_type = cls if record.type == BOOL else _require((record if tensor else plain)._replace(type=BOOL))

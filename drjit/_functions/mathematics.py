@@ -24,6 +24,7 @@ from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
 from .._promotion.operations import FMA, LT, MUL
+from .._promotion.componentwise import of_three
 from .._promotion.plans import SELECT, Operation, apply, operands
 from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
@@ -100,12 +101,12 @@ def power(arg0: Any, arg1: Any, /) -> Any:
 def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     """See the row."""
     function = "drjit.select"
-    plan = SELECT.plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
-    if plan is not None:
-        try:
-            return plan(arg0, arg1, arg2)
-        except FAILURES as error:
-            raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
+    try:
+        result = of_three(SELECT, arg0, arg1, arg2)
+    except FAILURES as error:
+        raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
+    if result is not None:
+        return result
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)

@@ -30,10 +30,10 @@ from .._arrays.special import SpecialArray
 from .._base.array import ArrayBase
 from .._base.backends import array_type_of
 from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
-from .._base.fresh import fresh as _new
 from .._base.nodes import number_of
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
+from .._promotion.componentwise import of_one, of_three, of_two
 from .._promotion.plans import Operation, apply
 from .._promotion.promote import wrap_like
 
@@ -195,23 +195,21 @@ def dress(row: Op, function: _Function, documented: bool = False) -> _Function:
 def _unary(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     """A function of one argument whose result has the type of the argument."""
     name, otherwise = row.name, _otherwise(row)
+    operation = Operation(row.name, trace)
 
     def function(arg: Any, /) -> Any:
-        if isinstance(arg, ArrayBase):
-            result: Any
-            if arg._special:
-                result = arg._function(name)
-                if result is not NotImplemented:
-                    return result
-            result = _new(arg.__class__)
-            try:
-                if arg._depth:
-                    return wrap_like(arg, type(arg), list(map(trace, arg._nodes())))
-                result._n = trace(arg._n)
-            except CORE_ERRORS as error:
-                raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
-            result._o = None
-            return result
+        try:
+            result = of_one(operation, arg)
+            if result is not None:
+                return result
+            if isinstance(arg, ArrayBase):
+                if arg._special:
+                    result = arg._function(name)
+                    if result is not NotImplemented:
+                        return result
+                return wrap_like(arg, type(arg), list(map(trace, arg._nodes())))
+        except CORE_ERRORS as error:
+            raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None
         return otherwise(function, arg)
 
     return function
@@ -261,15 +259,14 @@ def _binary(row: Op, trace: Callable[[Node, Node], Node]) -> Callable[[Any, Any]
     """A function of two arguments whose result has their promoted type."""
     name, names, otherwise = f"drjit.{row.name}", parameters(row), _otherwise(row)
     operation = Operation(row.name, trace)
-    plans = operation.plans
 
     def function(arg0: Any, arg1: Any, /) -> Any:
-        plan = plans.get((arg0.__class__, arg1.__class__))
-        if plan is not None:
-            try:
-                return plan(arg0, arg1)
-            except FAILURES as error:
-                raise translate(error, CallSite(name, owner_of(arg0, arg1), names), (arg0, arg1)) from None
+        try:
+            result = of_two(operation, arg0, arg1)
+        except FAILURES as error:
+            raise translate(error, CallSite(name, owner_of(arg0, arg1), names), (arg0, arg1)) from None
+        if result is not None:
+            return result
         owner = owner_of(arg0, arg1)
         if owner is not None:
             return apply(operation, CallSite(name, owner, names), (arg0, arg1))
@@ -282,15 +279,14 @@ def _ternary(row: Op, trace: Callable[[Node, Node, Node], Node]) -> Callable[[An
     """A function of three arguments whose result has their promoted type."""
     name, names, otherwise = f"drjit.{row.name}", parameters(row), _otherwise(row)
     operation = Operation(row.name, trace)
-    plans = operation.plans
 
     def function(arg0: Any, arg1: Any, arg2: Any, /) -> Any:
-        plan = plans.get((arg0.__class__, arg1.__class__, arg2.__class__))
-        if plan is not None:
-            try:
-                return plan(arg0, arg1, arg2)
-            except FAILURES as error:
-                raise translate(error, CallSite(name, owner_of(arg0, arg1, arg2), names), (arg0, arg1, arg2)) from None
+        try:
+            result = of_three(operation, arg0, arg1, arg2)
+        except FAILURES as error:
+            raise translate(error, CallSite(name, owner_of(arg0, arg1, arg2), names), (arg0, arg1, arg2)) from None
+        if result is not None:
+            return result
         owner = owner_of(arg0, arg1, arg2)
         if owner is not None:
             return apply(operation, CallSite(name, owner, names), (arg0, arg1, arg2))

@@ -6,6 +6,7 @@ from typing import Any
 
 from drjit_core import literal, ops
 
+from .._arrays.handles import inner_product
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
@@ -13,7 +14,7 @@ from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._promotion.plans import operands
 from .._promotion.promote import wrap
-from .._rules.combine import inner_product
+from .._rules.combine import inner_product as _of_elements
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import sum
@@ -34,6 +35,12 @@ def _plain(value: Any) -> Any:
 
 
 def _dot(arg0: Any, arg1: Any, function: str) -> Any:
+    try:
+        result = inner_product(arg0, arg1)
+        if result is not None:
+            return result
+    except CORE_ERRORS as error:
+        raise translate(error, CallSite(function, type(arg0))) from None
     args = tuple(_plain(arg) for arg in (arg0, arg1))
     array = next((arg for arg in args if isinstance(arg, ArrayBase)), None)
     if array is None:
@@ -45,7 +52,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
     cls, (first, second) = operands(function, args)
     try:
         if not cls._depth:
-            return wrap(cls, [inner_product(first[0], second[0])])
+            return wrap(cls, [_of_elements(first[0], second[0])])
         shape = cls._record.shape if cls._count >= 0 else wrap(cls, list(first))._static_shape()
         inner = len(first) // shape[0] if shape[0] else 0
         nodes = [ops.mul(a, b) for a, b in zip(first[:inner], second[:inner], strict=True)]

@@ -31,7 +31,7 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from drjit_core import KIND, OPS, TYPES, Node, cast, known_literal, literal, ops
+from drjit_core import TYPES, Node, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -45,46 +45,28 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.fresh import fresh as _new
 from .._base.types import BOOL, FLOAT16, FLOAT32, INT32, Record, lookup, reshape, retype
 from .._base.values import PYTHON_NUMBERS, is_ndarray, plain_scalar, scalar_type_of
+from .componentwise import (
+    FLAT,
+    NESTED,
+    NUMBER,
+    OTHER,
+    Componentwise,
+    Keys,
+    Loader,
+    Masking,
+    Operation,
+    Plan,
+    masked,
+)
 from .promote import coerce, meeting_package, number_literal, wrap
 
 __all__ = ["AND", "SELECT", "Keys", "Operation", "Plan", "Promotion", "apply", "common_plan", "elementwise",
-           "find_plan", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements", "loader_of_number",
-           "masked", "node_loader", "operands",
-           "promotion", "tensor_type"]
+           "find_plan", "flat_loader", "is_array", "is_complex", "is_masking", "is_real_key", "leaf_of_elements",
+           "loader_of_number", "masking", "operands", "promotion", "tensor_type"]
 
 Trace = Callable[..., Node]
-#: The classes of operands: array types, and the types of Python numbers.
-Keys = tuple[Any, ...]
-#: An operation on operands of certain classes: a function of them that returns the result.
-Plan = Callable[..., Any]
-#: The component nodes, or the node, of an operand.
-Loader = Callable[[Any], Sequence[Node]]
-NodeLoader = Callable[[Any], Node]
-
-
-class Operation:
-    """An elementwise operation, identified by its row of the op table, with the plans made so far.
-
-    ``name`` is that of the row, or what an operation that is composed of several is called; ``trace`` makes the node of
-    a result from those of the operands. ``mask`` says that results are masks. ``make_plan`` is what makes its plans.
-    """
-
-    __slots__ = ("kind", "make_plan", "mask", "name", "plans", "trace")
-
-    def __init__(self, name: str, trace: Trace | None = None, mask: bool | None = None,
-                 make_plan: Callable[[Operation, Site, Keys], Plan] | None = None) -> None:
-        self.name = name
-        self.kind: int = KIND.get(name, -1)
-        self.trace: Trace = getattr(ops, name) if trace is None else trace
-        self.mask: bool = (self.kind >= 0 and OPS[self.kind].result == "mask") if mask is None else mask
-        self.make_plan = make_plan or common_plan
-        self.plans: dict[Keys, Plan] = {}
-
-    def __repr__(self) -> str:
-        return f"Operation({self.name!r})"
 
 
 # --- the types of results --------------------------------------------------------------------------------------------
@@ -118,7 +100,7 @@ class Promotion:
     """What operands of certain classes promote to.
 
     ``cls`` is their common array type, ``targets`` has what each operand becomes (that, or its type of masks), and
-    ``loaders`` the functions that make component nodes of it from the operands. These lists have one length, unless the
+    ``loaders`` how the operands become component nodes of it. These lists have one length, unless the
     type is of a dynamic static size, see :func:`_common_length`.
     """
 
@@ -126,9 +108,9 @@ class Promotion:
 
     def __init__(self, keys: Keys, cls: type[ArrayBase], targets: Sequence[type[ArrayBase]]) -> None:
         self.keys, self.cls, self.targets = keys, cls, targets
-        self.loaders: tuple[Loader, ...] = tuple(map(_loader, targets, keys))
+        self.loaders: tuple[Loader, ...] = tuple(map(loader, targets, keys))
 
-    def load(self, *args: Any) -> list[Sequence[Node]]:
+    def load(self, *args: Any) -> list[list[Node]]:
         """The component nodes of the promoted operands, lists of one length."""
         loaders = self.loaders
         if len(loaders) == 2:
@@ -213,56 +195,36 @@ def _broadcast_types(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
 
 # --- from operands to nodes ------------------------------------------------------------------------------------------
 
-_component_nodes, _node = attrgetter("_c"), attrgetter("_n")
+
+def loader_of_number(cls: type[ArrayBase]) -> Loader:
+    """How Python numbers become literals of an array type's scalar type."""
+    repeats = 1 if cls._count < 0 else cls._count
+    return Loader(NUMBER, cls._type, count=repeats, function=lambda value: number_literal(cls, value))
 
 
-def loader_of_number(cls: type[ArrayBase], kind: type) -> NodeLoader:
-    """The function from Python numbers of a kind to literals of an array type's scalar type."""
-    scalar, low, high = cls._type, cls._low, cls._high
-    if kind is float and cls._floating or kind is int:
-        def load(value: Any) -> Node:
-            if low <= value <= high:
-                return known_literal((scalar, value)) or literal(scalar, value)
-            return number_literal(cls, value)
-
-        return load
-    return lambda value: number_literal(cls, value)
-
-
-def node_loader(cls: type[ArrayBase], key: Any) -> NodeLoader:
-    """The function from flat arrays or numbers to nodes of an array type's scalar type."""
+def flat_loader(cls: type[ArrayBase], key: Any) -> Loader:
+    """How flat arrays or numbers become nodes of an array type's scalar type."""
     if not is_array(key):
-        return loader_of_number(cls, key)
-    scalar = cls._type
-    if key._type == scalar:
-        return _node
-    return lambda value: cast(value._n, scalar)
+        return loader_of_number(cls)
+    return Loader(FLAT, cls._type, key._type != cls._type, 1 if cls._count < 0 else cls._count)
 
 
-def _loader(cls: Any, key: Any) -> Loader:
-    """The function from operands of a class to component nodes of the type that they are promoted to."""
+def loader(cls: Any, key: Any) -> Loader:
+    """How operands of a class become component nodes of the type that they are promoted to."""
     if is_real_key(key):
-        node = node_loader(cls, key)
+        found = flat_loader(cls, key)
         if cls._special:
-            return lambda value: cls._identity(node(value))
-        if cls._count in (-1, 1):
-            return lambda value: (node(value),)
-        count = cls._count
-        return lambda value: (node(value),) * count
-    scalar, declared, found = cls._type, cls._record.shape, key._record.shape
-    if cls._special and key._record.shape != declared:
+            return Loader(OTHER, cls._type, function=lambda value: cls._identity(found.node(value)))
+        return found
+    declared, shape = cls._record.shape, key._record.shape
+    if cls._special and shape != declared:
         raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
-    if len(found) > len(declared) or any(d not in (-1, f) for d, f in zip(declared[::-1], found[::-1], strict=False)):
+    if len(shape) > len(declared) or any(d not in (-1, f) for d, f in zip(declared[::-1], shape[::-1], strict=False)):
         raise IncompatibleArguments(f"cannot convert {describe(key)} to {describe(cls)}")
-    repeats = cls._count // key._count if cls._count > 0 else 1
-    if repeats == 1:
-        if key._type == scalar:
-            return _component_nodes
-        return lambda value: [cast(node, scalar) for node in value._c]
-    return lambda value: [cast(node, scalar) for node in value._c] * repeats
+    return Loader(NESTED, cls._type, key._type != cls._type, cls._count // key._count if cls._count > 0 else 1)
 
 
-def _common_length(keys: Keys, lists: Sequence[Sequence[Node]]) -> list[Sequence[Node]]:
+def _common_length(keys: Keys, lists: Sequence[list[Node]]) -> list[list[Node]]:
     """Component lists of operands of which one has a dynamic static size, brought to one length."""
     count = 1
     nested = [len(nodes) for key, nodes in zip(keys, lists, strict=True) if not is_real_key(key)]
@@ -273,7 +235,7 @@ def _common_length(keys: Keys, lists: Sequence[Sequence[Node]]) -> list[Sequence
             count = length
     if 0 in nested and 1 in nested:
         raise IncompatibleArguments("their numbers of components differ")
-    return [nodes if len(nodes) == count else tuple(nodes) * count for nodes in lists]
+    return [nodes if len(nodes) == count else nodes * count for nodes in lists]
 
 
 # --- operands that no class stands for -------------------------------------------------------------------------------
@@ -427,7 +389,7 @@ def find_plan(operation: Operation, site: Site, args: Sequence[Any]) -> tuple[Pl
     values, keys = resolve(site, args, 0 if operation is SELECT else -1, operation is AND)
     plan = operation.plans.get(keys)
     if plan is None:
-        plan = operation.make_plan(operation, site, keys)
+        plan = (operation.make_plan or common_plan)(operation, site, keys)
         operation.plans[keys] = plan
     if keys != raw and _are_numbers(args, keys):
         operation.plans[raw] = _from_numpy_scalars(plan)
@@ -459,76 +421,14 @@ def common_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
 
 def _componentwise(trace: Trace, found: Promotion, result: type[ArrayBase]) -> Plan:
     """The plan that traces each component of the promoted operands."""
-    cls, loaders = found.cls, found.loaders
-    if not cls._depth:
-        return _flat(trace, list(map(node_loader, found.targets, found.keys)), result)
-    if cls._count < 0:
-        load_all = found.load
+    if not found.cls._depth or found.cls._count >= 0:
+        return Componentwise(trace, found.loaders, result)
+    load_all = found.load
 
-        def dynamic(*args: Any) -> Any:
-            return wrap(result, list(map(trace, *load_all(*args))))
+    def dynamic(*args: Any) -> Any:
+        return wrap(result, list(map(trace, *load_all(*args))))
 
-        return dynamic
-    if len(loaders) == 2:
-        first, second = loaders
-
-        def binary(a: Any, b: Any) -> Any:
-            array: Any = _new(result)
-            array._c = list(map(trace, first(a), second(b)))
-            array._o = None
-            return array
-
-        return binary
-
-    if len(loaders) == 3:
-        one, two, three = loaders
-
-        def ternary(a: Any, b: Any, c: Any) -> Any:
-            array: Any = _new(result)
-            array._c = list(map(trace, one(a), two(b), three(c)))
-            array._o = None
-            return array
-
-        return ternary
-
-    def nested(*args: Any) -> Any:
-        array: Any = _new(result)
-        array._c = list(map(trace, *[load(value) for load, value in zip(loaders, args, strict=True)]))
-        array._o = None
-        return array
-
-    return nested
-
-
-def _flat(trace: Trace, loaders: Sequence[NodeLoader], result: type[ArrayBase]) -> Plan:
-    if len(loaders) == 2:
-        first, second = loaders
-
-        def binary(a: Any, b: Any) -> Any:
-            array: Any = _new(result)
-            array._n = trace(first(a), second(b))
-            array._o = None
-            return array
-
-        return binary
-    if len(loaders) == 3:
-        one, two, three = loaders
-
-        def ternary(a: Any, b: Any, c: Any) -> Any:
-            array: Any = _new(result)
-            array._n = trace(one(a), two(b), three(c))
-            array._o = None
-            return array
-
-        return ternary
-
-    def flat(*args: Any) -> Any:
-        array: Any = _new(result)
-        array._n = trace(*[load(value) for load, value in zip(loaders, args, strict=True)])
-        array._o = None
-        return array
-
-    return flat
+    return dynamic
 
 
 # --- operations whose operands have different roles ------------------------------------------------------------------
@@ -566,20 +466,16 @@ def _and_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
         return common_plan(operation, site, keys)
     mask, value = positions
     found = promotion((keys[mask], keys[value]), mask=0)
-    select = _componentwise(masked(found.cls), found, found.cls)
+    zero = literal(found.cls._type, 0)
+    if not found.cls._depth or found.cls._count >= 0:
+        return Masking(found.loaders, found.cls, zero, mask == 1)
+    select = _componentwise(masking(zero), found, found.cls)
     return select if mask == 0 else lambda a, b: select(b, a)
 
 
-def masked(cls: type[ArrayBase]) -> Trace:
-    """The trace function from a mask and a value of a type to the value where the mask is set, and zero elsewhere."""
-    select, zero = ops.select, literal(cls._type, 0)
-
-    def trace(mask: Node, value: Node) -> Node:
-        if not value.size and not mask.size:  # zero has one element
-            return value
-        return select(mask, value, zero)  # type: ignore[no-any-return]
-
-    return trace
+def masking(zero: Node) -> Trace:
+    """The trace function from a mask and a value to the value where the mask is set, and zero elsewhere."""
+    return lambda mask, value: masked(mask, value, zero)
 
 
 AND = Operation("and_", make_plan=_and_plan)

@@ -21,7 +21,7 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.fresh import fresh as _new
+from .._base.handle import fresh as _new
 from .._base.nodes import elements_of, number_of, pack
 from .._base.types import BOOL, SCALAR, relative, reshape
 from .._base.values import is_ndarray, plain_scalar

@@ -11,11 +11,13 @@ import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import Node, literal, ops
+from drjit_core import KIND, binary, literal, ops, ternary
 
 __all__ = ["determinant", "dot", "inner", "inverse", "multiply", "size_of", "transpose"]
 
-Nodes = Sequence[Node]
+Nodes = Sequence[core.Node]
+
+_MUL, _FMA = KIND["mul"], KIND["fma"]
 
 
 def size_of(nodes: Nodes) -> int:
@@ -23,30 +25,37 @@ def size_of(nodes: Nodes) -> int:
     return math.isqrt(len(nodes))
 
 
-def dot(a: Nodes, b: Nodes, addend: Node | None = None) -> Node:
-    """Sum of products, plus ``addend``."""
+def dot(a: list[core.Node], b: list[core.Node], addend: core.Node | None = None) -> core.Node:
+    """Sum of products, plus ``addend``, of lists of one length, which is not zero."""
     result = addend
-    for left, right in zip(a, b, strict=True):
-        result = ops.mul(left, right) if result is None else ops.fma(left, right, result)
-    assert result is not None
-    return result
+    for k in range(len(a)):
+        left, right = a[k], b[k]
+        result = binary(_MUL, left, right) if result is None else ternary(_FMA, left, right, result)
+    return result  # type: ignore[return-value]
 
 
-def multiply(a: Nodes, b: Nodes, n: int, addend: Nodes | None = None) -> list[Node]:
+def multiply(a: list[core.Node], b: list[core.Node], n: int, addend: list[core.Node] | None = None) -> list[core.Node]:
     """Product of matrices, of a matrix and a column, or of a row and a matrix, by the number of entries: the inner
     dimension is ``n``. ``addend`` is added."""
     columns = len(b) // n
-    return [dot(a[row * n:(row + 1) * n], b[column::columns], addend[row * columns + column] if addend else None)
-            for row in range(len(a) // n) for column in range(columns)]
+    products = []
+    for row in range(len(a) // n):
+        for column in range(columns):
+            result = None if addend is None else addend[row * columns + column]
+            for k in range(n):
+                left, right = a[row * n + k], b[k * columns + column]
+                result = binary(_MUL, left, right) if result is None else ternary(_FMA, left, right, result)
+            products.append(result)
+    return products
 
 
-def transpose(a: Nodes, n: int) -> list[Node]:
+def transpose(a: Nodes, n: int) -> list[core.Node]:
     """Transpose of a matrix whose entries may have several components."""
     inner = len(a) // (n * n)
     return [a[(column * n + row) * inner + k] for row in range(n) for column in range(n) for k in range(inner)]
 
 
-def inner(function: Callable[[list[Node]], list[Node]], a: Nodes, n: int) -> list[Node]:
+def inner(function: Callable[[list[core.Node]], list[core.Node]], a: Nodes, n: int) -> list[core.Node]:
     """Apply a function of matrices to each component of the entries."""
     count = len(a) // (n * n)
     if count == 1:
@@ -55,12 +64,12 @@ def inner(function: Callable[[list[Node]], list[Node]], a: Nodes, n: int) -> lis
     return [node for entry in zip(*results, strict=True) for node in entry]
 
 
-def _minor(a: Node, b: Node, c: Node, d: Node) -> Node:
+def _minor(a: core.Node, b: core.Node, c: core.Node, d: core.Node) -> core.Node:
     """``a d - b c``."""
     return ops.fma(a, d, ops.neg(ops.mul(b, c)))  # type: ignore[no-any-return]
 
 
-def _minors4(m: Nodes) -> tuple[list[Node], list[Node]]:
+def _minors4(m: Nodes) -> tuple[list[core.Node], list[core.Node]]:
     """The 2x2 minors of the upper and of the lower two rows, for columns 01 02 03 12 13 23."""
     pairs = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
     upper = [_minor(m[i], m[j], m[4 + i], m[4 + j]) for i, j in pairs]
@@ -68,13 +77,13 @@ def _minors4(m: Nodes) -> tuple[list[Node], list[Node]]:
     return upper, lower
 
 
-def _determinant4(s: Nodes, c: Nodes) -> Node:
+def _determinant4(s: Nodes, c: Nodes) -> core.Node:
     """Laplace expansion along two rows: ``s0 c5 - s1 c4 + s2 c3 + s3 c2 - s4 c1 + s5 c0``."""
     positive = dot([s[0], s[2], s[3], s[5]], [c[5], c[3], c[2], c[0]])
     return ops.sub(positive, dot([s[1], s[4]], [c[4], c[1]]))  # type: ignore[no-any-return]
 
 
-def _cofactors3(m: Nodes) -> list[Node]:
+def _cofactors3(m: Nodes) -> list[core.Node]:
     """The adjugate of a 3x3 matrix: the transposed cofactors."""
     a, b, c, d, e, f, g, h, i = m
     return [_minor(e, f, h, i), _minor(c, b, i, h), _minor(b, c, e, f),
@@ -82,7 +91,7 @@ def _cofactors3(m: Nodes) -> list[Node]:
             _minor(d, e, g, h), _minor(b, a, h, g), _minor(a, b, d, e)]
 
 
-def determinant(m: Nodes) -> Node:
+def determinant(m: Nodes) -> core.Node:
     """Determinant of a matrix of up to 4 rows with entries of one component."""
     n = size_of(m)
     if n == 1:
@@ -94,7 +103,7 @@ def determinant(m: Nodes) -> Node:
     return _determinant4(*_minors4(m))
 
 
-def inverse(m: Nodes) -> list[Node]:
+def inverse(m: Nodes) -> list[core.Node]:
     """Inverse by the adjugate divided by the determinant; of a singular matrix, infinities and NaN.
 
     The one of 4x4 matrices takes 12 minors of two rows (D. Eberly, *The Laplace Expansion Theorem: Computing the
@@ -113,10 +122,10 @@ def inverse(m: Nodes) -> list[Node]:
         s, t = _minors4(m)
         determinant_ = _determinant4(s, t)
 
-        def entry(p: Node, x: Node, q: Node, y: Node, r: Node, z: Node) -> Node:
+        def entry(p: core.Node, x: core.Node, q: core.Node, y: core.Node, r: core.Node, z: core.Node) -> core.Node:
             return ops.fma(p, x, ops.fma(r, z, ops.neg(ops.mul(q, y))))  # type: ignore[no-any-return]
 
-        def opposite(p: Node, x: Node, q: Node, y: Node, r: Node, z: Node) -> Node:
+        def opposite(p: core.Node, x: core.Node, q: core.Node, y: core.Node, r: core.Node, z: core.Node) -> core.Node:
             return ops.fma(q, y, ops.neg(ops.fma(p, x, ops.mul(r, z))))  # type: ignore[no-any-return]
 
         adjugate = [

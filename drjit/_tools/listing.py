@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gc
-import itertools
 import sys
 from typing import Any, NamedTuple
 
@@ -12,7 +10,7 @@ from drjit_core import TYPES, Node, VarState, literal
 
 from .._base.array import ArrayBase
 from .._base.errors import describe
-from .._base.fresh import FlatSlots, live_flat_arrays
+from .._base.handle import live_arrays
 from .._base.links import links
 from .._trees.pytree import flatten
 
@@ -77,9 +75,7 @@ def live_variables() -> list[Variable]:
     """
     references: dict[int, int] = {}
     found: dict[int, Node] = {}
-    others = (each for each in gc.get_objects()
-              if issubclass(type(each), ArrayBase) and not issubclass(type(each), FlatSlots))
-    for candidate in itertools.chain(live_flat_arrays(), others):
+    for candidate in live_arrays():
         if candidate._dynamic:
             try:
                 nodes = candidate._nodes()

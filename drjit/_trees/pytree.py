@@ -20,7 +20,7 @@ from drjit_core import Node
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.fresh import fresh as _new
+from .._base.handle import fresh as _new
 from .classes import children, construct, field_types, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",

@@ -4,5 +4,14 @@ from libc.stdint cimport int64_t
 from ..context cimport Context, current
 from .node cimport Node, enter, new_id
 
-@cython.locals(context=Context, mode=cython.int, node=Node)
+cdef dict _literals
+cdef dict _held
+cdef dict _invalid
+cdef int LITERAL, INVALID
+
+@cython.locals(context=Context, mode=cython.int, node=Node, number=cython.bint, depends=int64_t)
 cpdef Node append(int kind, int type_, int64_t size, Node d0=*, Node d1=*, Node d2=*, Node d3=*, object attr=*, object payload=*, object scope=*)
+@cython.locals(node=Node)
+cpdef Node literal(int type_, object value, object size=*, object attr=*, object tag=*)
+@cython.locals(node=Node)
+cpdef Node invalid(int type_)

@@ -14,7 +14,7 @@ from weakref import ref
 from .. import flags
 from ..context import current, state
 from ..errors import IncompatibleSizes
-from ..flags import DEBUG, VALUE_NUMBERING
+from ..flags import DEBUG
 from ..ops import semantics
 from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
@@ -39,22 +39,27 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     """
     context, number = current(), IS_NUMBERED[kind]
     mode = context.mode
-    if number:
+    if number and mode >= -1:
         node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
         if node is not None:
             if node.scope:
                 require_open(node)
             return node
-    if scope is None:
-        scope = scope_of(d0, d1, d2, d3)
+    if scope is not None:
+        depends = scope
+    elif (d0 is None or not d0.scope) and (d1 is None or not d1.scope) and (d2 is None or not d2.scope) \
+            and (d3 is None or not d3.scope):
+        depends = 0
+    else:
+        depends = scope_of(d0, d1, d2, d3)
     node = Node.__new__(Node)
     node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
     node.attr, node.payload = attr, payload
-    node.scope = scope
-    if number and (mode >= 0 or context.flags & VALUE_NUMBERING):
+    node.scope = depends
+    if number and mode >= -1:
         enter(node, mode)
-    if mode < 0:
+    if mode & 1:
         announce(node)
     return node
 
@@ -105,9 +110,9 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     """A constant; ``attr`` None bakes in 0, 1 and -1 and passes other values as parameters.
 
     ``value`` is a Python number within the range of integer types; floats are rounded.  Literals belong to no region.
-    Equal ones are one node, as long as anybody holds it, and a program in which two operands coincide is another
-    program than one in which they do not: parameters with different meanings get different tags, which keeps them apart
-    whatever their values.
+    Equal ones are one node, as long as anybody holds it, whatever the flags say; and a program in which two operands
+    coincide is another program than one in which they do not: parameters with different meanings get different tags,
+    which keeps them apart whatever their values.
     """
     if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
         if value != value:
@@ -134,15 +139,14 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     node.attr = (BAKED if value in BAKED_VALUES else PARAMETER) if attr is None else attr
     node.payload = value
     node.scope = 0
-    if state.flags & VALUE_NUMBERING:
-        if len(_literals) >= _MOST_LITERALS:
-            _let_go()
-        if _held:
-            reference = _held.get(key)
-            if reference is not None:
-                node = reference() or node
-        node = _literals.setdefault(key, node)  # another thread may have been faster
-    if state.mode < 0:
+    if len(_literals) >= _MOST_LITERALS:
+        _let_go()
+    if _held:
+        reference = _held.get(key)
+        if reference is not None:
+            node = reference() or node
+    node = _literals.setdefault(key, node)  # another thread may have been faster
+    if current().mode & 1:
         announce(node)
     return node
 
@@ -182,6 +186,11 @@ def _measure_unheld() -> int:
 _UNHELD = _measure_unheld()
 #: Free-threaded builds do not count exactly: there all are kept in sight.
 _COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
+
+
+def literal_count() -> tuple[int, int]:
+    """How many literals can be found: those in sight, and those that are there as long as somebody holds them."""
+    return len(_literals), sum(reference() is not None for reference in _held.values())
 
 
 def invalid(type_: int) -> Node:
@@ -232,7 +241,7 @@ def evaluated(type_: int, size: int, buffer: Any) -> Node:
     node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr, node.payload, node.scope = 0, buffer, 0
-    if state.mode < 0:
+    if current().mode & 1:
         announce(node)
     return node
 

@@ -2,13 +2,15 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
+from .build cimport append, invalid, literal
 from .node cimport Node, enter, find1, find2, find3, new_id
 
-cdef int LITERAL
+cdef int LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
-cdef long long CONSTANT_PROPAGATION
-cdef list _TYPES_OF_RESULTS
+cdef long long CONSTANT_PROPAGATION, DEBUG
+cdef bytes _TYPES_OF_RESULTS
+cdef int _UNDEFINED, _TYPE_COUNT
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)
 cpdef Node unary(int kind, Node a)
@@ -16,3 +18,7 @@ cpdef Node unary(int kind, Node a)
 cpdef Node binary(int kind, Node a, Node b)
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t)
 cpdef Node ternary(int kind, Node a, Node b, Node c)
+@cython.locals(operand=Node)
+cpdef Node cast(Node a, int type_)
+@cython.locals(context=Context, size=int64_t, found=Node, value=Node)
+cpdef Node gather(Node source, Node index, Node mask, bint harmless=*)

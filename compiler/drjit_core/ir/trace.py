@@ -17,7 +17,7 @@ from types import SimpleNamespace
 
 from ..context import current, state
 from ..errors import SymbolicValue, UnsupportedType
-from ..flags import CONSTANT_PROPAGATION, DEBUG, VALUE_NUMBERING
+from ..flags import CONSTANT_PROPAGATION, DEBUG
 from ..ops import semantics
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import (
@@ -65,13 +65,15 @@ TernaryTrace = Callable[[Node, Node, Node], Node]
 
 
 def _result_types(op: Op) -> list[int]:
-    """Result type by operand type; -1 where the operation is not defined."""
-    return [-1 if info is None or info.kind not in op.accepts else BOOL if op.result == "mask" else info.type
+    """Result type by operand type."""
+    return [_UNDEFINED if info is None or info.kind not in op.accepts else BOOL if op.result == "mask" else info.type
             for info in TYPES]
 
 
+_UNDEFINED = 255
+_TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
-_TYPES_OF_RESULTS = [_result_types(op) for op in OPS]
+_TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
 
 
 def _fail(kind: int, *nodes: Node) -> None:
@@ -86,13 +88,14 @@ def unary(kind: int, a: Node) -> Node:
     """An operation of one operand."""
     context = current()
     mode = context.mode
-    node = find1(kind, a, mode)
-    if node is not None:
-        if node.scope:
-            require_open(node)
-        return node
-    type_ = _TYPES_OF_RESULTS[kind][a.type]
-    if type_ < 0:
+    if mode >= -1:
+        node = find1(kind, a, mode)
+        if node is not None:
+            if node.scope:
+                require_open(node)
+            return node
+    type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + a.type]
+    if type_ == _UNDEFINED:
         _fail(kind, a)
     if a.kind <= LITERAL:
         if a.kind == INVALID:
@@ -114,10 +117,10 @@ def unary(kind: int, a: Node) -> Node:
     node.d1 = node.d2 = node.d3 = node.payload = None
     node.attr = 0
     node.scope = scope
-    if mode < 0:
-        _finish(node, mode)
-    else:
+    if mode >= -1:
         enter(node, mode)
+    if mode & 1:
+        announce(node)
     return node
 
 
@@ -125,15 +128,16 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     """An operation of two operands."""
     context = current()
     mode = context.mode
-    node = find2(kind, a, b, mode)
-    if node is not None:
-        if node.scope:
-            require_open(node)
-        return node
-    type_ = _TYPES_OF_RESULTS[kind][b.type]
+    if mode >= -1:
+        node = find2(kind, a, b, mode)
+        if node is not None:
+            if node.scope:
+                require_open(node)
+            return node
+    type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + b.type]
     size = a.size
     other = b.size
-    if type_ < 0 or (size != other and ((size != 1 and other != 1) or not size or not other)):
+    if type_ == _UNDEFINED or (size != other and ((size != 1 and other != 1) or not size or not other)):
         _fail(kind, a, b)
     if other > size:
         size = other
@@ -160,10 +164,10 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     node.d2 = node.d3 = node.payload = None
     node.attr = 0
     node.scope = scope
-    if mode < 0:
-        _finish(node, mode)
-    else:
+    if mode >= -1:
         enter(node, mode)
+    if mode & 1:
+        announce(node)
     return node
 
 
@@ -171,13 +175,14 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     """An operation of three operands."""
     context = current()
     mode = context.mode
-    node = find3(kind, a, b, c, mode)
-    if node is not None:
-        if node.scope:
-            require_open(node)
-        return node
-    type_ = _TYPES_OF_RESULTS[kind][c.type]
-    if type_ < 0:
+    if mode >= -1:
+        node = find3(kind, a, b, c, mode)
+        if node is not None:
+            if node.scope:
+                require_open(node)
+            return node
+    type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + c.type]
+    if type_ == _UNDEFINED:
         _fail(kind, a, b, c)
     size = a.size
     if size != b.size or size != c.size or not size:
@@ -205,18 +210,11 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     node.d3 = node.payload = None
     node.attr = 0
     node.scope = scope
-    if mode < 0:
-        _finish(node, mode)
-    else:
+    if mode >= -1:
         enter(node, mode)
+    if mode & 1:
+        announce(node)
     return node
-
-
-def _finish(node: Node, mode: int) -> None:
-    """The slow path of a new elementwise node: flags ask for a label, a log line, or no value numbering."""
-    if state.flags & VALUE_NUMBERING:
-        enter(node, mode)
-    announce(node)
 
 
 def make_unary(op: Op) -> UnaryTrace:
@@ -256,7 +254,7 @@ def cast(a: Node, type_: int) -> Node:
         return a
     if a.kind == INVALID:
         return invalid(type_)
-    if a.kind == LITERAL and state.flags & CONSTANT_PROPAGATION:
+    if a.kind == LITERAL and current().flags & CONSTANT_PROPAGATION:
         return sized_by(literal(type_, semantics.cast(a.payload, TYPES[a.type], TYPES[type_]), a.size,
                                 fold.attribute(a)), a)
     return append(CAST, type_, a.size, a)
@@ -290,22 +288,25 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     In a region, the elements read that take part, and the result depends on which; unless the access is ``harmless``:
     the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
     """
-    require_memory("gather", source)
+    if source.scope:
+        require_memory("gather", source)
     if index.kind == INVALID:
         return invalid(source.type)
-    size = broadcast_size("gather", index, mask)
+    size = index.size
+    if mask.size != 1 or not size:
+        size = broadcast_size("gather", index, mask)
     if not size:
         return invalid(source.type)
     if mask.kind == LITERAL and not mask.payload or source.kind == INVALID:
         scope_of(index)
         return sized_by(literal(source.type, 0, size), index, mask)
-    if source.kind == BOUND or source.kind == LITERAL and state.flags & DEBUG:  # the index is to be checked: an access
+    if source.kind == BOUND or source.kind == LITERAL and current().flags & DEBUG:  # an access: the index is checked
         source = opaque(source)
     if source.kind == LITERAL:
         scope_of(index)
         value = sized_by(literal(source.type, source.payload, size, source.attr), index, mask)
         return ops.select(mask, value, literal(source.type, 0))  # type: ignore[no-any-return]
-    region = state.region
+    region = current().region
     if region is None or harmless or index.kind == LITERAL and index.payload >= 0 and size_of(source) > index.payload:
         return append(GATHER, source.type, size, source, index, mask)
     if region.entering is not None and region.entering is not region.live:  # a body may use what its condition has read

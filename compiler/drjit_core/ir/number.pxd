@@ -1,0 +1,3 @@
+from .node cimport Node
+
+cpdef Node number(int type_, object value)

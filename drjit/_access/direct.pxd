@@ -1,0 +1,13 @@
+cimport cython
+
+from drjit_core.ir.node cimport Node
+from drjit_core.ir.trace cimport gather
+from drjit._base.handle cimport held
+from drjit._base.operators cimport FlatSlots
+from drjit._promotion.componentwise cimport flat_array
+
+cdef int _LITERAL, _UINT32
+
+
+@cython.locals(nodes=Node, positions=Node)
+cpdef object read(object dtype, object source, object index)

@@ -1,0 +1,83 @@
+"""What is common to all array objects: how they come into being, and how components and their owners find each other.
+
+Arrays that are results are made by :func:`fresh`, and whoever asks for them stores their nodes at once; ``__init__`` is
+for users. An array whose component somebody has asked for is its *owner* and knows it, but does not hold it. (The
+compiled form calls the type's own slot, and keeps the memory of arrays that have died.)
+"""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at", "views"]
+
+#: An object of a class without contents; the second one is for array types only.
+fresh: Any = object.__new__
+fresh_array: Any = object.__new__
+
+
+class Handle:
+    """The slots that all arrays have (see :mod:`drjit._base.array`)."""
+
+    __slots__ = ("__weakref__", "_o", "_v")
+
+    _o: Any
+    #: Components that somebody may hold, by position; not set as long as none has been asked for.
+    _v: dict[int, weakref.ref[Any]]
+
+
+def held(array: Any) -> Any:
+    """The node of an array that is known to be flat, or a tensor."""
+    return array._n
+
+
+def view_at(owner: Handle, position: int) -> Any:
+    """The component at a position, if somebody holds it, else ``None``."""
+    try:
+        reference = owner._v.get(position)
+    except AttributeError:
+        return None
+    return None if reference is None else reference()
+
+
+def flat_component(array: Handle, position: int) -> Any:
+    """The component of a nested array at a position, if components are flat and there is one, else ``None``."""
+    cls: Any = type(array)
+    value = cls._value
+    if not issubclass(value, Handle) or value._depth or cls._size <= position:  # type: ignore[attr-defined]
+        return None
+    result = fresh_array(value)
+    result._n = array._c[position]  # type: ignore[attr-defined]
+    add_view(array, position, result, position)
+    return result
+
+
+def add_view(owner: Handle, position: int, view: Any, offset: int) -> None:
+    """Note that an array is the component at a position, whose nodes begin at an offset among the owner's."""
+    try:
+        known = owner._v
+    except AttributeError:
+        known = owner._v = {}
+    view._o = (owner, offset)
+    known[position] = weakref.ref(view)
+
+
+def views(owner: Handle) -> list[tuple[int, Any]]:
+    """The components that somebody holds, with their positions."""
+    try:
+        known = list(owner._v.items())
+    except AttributeError:
+        return []
+    found = [(position, reference()) for position, reference in known]
+    return [(position, view) for position, view in found if view is not None]
+
+
+def live_arrays() -> list[Any]:
+    """All arrays that there are, found by a search through all objects of the process."""
+    return [each for each in gc.get_objects() if issubclass(type(each), Handle)]
+
+
+def adopt(cls: type) -> None:
+    """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner."""

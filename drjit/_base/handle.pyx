@@ -1,0 +1,419 @@
+"""The compiled form of ``handle.py``."""
+
+cimport cython
+from cpython.object cimport PyObject, PyTypeObject
+from drjit_core.ir.node cimport Node
+from drjit_core.ir.number cimport number
+from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy, memset
+
+cdef extern from "Python.h":
+    ctypedef object (*newfunc)(PyTypeObject*, object, PyObject*)
+    ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
+    ctypedef void (*freefunc)(void*)
+    ctypedef void (*destructor)(PyObject*)
+    ctypedef PyObject* (*vectorcall)(PyObject*, PyObject**, size_t, PyObject*) except NULL
+    ctypedef PyObject* (*ternary)(PyObject*, PyObject*, PyObject*) except NULL
+    ctypedef struct Numbers "PyNumberMethods":
+        void *nb_add, *nb_subtract, *nb_multiply, *nb_true_divide, *nb_floor_divide, *nb_remainder
+        void *nb_lshift, *nb_rshift, *nb_or, *nb_xor, *nb_and
+        void *nb_inplace_add, *nb_inplace_subtract, *nb_inplace_multiply, *nb_inplace_true_divide
+        void *nb_inplace_floor_divide, *nb_inplace_remainder
+        void *nb_inplace_lshift, *nb_inplace_rshift, *nb_inplace_or, *nb_inplace_xor, *nb_inplace_and
+    ctypedef struct Type "PyTypeObject":
+        newfunc tp_new
+        allocfunc tp_alloc
+        freefunc tp_free
+        destructor tp_dealloc
+        void* tp_traverse
+        void* tp_clear
+        Numbers* tp_as_number
+        ternary tp_call
+        vectorcall tp_vectorcall
+        Py_ssize_t tp_vectorcall_offset
+        void* tp_richcompare
+        unsigned long tp_flags
+        Py_ssize_t tp_basicsize
+        Py_ssize_t tp_dictoffset
+    unsigned long Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_HAVE_VECTORCALL
+    Type PyType_Type
+    Py_ssize_t PyVectorcall_NARGS(size_t) noexcept
+    PyObject* PyObject_Init(PyObject*, PyTypeObject*)
+    void* PyObject_Malloc(size_t)
+    void PyObject_Free(void*)
+    PyObject* PyErr_NoMemory()
+    PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t)
+    void PyObject_ClearWeakRefs(PyObject*)
+    void PyType_Modified(PyTypeObject*)
+    Py_ssize_t Py_REFCNT(PyObject*) noexcept
+    void Py_INCREF(PyObject*)
+    void Py_DECREF(PyObject*)
+    void Py_XDECREF(PyObject*)
+
+
+@cython.no_gc
+cdef class Handle:
+    """What all arrays hold; it takes part in no cycle."""
+
+    def __cinit__(self):
+        global _youngest
+        self.place = -1
+        self.older = _youngest
+        if _youngest != NULL:
+            (<Handle> _youngest).younger = <PyObject*> self
+        _youngest = <PyObject*> self
+
+    def __dealloc__(self):
+        _part(<PyObject*> self, <PyObject*> self._o)
+
+
+cdef PyObject* _youngest = NULL
+
+
+cdef void _part(PyObject* array, PyObject* owned) noexcept:
+    """Take an array that dies out of the list of those that live, and from the components that its owner knows."""
+    global _youngest
+    cdef PyObject* owner
+    if (<Handle> array).older != NULL:
+        (<Handle> (<Handle> array).older).younger = (<Handle> array).younger
+    if (<Handle> array).younger != NULL:
+        (<Handle> (<Handle> array).younger).older = (<Handle> array).older
+    else:
+        _youngest = (<Handle> array).older
+    if (<Handle> array).place >= 0:
+        owner = PyTuple_GET_ITEM(owned, 0)
+        if (<Handle> array).place < (<Handle> owner).known_count and \
+                (<Handle> owner).known[(<Handle> array).place] == array:
+            (<Handle> owner).known[(<Handle> array).place] = NULL
+    free((<Handle> array).known)
+
+
+def live_arrays():
+    """All arrays that there are."""
+    cdef list found = []
+    cdef PyObject* array = _youngest
+    while array != NULL:
+        if Py_REFCNT(array):  # it is not dying just now
+            found.append(<Handle> array)
+        array = (<Handle> array).older
+    return found
+
+
+cpdef object view_at(Handle owner, Py_ssize_t position):
+    """The component at a position, if somebody holds it, else ``None``."""
+    if position < owner.known_count and owner.known[position] != NULL and Py_REFCNT(owner.known[position]):
+        return <object> owner.known[position]
+    return None
+
+
+cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *:
+    """Note that an array is the component at a position, whose nodes begin at an offset among the owner's."""
+    cdef PyObject** known
+    cdef Py_ssize_t count = owner.known_count, k
+    if position >= count:
+        count = max(position + 1, 4, 2 * count)
+        known = <PyObject**> realloc(owner.known, count * sizeof(PyObject*))
+        if known == NULL:
+            raise MemoryError
+        for k in range(owner.known_count, count):
+            known[k] = NULL
+        owner.known, owner.known_count = known, <int> count
+    view._o = (owner, offset)
+    view.place = <int> position
+    owner.known[position] = <PyObject*> view
+
+
+def views(Handle owner):
+    """The components that somebody holds, with their positions."""
+    cdef list found = []
+    cdef Py_ssize_t k
+    for k in range(owner.known_count):
+        if owner.known[k] != NULL and Py_REFCNT(owner.known[k]):
+            found.append((k, <object> owner.known[k]))
+    return found
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+# Arrays come and go with each operation. The library's own types make them by copying what an array without contents
+# looks like, and the memory of those that have died is used again.
+
+cdef enum:
+    KEPT = 1024
+    TYPES = 2048  # a power of two
+
+cdef Py_ssize_t _size = 0  # of an array of any adopted type
+cdef void* _kept[KEPT]
+cdef int _count = 0
+
+cdef struct Template:
+    PyTypeObject* cls
+    void* memory
+    int scalar  # type of the elements
+    Py_ssize_t size  # of the outermost static dimension
+    PyTypeObject* value  # of components that are flat arrays, NULL if that is not known
+
+#: By the address of the type; a type whose place is taken makes its instances in the usual way.
+cdef Template _templates[TYPES]
+cdef tuple _NOTHING = ()
+
+
+cdef inline Template* _template_of(PyTypeObject* cls) noexcept nogil:
+    return &_templates[(<size_t> cls >> 5) & (TYPES - 1)]
+
+
+cdef inline void* _memory() noexcept:
+    global _count
+    if _count:
+        _count -= 1
+        return _kept[_count]
+    return PyObject_Malloc(_size)
+
+
+cpdef object fresh(object cls):
+    """An object of a class without contents."""
+    if _template_of(<PyTypeObject*> cls).cls == <PyTypeObject*> cls:
+        return fresh_array(cls)
+    return (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+
+
+cpdef Node held(object array):
+    """The node of an array that is known to be flat, or a tensor."""
+    return (<Handle> array)._n
+
+
+cpdef Handle fresh_array(object cls):
+    """Likewise, of an array type."""
+    global _youngest
+    cdef Handle result
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    if template.cls != <PyTypeObject*> cls:
+        return <Handle> (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+    cdef PyObject* array = <PyObject*> _memory()
+    if array == NULL:
+        raise MemoryError
+    memcpy(array, template.memory, _size)
+    PyObject_Init(array, template.cls)
+    cdef PyObject* nothing = <PyObject*> None
+    Py_INCREF(nothing)  # once for each slot
+    Py_INCREF(nothing)
+    Py_INCREF(nothing)
+    Py_INCREF(nothing)
+    (<Handle> array).older = _youngest
+    if _youngest != NULL:
+        (<Handle> _youngest).younger = array
+    _youngest = array
+    result = <Handle> array
+    Py_DECREF(array)
+    return result
+
+
+cdef PyObject* _alloc(PyTypeObject* cls, Py_ssize_t count) noexcept:
+    cdef void* memory = _memory()
+    if memory == NULL:
+        return PyErr_NoMemory()
+    memset(memory, 0, _size)
+    return PyObject_Init(<PyObject*> memory, cls)
+
+
+cdef void _free(void* memory) noexcept:
+    global _count
+    if _count < KEPT:
+        _kept[_count] = memory
+        _count += 1
+    else:
+        PyObject_Free(memory)
+
+
+cdef void _dealloc(PyObject* array) noexcept:
+    """The end of an array; also the last step of that of an instance of a type that a program derives."""
+    cdef PyTypeObject* cls = array.ob_type
+    cdef PyObject* node = <PyObject*> (<Handle> array)._n
+    cdef PyObject* nodes = <PyObject*> (<Handle> array)._c
+    cdef PyObject* shape = <PyObject*> (<Handle> array)._s
+    cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    PyObject_ClearWeakRefs(array)
+    _part(array, owned)
+    (<Type*> cls).tp_free(array)
+    Py_XDECREF(node)
+    Py_XDECREF(nodes)
+    Py_XDECREF(shape)
+    Py_XDECREF(owned)
+    Py_DECREF(<PyObject*> cls)
+
+
+# --- calling array types ---------------------------------------------------------------------------------------------
+
+
+cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
+    """``Float(x)``: at once for a number, or an array of the type."""
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    cdef Node node
+    cdef Handle result
+    if names == NULL and PyVectorcall_NARGS(flags) == 1 and template.cls == <PyTypeObject*> cls:
+        if arguments[0].ob_type == template.cls:
+            node = (<Handle> arguments[0])._n
+        else:
+            node = number(template.scalar, <object> arguments[0])
+        if node is not None:
+            result = fresh_array(<object> cls)
+            result._n = node
+            Py_INCREF(<PyObject*> result)
+            return <PyObject*> result
+    return _call_slowly(cls, arguments, PyVectorcall_NARGS(flags), names)
+
+
+cdef PyObject* _call_nested(PyObject* cls, PyObject** arguments, size_t flags, PyObject* names) except NULL:
+    """``Array3f(x, y, z)``: at once for numbers, and arrays of the type of the components."""
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    cdef Py_ssize_t k, count = PyVectorcall_NARGS(flags)
+    cdef PyTypeObject* value
+    cdef Node node
+    cdef list nodes
+    cdef Handle result
+    if names == NULL and count > 1 and template.cls == <PyTypeObject*> cls and count == template.size:
+        value = _flat_value(template)
+        if value != NULL:
+            nodes = []
+            for k in range(count):
+                if arguments[k].ob_type == value:
+                    node = (<Handle> arguments[k])._n
+                else:
+                    node = number(template.scalar, <object> arguments[k])
+                    if node is None:
+                        break
+                nodes.append(node)
+            else:
+                result = fresh_array(<object> cls)
+                result._c = nodes
+                Py_INCREF(<PyObject*> result)
+                return <PyObject*> result
+    return _call_slowly(cls, arguments, count, names)
+
+
+cdef PyObject* _call_slowly(PyObject* cls, PyObject** arguments, Py_ssize_t count, PyObject* names) except NULL:
+    cdef Py_ssize_t k
+    cdef tuple positional = tuple([<object> arguments[k] for k in range(count)])
+    cdef dict named = None
+    if names != NULL:
+        named = {name: <object> arguments[count + k] for k, name in enumerate(<object> names)}
+    return PyType_Type.tp_call(cls, <PyObject*> positional, NULL if named is None else <PyObject*> named)
+
+
+cdef inline PyTypeObject* _flat_value(Template* template) except? NULL:
+    """The type of an array's components, if these are flat arrays."""
+    cdef PyObject* value
+    if template.value == NULL:
+        found = (<object> template.cls)._value
+        if not issubclass(found, Handle) or found._depth:
+            return NULL
+        template.value = <PyTypeObject*> found  # which the type keeps
+    return template.value
+
+
+cpdef object flat_component(Handle array, Py_ssize_t position):
+    """The component of a nested array at a position, if components are flat and there is one, else ``None``."""
+    cdef Template* template = _template_of((<PyObject*> array).ob_type)
+    cdef PyTypeObject* value
+    cdef Handle result
+    if template.cls != (<PyObject*> array).ob_type or position >= template.size:
+        return None
+    value = _flat_value(template)
+    if value == NULL:
+        return None
+    result = fresh_array(<object> value)
+    result._n = array._c[position]
+    add_view(array, position, result, position)
+    return result
+
+
+def adopt(cls):
+    """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner.
+
+    Such objects are in no cycle, so that the collector of cycles need not know them; types that programs derive from
+    it have attributes, and are collected as usual.
+    """
+    global _size
+    cdef Type* type_ = <Type*> cls
+    cdef Template* template = _template_of(<PyTypeObject*> cls)
+    if type_.tp_dictoffset or _size and type_.tp_basicsize != _size:
+        return
+    _size = type_.tp_basicsize
+    base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)
+    _take_operators(cls, base)
+    type_.tp_flags &= ~Py_TPFLAGS_HAVE_GC
+    type_.tp_traverse = type_.tp_clear = NULL
+    type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
+    if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
+        kind = type(cls)
+        (<Type*> kind).tp_vectorcall_offset = PyType_Type.tp_vectorcall_offset
+        (<Type*> kind).tp_flags |= Py_TPFLAGS_HAVE_VECTORCALL
+        type_.tp_vectorcall = _call_nested if cls._depth else _call_flat
+    PyType_Modified(<PyTypeObject*> cls)
+    if template.cls != NULL:
+        return
+    sample = type_.tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+    template.memory = PyObject_Malloc(_size)
+    if template.memory == NULL:
+        raise MemoryError
+    memcpy(template.memory, <PyObject*> sample, _size)
+    cdef PyObject* image = <PyObject*> template.memory
+    (<Handle> image).older = (<Handle> image).younger = NULL
+    template.scalar, template.size = cls._type, cls._size
+    template.cls = <PyTypeObject*> cls
+
+
+def _is_of(cls, base, *names):
+    """Whether a class has certain methods from a base."""
+    return all([getattr(cls, name) is getattr(base, name) for name in names])
+
+
+cdef _take_operators(cls, base):
+    """Let the operators of a class be called like those of its base, without a look at its methods."""
+    cdef Numbers* own = (<Type*> cls).tp_as_number
+    cdef Numbers* given = (<Type*> base).tp_as_number
+    if _is_of(cls, base, "__add__", "__radd__"):
+        own.nb_add = given.nb_add
+    if _is_of(cls, base, "__iadd__"):
+        own.nb_inplace_add = given.nb_inplace_add
+    if _is_of(cls, base, "__sub__", "__rsub__"):
+        own.nb_subtract = given.nb_subtract
+    if _is_of(cls, base, "__isub__"):
+        own.nb_inplace_subtract = given.nb_inplace_subtract
+    if _is_of(cls, base, "__mul__", "__rmul__"):
+        own.nb_multiply = given.nb_multiply
+    if _is_of(cls, base, "__imul__"):
+        own.nb_inplace_multiply = given.nb_inplace_multiply
+    if _is_of(cls, base, "__truediv__", "__rtruediv__"):
+        own.nb_true_divide = given.nb_true_divide
+    if _is_of(cls, base, "__itruediv__"):
+        own.nb_inplace_true_divide = given.nb_inplace_true_divide
+    if _is_of(cls, base, "__floordiv__", "__rfloordiv__"):
+        own.nb_floor_divide = given.nb_floor_divide
+    if _is_of(cls, base, "__ifloordiv__"):
+        own.nb_inplace_floor_divide = given.nb_inplace_floor_divide
+    if _is_of(cls, base, "__mod__", "__rmod__"):
+        own.nb_remainder = given.nb_remainder
+    if _is_of(cls, base, "__imod__"):
+        own.nb_inplace_remainder = given.nb_inplace_remainder
+    if _is_of(cls, base, "__lshift__", "__rlshift__"):
+        own.nb_lshift = given.nb_lshift
+    if _is_of(cls, base, "__ilshift__"):
+        own.nb_inplace_lshift = given.nb_inplace_lshift
+    if _is_of(cls, base, "__rshift__", "__rrshift__"):
+        own.nb_rshift = given.nb_rshift
+    if _is_of(cls, base, "__irshift__"):
+        own.nb_inplace_rshift = given.nb_inplace_rshift
+    if _is_of(cls, base, "__or__", "__ror__"):
+        own.nb_or = given.nb_or
+    if _is_of(cls, base, "__ior__"):
+        own.nb_inplace_or = given.nb_inplace_or
+    if _is_of(cls, base, "__xor__", "__rxor__"):
+        own.nb_xor = given.nb_xor
+    if _is_of(cls, base, "__ixor__"):
+        own.nb_inplace_xor = given.nb_inplace_xor
+    if _is_of(cls, base, "__and__", "__rand__"):
+        own.nb_and = given.nb_and
+    if _is_of(cls, base, "__iand__"):
+        own.nb_inplace_and = given.nb_inplace_and
+    if _is_of(cls, base, "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__"):
+        (<Type*> cls).tp_richcompare = (<Type*> base).tp_richcompare
