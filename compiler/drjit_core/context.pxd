@@ -4,5 +4,9 @@ cdef class Context:
     cdef public object region
     cdef public object recording
     cdef public dict open
+    cdef public list scheduled
+    cdef public list statements
+    cdef public bint acting
+    cdef public object backend
 
 cpdef Context current()

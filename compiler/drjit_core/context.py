@@ -25,10 +25,18 @@ class Context(threading.local):
     region: Any = None
     #: What records the program (a :class:`drjit_core.runtime.recorder.Recorder`), if anything does.
     recording: Any = None
+    #: Where it evaluates, unless on the usual backend (see :mod:`drjit_core.runtime.backends`).
+    backend: Any = None
+    #: Whether its statements are acting just now (see :mod:`drjit_core.ir.deferred`).
+    acting: bool = False
 
     def __init__(self) -> None:
         #: All regions that are being traced, by their ids.
         self.open: dict[int, Any] = {}
+        #: Weak references to what the next evaluation of this thread includes, if it is still alive by then.
+        self.scheduled: list[Any] = []
+        #: The statements that have not acted yet (see :mod:`drjit_core.ir.deferred`).
+        self.statements: list[Any] = []
 
 
 #: The context of the thread that asks.

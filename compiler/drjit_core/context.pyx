@@ -20,6 +20,10 @@ cdef class Context:
         self.region = None
         self.recording = None
         self.open = {}
+        self.scheduled = []
+        self.statements = []
+        self.acting = False
+        self.backend = None
 
 
 class _Contexts(threading.local):

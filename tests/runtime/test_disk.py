@@ -74,7 +74,7 @@ def test_a_file_of_another_format_or_of_another_key_is_a_miss(folder: Path, monk
     path_of(folder, 1).rename(path_of(folder, 2))
     assert disk.load(key(2)) is None
     disk.store(key(1), CODE)
-    monkeypatch.setattr(disk, "_MAGIC", disk._MAGIC[:-1] + b"\x02")
+    monkeypatch.setattr(disk, "_MAGIC", disk._MAGIC[:-1] + b"\xff")
     assert disk.load(key(1)) is None
     disk.store(key(1), CODE)
     assert disk.load(key(1)) == CODE

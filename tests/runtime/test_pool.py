@@ -18,7 +18,7 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Float, UInt32
-from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element
+from drjit_core import VarType, evaluate, import_shared, malloc_statistics, ops, read_element, rooms
 from drjit_core.runtime import buffer, history, launch
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.cpu import malloc, pool
@@ -182,6 +182,7 @@ def test_history_waits_for_its_times() -> None:
     assert not history._entries
 
 
+@pytest.mark.skipif(rooms.compiled, reason="no Python code runs in the midst of the compiled allocator")
 def test_finalisers_may_allocate_while_the_allocator_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     collect = malloc._collect

@@ -20,7 +20,7 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, 
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_label
-from .node import BAKED, PARAMETER, SHAPE, Node, enter, new_id
+from .node import BAKED, PARAMETER, SHAPE, Node, enter, imported_node, new_id
 from .node import find as _find
 from .symbolic import require_open, scope_of, user_line
 
@@ -237,7 +237,7 @@ def counter(size: int | Extent, type_: int = UINT32) -> Node:
 
 def evaluated(type_: int, size: int, buffer: Any) -> Node:
     """The contents of a buffer that the runtime has filled or imported."""
-    node = Node.__new__(Node)
+    node = imported_node() if buffer.read_only else Node.__new__(Node)
     node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr, node.payload, node.scope = 0, buffer, 0

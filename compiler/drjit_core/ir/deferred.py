@@ -12,9 +12,9 @@ there is one, and its last version becomes one more result of the region.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Sequence
 
+from ..context import state
 from ..flags import JitFlag, scoped_set_flag
 from ..ops.table import EVALUATED, PHI, UNDEFINED
 from .build import append
@@ -51,15 +51,8 @@ class Statement:
         self.act = act
 
 
-class _Chain(threading.local):
-    """The statements of a thread that have not acted yet."""
-
-    def __init__(self) -> None:
-        self.statements: list[Statement] = []
-        self.acting = False
-
-
-chain = _Chain()
+#: The context of the thread that asks: its ``statements`` are those that have not acted yet.
+chain = state
 
 
 def version_of(memory: Memory, region: Tracing | None) -> Node:

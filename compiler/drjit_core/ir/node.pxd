@@ -3,7 +3,6 @@ from cpython.object cimport PyObject
 from libc.stdint cimport int64_t, uint64_t
 
 
-@cython.final
 cdef class Node:
     cdef public int kind
     cdef public int type
@@ -16,12 +15,16 @@ cdef class Node:
     cdef public int64_t attr
     cdef public object payload
     cdef public int64_t scope
+    cdef int64_t place  # what a traversal knows of it: the number of the traversal, and a position (see runtime/cpu/straight.pyx)
     cdef uint64_t hash  # 0 if it is not in the table
     cdef int mode  # that it was entered under
     cdef PyObject* older  # the list of all nodes that live
     cdef PyObject* younger
     cdef object __weakref__
 
+
+cdef class ImportedNode(Node):
+    cdef object tracked
 
 cpdef int64_t new_id() noexcept
 cpdef Node find1(int kind, Node a, int mode)
@@ -31,3 +34,4 @@ cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, No
                 int mode)
 cpdef void enter(Node node, int mode)
 cpdef void forget(Node node)
+cdef void become(Node node, object buffer)

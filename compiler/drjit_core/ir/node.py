@@ -51,8 +51,8 @@ from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
 __all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget",
-           "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember", "remembered", "sweep",
-           "sweep_if_large"]
+           "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember",
+           "remembered", "sweep", "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -96,6 +96,16 @@ class Node:
 
 #: A node without contents.
 new_node = Node.__new__
+
+
+def imported_node() -> Node:
+    """A node without contents, for an array in memory that somebody else owns, who may refer to the array.
+
+    (In the compiled form it is of a type of its own: the collector of cycles knows no other nodes there.)
+    """
+    return new_node(Node)
+
+
 #: What a node consists of.
 FIELDS = ("kind", "type", "size", "id", "d0", "d1", "d2", "d3", "attr", "payload", "scope")
 

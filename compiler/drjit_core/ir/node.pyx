@@ -33,7 +33,6 @@ cpdef int64_t new_id() noexcept:
     return _last_id
 
 
-@cython.final
 @cython.no_gc
 @cython.freelist(4096)
 cdef class Node:
@@ -63,12 +62,7 @@ cdef class Node:
 
     def become_evaluated(self, buffer):
         """Replace the operation by its result, releasing the operands."""
-        if self.hash:
-            _remove(self)
-        self.payload = buffer
-        self.kind = EVALUATED
-        self.attr = 0
-        self.d0 = self.d1 = self.d2 = self.d3 = None
+        become(self, buffer)
 
     def __reduce_ex__(self, protocol):
         raise TypeError("cannot pickle or copy a node of the graph: it refers to memory of this process; pickle the "
@@ -77,6 +71,42 @@ cdef class Node:
     def __repr__(self):
         operands = ", ".join([f"n{d.id}" for d in (self.d0, self.d1, self.d2, self.d3) if d is not None])
         return f"<{TYPES[self.type].name} n{self.id}[{self.size}] = {OPS[self.kind].word}({operands})>"
+
+
+cdef class ImportedNode(Node):
+    """An array in memory that somebody else owns, who may refer to the array: the collector of cycles knows it.
+
+    All other nodes hold nothing but nodes, buffers of our own, regions and numbers, and are in no cycle.
+    """
+
+
+cdef extern from "Python.h":
+    ctypedef int (*visitproc)(PyObject*, void*) noexcept
+    ctypedef struct _Type "PyTypeObject":
+        int (*tp_traverse)(PyObject*, visitproc, void*) noexcept
+
+
+cdef int _traverse(PyObject* node, visitproc visit, void* argument) noexcept:
+    """Cython's own function does not visit what the class has from one that is not collected."""
+    cdef PyObject* payload = <PyObject*> (<Node> node).payload
+    return visit(payload, argument) if payload != NULL else 0
+
+(<_Type*> ImportedNode).tp_traverse = _traverse
+
+
+cdef void become(Node node, object buffer):
+    """What :meth:`Node.become_evaluated` does."""
+    if node.hash:
+        _remove(node)
+    node.payload = buffer
+    node.kind = EVALUATED
+    node.attr = 0
+    node.d0 = node.d1 = node.d2 = node.d3 = None
+
+
+def imported_node():
+    """A node without contents, for an array in memory that somebody else owns."""
+    return ImportedNode.__new__(ImportedNode)
 
 
 new_node = Node.__new__

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Policy, Program
-from ..codegen.signature import Signature
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
@@ -107,8 +106,8 @@ class LoadedKernel(Protocol):
         """Whether it was found on disk."""
 
     @property
-    def signature(self) -> Signature:
-        """What its parameters are for."""
+    def reductions(self) -> int:
+        """Number of its outputs that are reductions."""
 
     def reuse(self, width: int, /) -> None:
         """Note that a launch of so many elements is coming, for which it has not been looked up."""

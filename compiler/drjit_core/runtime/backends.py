@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from ..context import current as current_context
 from ..types import JitBackend
 from .backend import Backend
 from .cpu.backend import CPU, availability
@@ -20,16 +20,10 @@ _INTERPRETER = Interpreted()
 _BY_NAME: dict[str, Callable[[], Backend]] = {"llvm": lambda: LLVM, "null": Null, "interpreter": lambda: _INTERPRETER}
 
 
-class _Thread(threading.local):
-    backend: Backend = LLVM
-
-
-_thread = _Thread()
-
-
 def current() -> Backend:
     """The backend on which this thread evaluates, and to which it imports."""
-    return _thread.backend
+    backend = current_context().backend
+    return LLVM if backend is None else backend
 
 
 @contextmanager
@@ -38,16 +32,17 @@ def on_backend(backend: str | Backend) -> Iterator[Backend]:
 
     Arrays belong to the backend on which they were evaluated or imported, and to no other.
     """
-    before = _thread.backend
+    context = current_context()
+    before = context.backend
     if isinstance(backend, str):
         if backend not in _BY_NAME:
             raise ValueError(f"there is no backend '{backend}', only {', '.join(_BY_NAME)}")
         backend = _BY_NAME[backend]()
-    _thread.backend = backend
+    context.backend = backend
     try:
         yield backend
     finally:
-        _thread.backend = before
+        current_context().backend = before
 
 
 def has_backend(backend: JitBackend, /) -> bool:

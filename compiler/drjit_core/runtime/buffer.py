@@ -17,23 +17,18 @@ __all__ = ["Buffer", "share", "view"]
 
 
 class Buffer:
-    """Memory of an array: a block of a backend's allocator, or borrowed from an owner that it keeps alive.
+    """Memory of an array: a block of a backend's allocator, or one that a backend has for good."""
 
-    ``read_only`` and ``padded`` follow from that: memory with neither owner nor block is the backend's own.
-    """
+    __slots__ = ("__weakref__", "_block", "address", "backend", "exported", "nbytes", "padded", "read_only", "ticket")
 
-    __slots__ = ("__weakref__", "_block", "_owner", "address", "backend", "exported", "nbytes", "padded", "read_only",
-                 "ticket")
-
-    def __init__(self, backend: Backend, address: int, nbytes: int, block: Any = None, owner: Any = None) -> None:
+    def __init__(self, backend: Backend, address: int, nbytes: int, block: Any = None) -> None:
         self.backend = backend
         self.address = address
         self.nbytes = nbytes
-        self.padded = owner is None
-        self.read_only = owner is not None
+        self.padded = True
+        self.read_only = False
         self.exported = False
         self._block = block
-        self._owner = owner
         #: The last launch that uses the memory; the host waits for it before it touches the memory.
         self.ticket: int = block.ticket if block is not None else 0
 
@@ -46,23 +41,44 @@ class Buffer:
         if block is not None:
             block.ticket = self.ticket
             self.backend.release(block)
-        elif self._owner.__class__ is self.__class__:  # a view: launches that use it use the memory of its owner
-            self._owner.ticket = max(self._owner.ticket, self.ticket)
+
+
+class Borrowed(Buffer):
+    """Memory that belongs to somebody else, who lives at least as long.
+
+    The owner may refer to the array: in the compiled form, the collector of cycles knows buffers of this class only.
+    """
+
+    __slots__ = ("_owner",)
+
+    def __init__(self, backend: Backend, address: int, nbytes: int, owner: Any) -> None:
+        Buffer.__init__(self, backend, address, nbytes)
+        self._owner = owner
+
+
+class View(Buffer):
+    """A part of another buffer, which it keeps alive: launches that use it use the memory of that one."""
+
+    __slots__ = ("source",)
+
+    def __init__(self, backend: Backend, address: int, nbytes: int, source: Buffer) -> None:
+        Buffer.__init__(self, backend, address, nbytes)
+        self.source = source
+
+    def __del__(self) -> None:
+        self.source.ticket = max(self.source.ticket, self.ticket)
 
 
 def share(backend: Backend, address: int, nbytes: int, owner: Any) -> Buffer:
     """A buffer over memory that ``owner`` keeps alive."""
-    return Buffer(backend, address, nbytes, None, _FOR_GOOD if owner is None else owner)
-
-
-#: Stands for the owner of memory that lives for good.
-_FOR_GOOD = object()
+    result = Borrowed(backend, address, nbytes, owner)
+    result.padded = False
+    result.read_only = True
+    return result
 
 
 def view(source: Buffer, offset: int, nbytes: int) -> Buffer:
     """A buffer over a part of another one, which it keeps alive; whole packets may run over its end as well."""
-    result = Buffer(source.backend, source.address + offset, nbytes, None, source)
-    result.padded = True
-    result.read_only = False
+    result = View(source.backend, source.address + offset, nbytes, source)
     result.ticket = source.ticket
     return result

@@ -6,14 +6,14 @@ One thread at a time evaluates; what has been scheduled is a property of the thr
 from __future__ import annotations
 
 import os
-import threading
 import weakref
 from collections.abc import Iterable
+from typing import Any
 
-from ..flags import LAUNCH_BLOCKING, state
+from ..context import current
+from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
-from ..ir import node as nodes
-from ..ir.node import Node
+from ..ir.node import Node, sweep_if_large
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
 from ..ops.table import EVALUATED, UNDEFINED
@@ -23,28 +23,29 @@ __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
-
-
-class _Scheduled(threading.local):
-    """Nodes that the next evaluation of this thread includes, if they are still alive by then."""
-
-    def __init__(self) -> None:
-        self.nodes: list[weakref.ref[Node]] = []
-
-
-_scheduled = _Scheduled()
+_UNDEFINED, _EVALUATED, _LLVM, _lock = UNDEFINED, EVALUATED, backends.LLVM, exclusion.lock
 
 
 def schedule(nodes: Iterable[Node]) -> bool:
     """Include nodes in the next evaluation; returns whether any of them needs one."""
-    any_ = False
+    wanted = _wanted(nodes, "schedule")
+    if not wanted:
+        return False
+    scheduled = current().scheduled
+    for node in wanted:
+        scheduled.append(weakref.ref(node))
+    return True
+
+
+def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
+    """Those of some nodes that have no values yet."""
+    wanted = []
     for node in nodes:
-        if node.kind > UNDEFINED and node.kind != EVALUATED:
+        if node.kind > _UNDEFINED and node.kind != _EVALUATED:
             if node.scope:
-                raise symbolic_error(node, "schedule")
-            _scheduled.nodes.append(weakref.ref(node))
-            any_ = True
-    return any_
+                raise symbolic_error(node, function)
+            wanted.append(node)
+    return wanted
 
 
 def evaluate(nodes: Iterable[Node] = ()) -> bool:
@@ -52,50 +53,68 @@ def evaluate(nodes: Iterable[Node] = ()) -> bool:
 
     Returns whether there was anything to do.
     """
-    schedule(nodes)
-    statements = deferred.chain.statements
-    if not _scheduled.nodes and not statements:
+    roots = _wanted(nodes, "schedule")
+    context = current()
+    statements = context.statements
+    if not roots and not context.scheduled and not statements:
         return False
-    with exclusion.lock:
-        exclusion.check()
+    with _lock:
+        if exclusion.evaluating:
+            schedule(roots)
+            exclusion.check()
         try:
             exclusion.evaluating = True
-            found = _evaluate()
+            found = _evaluate(context, roots, statements)
         except Exception:
             deferred.abandon()
             raise
         finally:
             exclusion.evaluating = False
-    if found and state.flags & LAUNCH_BLOCKING:
+    if found and context.flags & LAUNCH_BLOCKING:
         bounds.warn()
     if statements:
         deferred.run()
     return found
 
 
-def _evaluate() -> bool:
-    """Evaluate what this thread has scheduled."""
-    references, _scheduled.nodes = _scheduled.nodes, []
-    roots: list[Node] = []
+def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> bool:
+    """Evaluate nodes, and what this thread has scheduled."""
+    if len(roots) != 1 or context.scheduled or statements or roots[0].kind == _EVALUATED:  # by another thread
+        found = _collected(context, roots, statements)
+        roots.clear()  # planning counts who holds nodes
+        roots = found
+    if not roots:
+        return False
+    sweep_if_large()
+    if _VERIFY:
+        verify(roots)
+    backend = context.backend
+    if backend is None:
+        backend = _LLVM
+    backend.evaluate(roots)
+    return True
+
+
+def _collected(context: Any, roots: list[Node], statements: list[deferred.Statement]) -> list[Node]:
+    """What is to be evaluated, each node once."""
+    references, context.scheduled = context.scheduled, []
+    found: list[Node] = []
     seen: set[int] = set()
-    for reference in references:
-        node = reference()
-        if node is not None and node.kind != EVALUATED and node.id not in seen:
+    for node in roots:
+        if node.kind != _EVALUATED and node.id not in seen:
             seen.add(node.id)
-            roots.append(node)
-    for statement in deferred.chain.statements:
+            found.append(node)
+    for reference in references:
+        scheduled = reference()
+        if scheduled is not None and scheduled.kind != _EVALUATED and scheduled.id not in seen:
+            seen.add(scheduled.id)
+            found.append(scheduled)
+    for statement in statements:
         for memory in statement.memory:
             if not memory.there and memory.node.id not in seen:
                 seen.add(memory.node.id)
-                roots.append(memory.node)
-    node = None
-    if not roots:
-        return False
-    nodes.sweep_if_large()
-    if _VERIFY:
-        verify(roots)
-    backends.current().evaluate(roots)
-    return True
+                found.append(memory.node)
+    return found
 
 
 def flush_kernel_cache() -> None:

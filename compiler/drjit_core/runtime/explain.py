@@ -9,18 +9,20 @@ memory.
 from __future__ import annotations
 
 import logging
+import struct
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from ..codegen.program import ALIGNED, SCALAR, Program
+from ..codegen.program import ALIGNED, REDUCTION, SCALAR, STORE, STREAMED, Program
 from ..ir.build import source_line
 from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
-from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, RESULT, SCATTER
+from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES
 
-__all__ = ["forget", "remember"]
+__all__ = ["forget", "note", "remember"]
 
 _log = logging.getLogger("drjit")
 #: Kernels of one structure that are compared with: the latest ones.
@@ -43,18 +45,37 @@ def remember(program: Program, hash_: str) -> None:
     """Describe a kernel that has just been compiled or loaded, and log in what it differs from the most similar one."""
     global _count
     _count += 1
-    kernels = _kernels.setdefault(hash(tuple(_structure(program))), [])
-    details = tuple(_details(program))
+    number, structure, details = _count, tuple(_structure(program)), tuple(_details(program))
     if _log.isEnabledFor(logging.INFO):
-        reason = _compare(program, details, kernels)
-        _log.info("     this is kernel %i%s", _count, f": {reason}" if reason else ".")
-    kernels.append(_Kernel(_count, hash_, details))
+        while _noted:
+            _remember(*_described(*_noted.popleft()))
+        reason = _compare(program, details, _kernels.get(hash(structure), []))
+        _log.info("     this is kernel %i%s", number, f": {reason}" if reason else ".")
+    _remember(structure, _Kernel(number, hash_, details))
+
+
+def note(key: bytes, hash_: str) -> None:
+    """Note a straight kernel (see :mod:`.cpu.straight`) that has been loaded; it is described when somebody asks."""
+    global _count
+    _count += 1
+    _noted.append((_count, key, hash_))
+
+
+#: Number, key and hash of kernels that are not described yet.
+_noted: deque[tuple[int, bytes, str]] = deque(maxlen=4096)
+
+
+def _remember(structure: tuple[int, ...], kernel: _Kernel) -> None:
+    kernels = _kernels.setdefault(hash(structure), [])
+    kernels.append(kernel)
+    kernels.sort(key=lambda each: each.number)
     del kernels[:-_CANDIDATES]
 
 
 def forget() -> None:
     """Drop all descriptions."""
     _kernels.clear()
+    _noted.clear()
 
 
 def _compare(program: Program, details: tuple[Any, ...], kernels: list[_Kernel]) -> str | None:
@@ -113,6 +134,56 @@ def _details(program: Program) -> Iterator[Any]:
 
 
 _WHOLE = 3  # details before those of nodes
+
+
+def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _Kernel]:
+    """Structure and details of a straight kernel, read from its key."""
+    words = memoryview(key).cast("q")
+    structure: list[int] = []
+    details: list[Any] = [{1: 0, 2: 1, 3: 2}[words[1]], words[-1] == STREAMED, False]
+    stores: list[tuple[Any, ...]] = []
+    reductions: list[tuple[Any, ...]] = []
+    memory: dict[int, int] = {}
+    place = 2
+    while place < len(words):
+        word = words[place]
+        kind, type_ = word >> 4 or LITERAL, word & 15
+        if word == STREAMED:
+            taken = 1
+        elif word == STORE:
+            taken = 2
+            stores.append(("store", words[place + 1]))
+        elif word == REDUCTION:
+            taken = 3
+            reductions.append(("reduce", words[place + 1], words[place + 2]))
+        elif kind == LITERAL:
+            structure.append(LITERAL)
+            taken = 2 if word >> 4 else 1
+            details.append((type_, _number(type_, words[place + 1]) if word >> 4 else None))
+        elif kind == EVALUATED or kind == ACCESS:
+            structure.append(kind)
+            if kind == ACCESS:
+                structure.append(memory.setdefault(words[place + 1], len(memory)))
+            taken = 2 if kind == EVALUATED else 3
+            details.append((type_, words[place + taken - 1]))
+        elif kind == GATHER:
+            structure += (kind, memory.setdefault(words[place + 1], len(memory)), *words[place + 3:place + 5])
+            taken = 5
+            details.append(type_)
+        else:
+            taken = 1 + OPS[kind].arity
+            structure += (kind, *words[place + 1:place + taken])
+            details.append(type_)
+        place += taken
+    details.append((*stores, *reductions))
+    return tuple(structure), _Kernel(number, hash_, tuple(details))
+
+
+def _number(type_: int, bits: int) -> str:
+    """A literal, by its bits."""
+    info = TYPES[type_]
+    value = struct.unpack_from("<" + info.code, struct.pack("<q", bits))[0]
+    return str(value)
 
 
 def _outputs(program: Program) -> Iterator[tuple[Any, ...]]:

@@ -5,93 +5,26 @@ The host touches memory once the last launch that uses it has ended.
 
 from __future__ import annotations
 
-import ctypes
-import struct
 from typing import Any
 
-from ..flags import FORBID_SYNCHRONIZATION, JitFlag, state
-from ..ir import build, trace
+from ..flags import state
+from ..ir import build
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.symbolic import symbolic_error
 from ..ops.table import BOUND, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
-from ..types import BOOL, TYPES, VarState
-from . import bounds, exclusion
+from ..types import TYPES, VarState
 from .backends import current
 from .buffer import Buffer, share
-from .evaluation import evaluate
+from .contents import address_of, in_memory, read_element, sync
+from .elements import poke
 
 __all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "read_element",
            "state_of", "sync", "unshared", "write_element"]
 
 
-def sync() -> None:
-    """Wait until everything that was launched has finished."""
-    _check_synchronization()
-    current().wait()
-    bounds.warn()
-
-
-def _check_synchronization() -> None:
-    if state.flags & FORBID_SYNCHRONIZATION:
-        raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
-                           "waits here for the device; evaluate later, or clear the flag")
-
-
-def address_of(buffer: Buffer) -> int:
-    """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
-    if state.recording is not None:
-        state.recording.refuse_host()
-    if state.flags & FORBID_SYNCHRONIZATION:
-        _check_synchronization()
-    address = buffer.backend.host_address(buffer)
-    if bounds.launched or bounds.found:
-        bounds.warn()
-    return address
-
-
-def in_memory(node: Node) -> Node:
-    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
-    if node.kind == EVALUATED:
-        return node
-    if node.scope:
-        raise symbolic_error(node, "eval")
-    if node.kind == UNDEFINED:
-        with exclusion.lock:
-            if node.kind == UNDEFINED:
-                node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
-                if state.recording is not None:
-                    state.recording.allocated(node)
-        return node
-    if node.kind == LITERAL or node.kind == BOUND:
-        node = trace.opaque(node)
-    evaluate((node,))
-    return node
-
-
 def opaque(node: Node) -> Node:
     """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
     return node if node.kind == INVALID else in_memory(node)
-
-
-_C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
-    "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
-    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
-
-
-def read_element(node: Node, index: int) -> Any:
-    """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
-    if node.kind == LITERAL:
-        return node.payload
-    node = in_memory(node)
-    address = address_of(node.payload)
-    info = TYPES[node.type]
-    value = _C_TYPES[info.code].from_address(address + index * info.size).value
-    if info.code == "?":
-        return value != 0
-    if info.code == "e":
-        return struct.unpack("<e", struct.pack("<H", value))[0]
-    return value
 
 
 def write_element(node: Node, index: int, value: Any) -> Node:
@@ -103,16 +36,12 @@ def write_element(node: Node, index: int, value: Any) -> Node:
     node = in_memory(node)
     data = node.payload
     address = address_of(data)
-    info = TYPES[node.type]
     if not own and held_elsewhere(node, 1):
         data = data.backend.copy(data)
         address = data.backend.host_address(data)
     # a node of its own even in place: value numbering knows the old one as the value of an expression
     evaluated = build.evaluated(node.type, node.size, data)
-    location = _C_TYPES[info.code].from_address(address + index * info.size)
-    if info.code == "e":
-        value = int.from_bytes(struct.pack("<e", value), "little")
-    location.value = int(value) if info.type == BOOL else value
+    poke(node.type, address, index, value)
     return evaluated
 
 

@@ -45,7 +45,8 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node]) -> None:
 def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Recorder | None = None) -> None:
     """Assemble, look up or compile, and submit one kernel; its outputs are evaluated afterwards."""
     flags = state.flags
-    start = time.perf_counter_ns()
+    told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
+    start = time.perf_counter_ns() if told else 0
     for node in kernel.undefined:
         if node.kind == UNDEFINED:
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
@@ -78,9 +79,10 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
     if program.calls:
         compiled.fill_calls(program, keep)
     launched = compiled.launch(program, keep, flags & KERNEL_HISTORY != 0)
-    elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
-    outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
-    tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
+    if told:
+        elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
+        outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
+        tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
     if not hit:
         explain.remember(program, compiled.hash)
         compiled.dump(program)

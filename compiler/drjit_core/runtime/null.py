@@ -36,6 +36,7 @@ class NullKernel:
     def __init__(self, program: Program) -> None:
         self.key = program.key
         self.signature = signature_of(program)
+        self.reductions = len(program.reductions)
         self.text = text_of(program)
         self.operations = operations_of(program)
         self.work = work_of(program)
@@ -48,7 +49,7 @@ class NullKernel:
 
     def partial_bytes(self, width: int, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""
-        return partial_bytes(self.signature, self.work, width)
+        return partial_bytes(self.reductions, self.work, width)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""

@@ -245,7 +245,7 @@ class _Run:
                 parameters[made.slot] = buffers[made.variable].address
         used = [buffers[variable] for variable in launch.used]
         keep: list[Any] = [buffer for buffer in used if buffer.read_only]
-        if kernel.signature.reductions:
+        if kernel.reductions:
             partials = backend.allocate(kernel.partial_bytes(width))
             parameters[1] = partials.address
             used.append(partials)

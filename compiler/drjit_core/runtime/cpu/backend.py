@@ -7,9 +7,8 @@ from functools import cache
 from ...llvm import jit
 from ...types import JitBackend
 from .. import exclusion
-from ..launch import evaluate_by_kernels
 from . import cache as kernels
-from . import pool
+from . import pool, straight
 from .memory import HostMemory
 
 __all__ = ["CPU", "availability", "llvm_version"]
@@ -20,7 +19,8 @@ class CPU(HostMemory):
 
     name = "llvm"
     language = JitBackend.LLVM
-    evaluate = evaluate_by_kernels
+    evaluate = straight.evaluate
+    host_address = straight.host_address
     policy = staticmethod(pool.policy)
     compile = staticmethod(kernels.lookup)
     submit = staticmethod(pool.submit)
@@ -31,6 +31,7 @@ class CPU(HostMemory):
         with exclusion.lock:
             pool.wait()
             kernels.flush()
+            straight.forget()
 
 
 @cache

@@ -9,15 +9,29 @@ import os
 import struct
 import time
 import zlib
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from ...codegen.program import Binding, Program
-from ...codegen.signature import Signature, signature_of
 from ...llvm import emit, jit, reduction
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
-__all__ = ["CompiledKernel", "flush", "lookup", "operations_of", "partial_bytes", "statistics", "text_of", "work_of"]
+__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "operations_of",
+           "partial_bytes", "statistics", "text_of", "work_of"]
+
+
+class Facts(NamedTuple):
+    """What loading and launching a kernel takes to know of its program."""
+
+    key: bytes
+    width: int  # of the first launch
+    operations: int
+    work: int
+    parameters: int
+    reductions: int
+    exports: Sequence[str]
+    loops: int = 0  # and calls
 
 
 class CompiledKernel:
@@ -28,29 +42,34 @@ class CompiledKernel:
     so that their results have the same bits.
     """
 
-    __slots__ = ("_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
-                 "functions", "hash", "native", "operations", "quick", "signature", "work")
+    __slots__ = ("_count", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
+                 "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
-    def __init__(self, program: Program) -> None:
-        self.operations = operations_of(program)
-        self.work = work_of(program)
-        self.signature = signature_of(program)
-        self._loops = sum(node.kind in (LOOP, CALL) for node in program.order)
+    def __init__(self, facts: Facts, program: Program | None = None) -> None:
+        """Load or compile a kernel; without its program, it raises a ``LookupError`` if it must be compiled."""
+        self.operations = facts.operations
+        self.work = facts.work
+        self.reductions = facts.reductions
+        self._loops = facts.loops
         self._worked = 0
-        self._parameters = ctypes.c_uint64 * len(program.parameters)
+        self._count = facts.parameters
+        self._parameters: Any = None  # the type of an array of so many words, made when it is needed
         start = time.perf_counter_ns()
-        self._key: bytes = program.key
-        key = disk.key_of(self._key, "kernel")
+        self._key = facts.key
+        hash_ = disk.hash_of(self._key)
+        key = disk.key_from(hash_, "kernel")
         self.hash = key.hex()[:32]
-        self.quick = _level() == 0 or _level() is None and program.width * self.work < self._break_even()
+        self.quick = _level() == 0 or _level() is None and facts.width * self.work < self._break_even()
         found = disk.load(key) if _level() != 0 else None
         if found is not None:
             self.quick = False
         elif self.quick:
-            key = disk.key_of(self._key, "kernel, quick")
+            key = disk.key_from(hash_, "kernel, quick")
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
+            if program is None:
+                raise LookupError(f"kernel {self.hash}")
             text = text_of(program)
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
@@ -60,10 +79,10 @@ class CompiledKernel:
         else:
             (length,) = _LENGTH.unpack_from(found)
             self._text, code = found[_LENGTH.size:_LENGTH.size + length], found[_LENGTH.size + length:]
-        self._link(code, emit.exports(program))
+        self._link(code, facts.exports)
         self.build_time = (time.perf_counter_ns() - start) * 1e-6 - self.code_time
 
-    def _link(self, code: bytes, exports: list[str]) -> None:
+    def _link(self, code: bytes, exports: Sequence[str]) -> None:
         self.native = jit.link(code, exports)
         addresses = self.native.addresses
         self.functions = launches.Functions(addresses[emit.KERNEL], addresses.get(emit.COMBINE), self.work, self.native)
@@ -81,7 +100,15 @@ class CompiledKernel:
 
     def prepare(self, width: int) -> None:
         """Note a launch of a quick kernel, which is compiled again when that has become worth it."""
-        self._worked += width * self.work
+        self.worked(width * self.work)
+
+    def patience(self) -> int:
+        """Work that a quick kernel is going to do before it is compiled again."""
+        return 1 << 62 if _level() == 0 else int(self._break_even()) - self._worked
+
+    def worked(self, work: int) -> None:
+        """Note that a quick kernel has done some work."""
+        self._worked += work
         if self._worked < self._break_even() or _level() == 0:
             return
         start = time.perf_counter_ns()
@@ -99,7 +126,7 @@ class CompiledKernel:
 
     def partial_bytes(self, width: int) -> int:
         """Bytes of partial results that the blocks of a launch of so many elements write."""
-        return partial_bytes(self.signature, self.work, width)
+        return partial_bytes(self.reductions, self.work, width)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
@@ -110,8 +137,11 @@ class CompiledKernel:
         trips = bound.trips
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             (self.work - _LOOP_WORK * self._loops) * trips, True)
-        return launches.Launch(self.functions, self._parameters(*bound.parameters), bound.width, work, keep, timed,
-                           bound.single, known)
+        parameters = self._parameters
+        if parameters is None:
+            parameters = self._parameters = ctypes.c_uint64 * self._count
+        return launches.Launch(self.functions, parameters(*bound.parameters), bound.width, work, keep, timed,
+                               bound.single, known)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -147,6 +177,8 @@ _log = logging.getLogger("drjit")
 _LENGTH = struct.Struct("<Q")
 _kernels: dict[Any, CompiledKernel] = {}
 _hits = _loaded = _compiled = 0
+#: Functions that tell of launches for which no kernel was looked up here, because it was known already.
+other_hits: list[Callable[[], int]] = []
 
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
@@ -157,7 +189,7 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     if kernel is not None:
         _hits += 1
     else:
-        kernel = _kernels[program.key] = CompiledKernel(program)
+        kernel = _kernels[program.key] = CompiledKernel(facts_of(program), program)
         if kernel.from_disk:
             _loaded += 1
         else:
@@ -167,9 +199,30 @@ def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     return kernel, hit
 
 
+def load(facts: Facts) -> CompiledKernel | None:
+    """A kernel that is not in memory, if it is on disk."""
+    global _loaded
+    try:
+        kernel = _kernels[facts.key] = CompiledKernel(facts)
+    except LookupError:
+        return None
+    _loaded += 1
+    if kernel.quick:
+        kernel.prepare(facts.width)
+    return kernel
+
+
+def facts_of(program: Program) -> Facts:
+    """What loading and launching a program's kernel takes to know."""
+    loops = sum(node.kind in (LOOP, CALL) for node in program.order)
+    return Facts(program.key, program.width, operations_of(program), work_of(program), len(program.parameters),
+                 len(program.reductions), emit.exports(program), loops)
+
+
 def statistics() -> dict[str, int]:
     """How often a kernel was launched since the program began, and found in memory, on disk, or nowhere."""
-    return {"launches": _hits + _loaded + _compiled, "hits": _hits, "loaded": _loaded, "compiled": _compiled}
+    hits = _hits + sum(count() for count in other_hits)
+    return {"launches": hits + _loaded + _compiled, "hits": hits, "loaded": _loaded, "compiled": _compiled}
 
 
 def flush() -> None:
@@ -182,9 +235,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(signature: Signature, work: int, width: int) -> int:
+def partial_bytes(reductions: int, work: int, width: int) -> int:
     """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(signature.reductions) * launches.block_count(work, width)
+    return reduction.partial_stride(reductions) * launches.block_count(work, width)
 
 
 def operations_of(program: Program) -> int:

@@ -39,15 +39,23 @@ def block_size(work: int, width: int) -> int:
 class Functions:
     """A kernel's native functions: addresses for the pool, and callables for the caller's thread."""
 
-    __slots__ = ("addresses", "combine", "holding_lock", "kernel", "owner", "work")
+    __slots__ = ("_callables", "addresses", "owner", "work")
 
     def __init__(self, kernel: int, combine: int | None, operations: int, owner: Any = None) -> None:
         self.owner = owner  # keeps the code loaded
         self.addresses = (kernel, combine or 0)
-        self.kernel = _KERNEL(kernel)
-        self.holding_lock = _KERNEL_HOLDING_LOCK(kernel)
-        self.combine = _COMBINE(combine) if combine else None
         self.work = max(operations, 1)
+        self._callables: tuple[Any, Any, Any] | None = None  # made when they are needed
+
+    @property
+    def callables(self) -> tuple[Any, Any, Any]:
+        """The kernel, releasing the interpreter's lock and holding it; what combines partial results, or ``None``."""
+        found = self._callables
+        if found is None:
+            kernel, combine = self.addresses
+            found = self._callables = (_KERNEL(kernel), _KERNEL_HOLDING_LOCK(kernel),
+                                       _COMBINE(combine) if combine else None)
+        return found
 
     def size(self, width: int) -> int:
         """Elements of a block in a launch of some width."""
@@ -107,12 +115,13 @@ def run(launch: Launch, hold_lock: bool) -> None:
         times[0] = time.monotonic_ns()
     functions, width = launch.functions, launch.width
     address = ctypes.addressof(launch.parameters)
-    kernel = functions.holding_lock if hold_lock else functions.kernel
-    if functions.combine is None:
+    releasing, holding, combine = functions.callables
+    kernel = holding if hold_lock else releasing
+    if combine is None:
         launch.begun = True
         kernel(address, 0, 1, 0, width, 0, 0)
     else:
-        _run_blocks(launch, address, kernel, functions.combine)
+        _run_blocks(launch, address, kernel, combine)
     if times is not None:
         times[1] = time.monotonic_ns()
     launch.keep = None

@@ -74,14 +74,16 @@ def allocate(nbytes: int) -> Block:
     capacity = size_class(nbytes)
     with _lock:
         _collect()
-        try:
-            block = _free_blocks[capacity].pop()
+        blocks = _free_blocks.get(capacity)
+        if blocks:
+            block = blocks.pop()
             _cached -= capacity
-        except (KeyError, IndexError):
+        else:
             block = _from_system(capacity)
             _allocations += 1
         _in_use += capacity
-        _peak = max(_peak, _in_use)
+        if _in_use > _peak:
+            _peak = _in_use
     return block
 
 
@@ -93,12 +95,12 @@ def release(block: Block, append: Callable[[Block], None] = _released.append) ->
 def _collect() -> None:
     """Move released blocks to the cache."""
     global _in_use, _cached
-    while True:
-        try:
-            block = _released.popleft()
-        except IndexError:
-            return
-        _free_blocks.setdefault(block.capacity, []).append(block)
+    while _released:
+        block = _released.popleft()
+        blocks = _free_blocks.get(block.capacity)
+        if blocks is None:
+            blocks = _free_blocks[block.capacity] = []
+        blocks.append(block)
         _in_use -= block.capacity
         _cached += block.capacity
 

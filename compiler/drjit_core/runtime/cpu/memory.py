@@ -28,7 +28,7 @@ class HostMemory:
         """A buffer of our own with undefined contents."""
         try:
             block = malloc.allocate(nbytes)
-        except MemoryError:
+        except (MemoryError, OverflowError):
             block = shortage.allocate(nbytes)
         return Buffer(self, block.address, nbytes, block)
 

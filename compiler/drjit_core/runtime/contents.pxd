@@ -1,0 +1,22 @@
+cimport cython
+from libc.stdint cimport int64_t, uint64_t
+
+from ..context cimport Context, current as context_of
+from ..ir.node cimport Node
+from .buffer cimport Buffer
+from .cpu.straight cimport host_address
+from .elements cimport peek
+
+cdef int _LITERAL
+cdef int _EVALUATED
+cdef object _LLVM
+cdef object _launched
+cdef dict _found
+
+@cython.locals(context=Context)
+cpdef uint64_t address_of(Buffer buffer) except? 0
+cpdef Node in_memory(Node node)
+@cython.locals(buffer=Buffer)
+cpdef object read_element(Node node, int64_t index)
+@cython.locals(context=Context)
+cdef object _check_synchronization()

@@ -1,0 +1,80 @@
+"""What is in arrays: the host waits for it, and reads an element."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..context import current as context_of
+from ..flags import FORBID_SYNCHRONIZATION, JitFlag
+from ..ir import trace
+from ..ir.node import Node
+from ..ir.symbolic import symbolic_error
+from ..ops.table import BOUND, EVALUATED, LITERAL, UNDEFINED
+from ..types import TYPES
+from . import bounds, exclusion
+from .backends import LLVM, current
+from .buffer import Buffer
+from .cpu.straight import host_address
+from .elements import peek
+from .evaluation import evaluate
+
+__all__ = ["address_of", "in_memory", "read_element", "sync"]
+
+_LITERAL, _EVALUATED, _LLVM = LITERAL, EVALUATED, LLVM
+#: What :func:`.bounds.warn` looks at first.
+_launched, _found = bounds.launched, bounds.found
+
+
+def sync() -> None:
+    """Wait until everything that was launched has finished."""
+    _check_synchronization()
+    current().wait()
+    if _launched or _found:
+        bounds.warn()
+
+
+def _check_synchronization() -> None:
+    if context_of().flags & FORBID_SYNCHRONIZATION:
+        raise RuntimeError(f"attempted to synchronize while {JitFlag.ForbidSynchronization!s} is set: the program "
+                           "waits here for the device; evaluate later, or clear the flag")
+
+
+def address_of(buffer: Buffer) -> int:
+    """Where the host may access the contents of a buffer; waits for the last launch that uses it."""
+    context = context_of()
+    if context.recording is not None:
+        context.recording.refuse_host()
+    if context.flags & FORBID_SYNCHRONIZATION:
+        _check_synchronization()
+    address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
+    if _launched or _found:
+        bounds.warn()
+    return address
+
+
+def in_memory(node: Node) -> Node:
+    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
+    if node.kind == _EVALUATED:
+        return node
+    if node.scope:
+        raise symbolic_error(node, "eval")
+    if node.kind == UNDEFINED:
+        with exclusion.lock:
+            if node.kind == UNDEFINED:
+                node.become_evaluated(current().allocate(node.size * TYPES[node.type].size))
+                if context_of().recording is not None:
+                    context_of().recording.allocated(node)
+        return node
+    if node.kind == LITERAL or node.kind == BOUND:
+        node = trace.opaque(node)
+    evaluate((node,))
+    return node
+
+
+def read_element(node: Node, index: int) -> Any:
+    """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
+    if node.kind == _LITERAL:
+        return node.payload
+    node = in_memory(node)
+    buffer: Buffer = node.payload
+    return peek(node.type, address_of(buffer), index)

@@ -1,0 +1,5 @@
+from libc.stdint cimport uint64_t
+
+from ..buffer cimport Buffer
+
+cpdef uint64_t host_address(object self, Buffer buffer) except? 0

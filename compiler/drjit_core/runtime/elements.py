@@ -1,0 +1,35 @@
+"""Elements of arrays in memory, one at a time."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from typing import Any
+
+from ..types import TYPES
+
+__all__ = ["peek", "poke"]
+
+_C_TYPES: dict[str, Any] = {code: getattr(ctypes, name) for code, name in {
+    "?": "c_uint8", "b": "c_int8", "B": "c_uint8", "h": "c_int16", "H": "c_uint16", "i": "c_int32", "I": "c_uint32",
+    "q": "c_int64", "Q": "c_uint64", "e": "c_uint16", "f": "c_float", "d": "c_double"}.items()}
+
+
+def peek(type_: int, address: int, index: int) -> Any:
+    """An element of an array as a Python scalar."""
+    info = TYPES[type_]
+    value = _C_TYPES[info.code].from_address(address + index * info.size).value
+    if info.code == "?":
+        return value != 0
+    if info.code == "e":
+        return struct.unpack("<e", struct.pack("<H", value))[0]
+    return value
+
+
+def poke(type_: int, address: int, index: int, value: Any) -> None:
+    """Set an element."""
+    info = TYPES[type_]
+    if info.code == "e":
+        value = int.from_bytes(struct.pack("<e", value), "little")
+    location = _C_TYPES[info.code].from_address(address + index * info.size)
+    location.value = int(value) if info.code == "?" else value

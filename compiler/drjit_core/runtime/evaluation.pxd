@@ -1,0 +1,19 @@
+cimport cython
+
+from ..context cimport Context, current
+from ..ir.node cimport Node
+
+cdef int _UNDEFINED
+cdef int _EVALUATED
+cdef bint _VERIFY
+cdef object _LLVM
+cdef object _lock
+
+@cython.locals(node=Node, wanted=list)
+cdef list _wanted(object nodes, str function)
+@cython.locals(roots=list, context=Context, statements=list)
+cpdef bint evaluate(object nodes=*) except -1
+@cython.locals(found=list)
+cdef bint _evaluate(Context context, list roots, list statements) except -1
+@cython.locals(node=Node, scheduled=Node, found=list, seen=set)
+cdef list _collected(Context context, list roots, list statements)
