@@ -67,8 +67,6 @@ class FlatHandle(FlatSlots):
 
     __slots__ = ()
 
-    _construct: Any
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs:
             value = args[0]
@@ -81,7 +79,7 @@ class FlatHandle(FlatSlots):
                 self._n = node
                 self._o = None
                 return
-        self._construct(args, kwargs)
+        self._construct(args, kwargs)  # type: ignore[attr-defined]
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
@@ -158,8 +156,6 @@ class NestedHandle(NestedSlots):
 
     __slots__ = ()
 
-    _construct: Any
-
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         cls: Any = type(self)
         self._o = None
@@ -170,7 +166,7 @@ class NestedHandle(NestedSlots):
                 return
         if kwargs:
             raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
-        self._c = self._construct(args)
+        self._c = self._construct(args)  # type: ignore[attr-defined]
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
@@ -318,7 +314,8 @@ class TensorHandle(TensorSlots):
         kind: Any = type(result)
         if kind is type(self) and result._s != self._s:
             method = f"__i{method_of(_OPERATIONS[operation])[2:]}"
-            raise SizeError(f"{kind._name}.{method}(): the result has the shape {result._s}, but in-place operators "
+            name = kind._name  # type: ignore[attr-defined]
+            raise SizeError(f"{name}.{method}(): the result has the shape {result._s}, but in-place operators "
                             f"do not change the shape of a tensor, which is {self._s}; use a new name for the result.")
         return _assigned(self, result)
 

@@ -42,6 +42,7 @@ The last operand of a ``GATHER`` is the mask of the region that it was traced in
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import weakref
@@ -50,7 +51,7 @@ from typing import Any, NoReturn, SupportsIndex
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget",
+__all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "blank_node", "enter", "find", "find1", "find2", "find3", "forget",
            "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember",
            "remembered", "sweep", "sweep_if_large"]
 
@@ -96,6 +97,7 @@ class Node:
 
 #: A node without contents.
 new_node = Node.__new__
+blank_node = functools.partial(object.__new__, Node)
 
 
 def imported_node() -> Node:

@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
-from .node cimport Node, enter, find1, find2, find3, new_id
+from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
 
 cdef int LITERAL, CAST, GATHER, BOUND
 cdef int INVALID

@@ -40,7 +40,7 @@ from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
-from .node import BAKED, SHAPE, Node, enter, find1, find2, find3, new_id
+from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
 from .symbolic import (
     Tracing,
     call_site,
@@ -110,7 +110,7 @@ def unary(kind: int, a: Node) -> Node:
     scope = a.scope
     if scope:
         require_open(a)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = a.size
@@ -157,7 +157,7 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     scope = a.scope
     if scope or b.scope:
         scope = scope_of(a, b)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = size
@@ -202,7 +202,7 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     scope = a.scope
     if scope or b.scope or c.scope:
         scope = scope_of(a, b, c)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = size
