@@ -35,6 +35,7 @@ cdef extern from "Python.h":
         unsigned long tp_flags
         Py_ssize_t tp_basicsize
         Py_ssize_t tp_dictoffset
+        Py_ssize_t tp_weaklistoffset
     unsigned long Py_TPFLAGS_HAVE_GC, Py_TPFLAGS_HEAPTYPE, Py_TPFLAGS_HAVE_VECTORCALL
     Type PyType_Type
     Py_ssize_t PyVectorcall_NARGS(size_t) noexcept
@@ -139,11 +140,16 @@ def views(Handle owner):
 
 cdef enum:
     KEPT = 1024
+    SIZE = 112  # of an array, or more: a number that the C compiler knows, so that it copies without a call
     TYPES = 2048  # a power of two
 
+cdef Py_ssize_t _references = (<Type*> Handle).tp_weaklistoffset  # where weak references hang
 cdef Py_ssize_t _size = 0  # of an array of any adopted type
 cdef void* _kept[KEPT]
 cdef int _count = 0
+
+cdef struct Image:
+    char bytes[SIZE]
 
 cdef struct Template:
     PyTypeObject* cls
@@ -166,7 +172,7 @@ cdef inline void* _memory() noexcept:
     if _count:
         _count -= 1
         return _kept[_count]
-    return PyObject_Malloc(_size)
+    return PyObject_Malloc(SIZE)
 
 
 cpdef object fresh(object cls):
@@ -191,7 +197,7 @@ cpdef Handle fresh_array(object cls):
     cdef PyObject* array = <PyObject*> _memory()
     if array == NULL:
         raise MemoryError
-    memcpy(array, template.memory, _size)
+    (<Image*> array)[0] = (<Image*> template.memory)[0]
     PyObject_Init(array, template.cls)
     cdef PyObject* nothing = <PyObject*> None
     Py_INCREF(nothing)  # once for each slot
@@ -231,7 +237,8 @@ cdef void _dealloc(PyObject* array) noexcept:
     cdef PyObject* nodes = <PyObject*> (<Handle> array)._c
     cdef PyObject* shape = <PyObject*> (<Handle> array)._s
     cdef PyObject* owned = <PyObject*> (<Handle> array)._o
-    PyObject_ClearWeakRefs(array)
+    if (<PyObject**> (<char*> array + _references))[0] != NULL:
+        PyObject_ClearWeakRefs(array)
     _part(array, owned)
     (<Type*> cls).tp_free(array)
     Py_XDECREF(node)
@@ -335,7 +342,7 @@ def adopt(cls):
     global _size
     cdef Type* type_ = <Type*> cls
     cdef Template* template = _template_of(<PyTypeObject*> cls)
-    if type_.tp_dictoffset or _size and type_.tp_basicsize != _size:
+    if type_.tp_dictoffset or type_.tp_basicsize > SIZE or _size and type_.tp_basicsize != _size:
         return
     _size = type_.tp_basicsize
     base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)
@@ -352,7 +359,7 @@ def adopt(cls):
     if template.cls != NULL:
         return
     sample = type_.tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
-    template.memory = PyObject_Malloc(_size)
+    template.memory = PyObject_Malloc(SIZE)
     if template.memory == NULL:
         raise MemoryError
     memcpy(template.memory, <PyObject*> sample, _size)

@@ -107,6 +107,11 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
     if result is not None:
         return result
+    return _select(function, arg0, arg1, arg2)
+
+
+def _select(function: str, arg0: Any, arg1: Any, arg2: Any) -> Any:
+    """``dr.select`` of anything for which there is no plan."""
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)

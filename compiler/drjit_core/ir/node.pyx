@@ -124,6 +124,7 @@ cdef extern from "Python.h":
     ctypedef struct Type "PyTypeObject":
         void (*tp_dealloc)(PyObject*) noexcept
         Py_ssize_t tp_basicsize
+        Py_ssize_t tp_weaklistoffset
     PyObject* PyObject_Init(PyObject*, PyTypeObject*)
     void* PyObject_Malloc(size_t)
     void PyObject_Free(void*)
@@ -134,11 +135,15 @@ cdef extern from "Python.h":
 
 cdef enum:
     KEPT = 4096
+    SIZE = 144  # of a node, or more: a number that the C compiler knows, so that it copies without a call
+
+cdef struct Image:
+    char bytes[SIZE]
 
 cdef void* _kept[KEPT]
 cdef int _kept_count = 0
-cdef Py_ssize_t _size = (<Type*> Node).tp_basicsize
-cdef void* _template = PyObject_Malloc(_size)
+cdef Image _template
+cdef Py_ssize_t _references = (<Type*> Node).tp_weaklistoffset  # where weak references hang
 
 
 cpdef Node blank_node():
@@ -150,10 +155,10 @@ cpdef Node blank_node():
         _kept_count -= 1
         memory = _kept[_kept_count]
     else:
-        memory = PyObject_Malloc(_size)
+        memory = PyObject_Malloc(SIZE)
         if memory == NULL:
             raise MemoryError
-    memcpy(memory, _template, _size)
+    (<Image*> memory)[0] = _template
     cdef PyObject* node = PyObject_Init(<PyObject*> memory, <PyTypeObject*> Node)
     cdef PyObject* nothing = <PyObject*> None
     raise_reference(nothing)  # once for each operand, and the payload
@@ -174,7 +179,8 @@ cpdef Node blank_node():
 cdef void _dealloc(PyObject* node) noexcept:
     """The end of a node that is none of a derived class."""
     global _kept_count
-    PyObject_ClearWeakRefs(node)
+    if (<PyObject**> (<char*> node + _references))[0] != NULL:
+        PyObject_ClearWeakRefs(node)
     Py_SET_REFCNT(node, 1)
     _part(<Node> node)
     Py_SET_REFCNT(node, 0)
@@ -196,11 +202,11 @@ cdef void _dealloc(PyObject* node) noexcept:
 
 
 cdef _make_template():
-    if _template == NULL:
-        raise MemoryError
     cdef Node sample = Node.__new__(Node)
-    memcpy(_template, <PyObject*> sample, _size)
-    (<Node> <PyObject*> _template).older = (<Node> <PyObject*> _template).younger = NULL
+    assert (<Type*> Node).tp_basicsize <= SIZE
+    memcpy(&_template, <PyObject*> sample, (<Type*> Node).tp_basicsize)
+    cdef PyObject* image = <PyObject*> &_template
+    (<Node> image).older = (<Node> image).younger = NULL
 
 _make_template()
 (<Type*> Node).tp_dealloc = _dealloc

@@ -1,0 +1,23 @@
+from libc.stdint cimport int64_t
+
+from .build cimport literal
+from .node cimport Node
+
+cdef int LITERAL, BOOL, FLOAT16
+cdef int64_t BAKED
+
+cpdef object _constant(Node node)
+cpdef bint _all_ones(Node node) except? False
+
+cpdef unary(object ops, int kind, Node a)
+cpdef binary(object ops, int kind, Node a, Node b, int64_t size)
+cpdef ternary(object ops, int kind, Node a, Node b, Node c, int64_t size)
+cpdef _add(object ops, Node a, Node b, int64_t size)
+cpdef _sub(object ops, Node a, Node b, int64_t size)
+cpdef _mul(object ops, Node a, Node b, int64_t size)
+cpdef _div(object ops, Node a, Node b, int64_t size)
+cpdef _and(object ops, Node a, Node b, int64_t size)
+cpdef _or(object ops, Node a, Node b, int64_t size)
+cpdef _xor(object ops, Node a, Node b, int64_t size)
+cpdef _fma(object ops, Node a, Node b, Node c, int64_t size)
+cpdef _select(object ops, Node mask, Node a, Node b, int64_t size)
