@@ -38,12 +38,10 @@ sys.stderr.write(str(time.perf_counter() - start))
 
 def command(side: Side, *arguments: str) -> tuple[float, str]:
     """Run an interpreter; returns its wall time and what it wrote to its error stream."""
-    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
-    if side.path:
-        environment["PYTHONPATH"] = side.path
+    folder = tempfile.gettempdir()  # with -c, the current directory comes first in sys.path
     start = time.perf_counter()
-    process = subprocess.run([side.python, *arguments], env=environment, capture_output=True, text=True, check=False,
-                             cwd=tempfile.gettempdir())  # with -c, the current directory comes first in sys.path
+    process = subprocess.run([side.python, *arguments], env=side.environment, capture_output=True, text=True,
+                             check=False, cwd=folder)
     elapsed = time.perf_counter() - start
     if process.returncode:
         raise SystemExit(f"import_time.py: {side.name}: {(process.stderr.strip().splitlines() or ['failed'])[-1]}")

@@ -35,30 +35,30 @@ PROGRAMS = ROOT / "benchmarks" / "programs"
 OUTPUT = ROOT / "benchmarks" / "out"
 EQUAL = 0.95  #: A speed ratio from which on we count as at least as fast.
 TIMEOUT = 300  #: Seconds after which a program counts as hung.
-#: Files of ``programs/`` that are not run here: what programs share, and the table of ``tracing.py``.
-NOT_RUN = ("measure", "tracing_table")
-PARTS = 20  #: Turns that the rows of ``programs/tracing_table.py`` are divided into.
-
-
-#: How a failure is reported, by the name of the side.
-FAILURES = {"ours": "we fail", "before": "the other checkout fails", "peer": "the peer fails"}
+#: Files of ``programs/`` that are not run here: what programs share, and those of ``tracing.py`` and ``stages.py``.
+NOT_RUN = ("measure", "operations", "live_objects", "from_disk", "stages")
+#: Turns that the cases of programs are divided into: sides that alternate often meet the same machine.
+PARTS = {"operations": 24, "small_kernels": 7, "live_objects": 3}
 
 
 @dataclass(frozen=True)
 class Side:
-    """An interpreter, and the environment that it is run in."""
+    """An interpreter, and what its environment has besides."""
 
     name: str
     python: str
-    path: str | None
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """The environment that programs of this side are run in."""
+        inherited = {key: value for key, value in os.environ.items()
+                     if key not in ("PYTHONPATH", "PYTHONHOME", "XDG_CACHE_HOME", "DRJIT_CACHE_DIR")}
+        return inherited | {"PYTHONDONTWRITEBYTECODE": ""} | self.variables
 
     def run(self, program: Path, arguments: tuple[str, ...], home: str, scale: int) -> list[dict[str, Any]]:
         """Run a program in a fresh process; returns its reports, the last of which may be an error."""
-        environment = {key: value for key, value in os.environ.items()
-                       if key not in ("PYTHONPATH", "PYTHONHOME", "XDG_CACHE_HOME", "DRJIT_CACHE_DIR")}
-        environment |= {"HOME": home, "BENCH_SCALE": str(scale), "PYTHONDONTWRITEBYTECODE": ""}
-        if self.path:
-            environment["PYTHONPATH"] = self.path
+        environment = self.environment | {"HOME": home, "BENCH_SCALE": str(scale)}
         try:
             process = subprocess.run([self.python, str(program), *arguments], capture_output=True, text=True, cwd=home,
                                      env=environment, timeout=TIMEOUT, check=False)
@@ -93,6 +93,8 @@ class Result:
             return
         self.unit, self.bytes, self.flops = report["unit"], report["bytes"], report["flops"]
         self.tolerance = report["tolerance"]
+        if report["value"] is None:
+            return
         self.values.setdefault(side, []).append(report["value"])
         self.checksums[side] = report["checksum"]
 
@@ -114,13 +116,13 @@ class Result:
     def agreement(self) -> str:
         """Do all sides compute the same?"""
         if self.errors:
-            return "; ".join(f"{FAILURES[side]}: {error}" for side, error in self.errors.items())
-        if len(self.checksums) < 2 or "ours" not in self.checksums:
+            return "; ".join(f"{side} fails: {error}" for side, error in self.errors.items())
+        if len(self.checksums) < 2:
             return ""
-        ours = self.checksums["ours"]
-        for side, theirs in self.checksums.items():
-            if not math.isclose(ours, theirs, rel_tol=self.tolerance, abs_tol=self.tolerance * 1e-3):
-                return f"DIFFERENT: {ours:.8g}, {side} {theirs:.8g}"
+        (first, one), *others = self.checksums.items()
+        for side, other in others:
+            if not math.isclose(one, other, rel_tol=self.tolerance, abs_tol=self.tolerance * 1e-3):
+                return f"DIFFERENT: {first} {one:.8g}, {side} {other:.8g}"
         return "same"
 
     def throughput(self, value: float) -> tuple[float, str] | None:
@@ -147,12 +149,11 @@ def programs(words: list[str]) -> list[Path]:
 
 def turns(program: Path) -> Iterator[list[tuple[str, ...]]]:
     """What a side runs of a program before it is the next one's turn: arguments of processes that share a home."""
-    if program.stem == "cold_compilation":
+    if program.stem in ("cold_compilation", "from_disk"):
         yield [(), ("disk",)]  # kernels of the first are on disk for the second
-    elif program.stem == "tracing_table":
-        yield from ([(str(part), str(PARTS))] for part in range(PARTS))
     else:
-        yield [()]
+        parts = PARTS.get(program.stem, 1)
+        yield from ([(str(part), str(parts))] for part in range(parts))
 
 
 def rotated(sides: list[Side], turn: int) -> list[Side]:
@@ -243,6 +244,13 @@ def record(results: dict[str, Result]) -> list[dict[str, Any]]:
 def geometric_mean(ratios: list[float]) -> float:
     """The mean of ratios: as many times faster on one side as slower on the other gives 1."""
     return math.exp(statistics.fmean(map(math.log, ratios)))
+
+
+def report_failures(results: dict[str, Result]) -> None:
+    """Say which programs and cases have failed, and on which sides."""
+    for result in results.values():
+        for side, error in result.errors.items():
+            print(f"{result.name}: {side} fails: {error}", file=sys.stderr)
 
 
 def table(results: dict[str, Result], limits: list[dict[str, Any]]) -> str:
@@ -353,19 +361,26 @@ def draw_throughputs(axis: Any, working: list[tuple[Result, tuple[float, str]]],
 # --- the program -----------------------------------------------------------------------------------------------------
 
 
-def checkout(name: str, root: Path) -> Side:
-    """This project, run from one of its checkouts."""
-    return Side(name, sys.executable, os.pathsep.join((str(root), str(root / "compiler"))))
+def checkout(name: str, root: Path, **variables: str) -> Side:
+    """This project, run from one of its checkouts, with some environment variables."""
+    return Side(name, sys.executable, {"PYTHONPATH": os.pathsep.join((str(root), str(root / "compiler"))), **variables})
 
 
-def sides(peer: str | None, against: Path | None = None) -> list[Side]:
-    """This checkout, another one of this project (``before``) and the peer, as far as they are given."""
-    found = [checkout("ours", ROOT)]
-    if against:
-        found.append(checkout("before", against))
-    if peer:
-        found.append(Side("peer", peer, None))
-    return found
+def sides(peer: str | None) -> list[Side]:
+    """This checkout, and the peer if there is one."""
+    return [checkout("ours", ROOT), *([Side("peer", peer)] if peer else [])]
+
+
+def forms() -> list[Side]:
+    """Both forms of this checkout, ``compiled`` and ``plain``; the plain one alone where the other does not run."""
+    compiled, plain = checkout("compiled", ROOT, DRJIT_PURE=""), checkout("plain", ROOT, DRJIT_PURE="1")
+    program = "import drjit_core; print(drjit_core.rooms_report())"
+    report = subprocess.run([compiled.python, "-c", program], env=compiled.environment, capture_output=True, text=True,
+                            check=True, cwd=tempfile.gettempdir()).stdout.strip()
+    if report.startswith("compiled"):
+        return [compiled, plain]
+    print(f"note: without the compiled form: {report}", file=sys.stderr)
+    return [plain]
 
 
 def main() -> None:

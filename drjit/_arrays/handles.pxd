@@ -22,7 +22,7 @@ cdef object _assigned(object array, object result)
 
 @cython.no_gc
 cdef class FlatHandle(FlatSlots):
-    @cython.locals(array=Handle, right=Node, node=Node, what=Operation)
+    @cython.locals(array=Handle, right=Node, node=Node, what=Operation, result=Handle)
     cdef object _forward(self, int operation, object other)
     @cython.locals(left=Node, node=Node, what=Operation)
     cdef object _reverse(self, int operation, object other)

@@ -8,7 +8,7 @@ trace function; for all other operands there is a plan (:mod:`drjit._promotion.p
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import drjit_core as core
 from drjit_core import KIND, binary, cast, number, ops
@@ -26,6 +26,7 @@ from .operands import failed, mixed
 __all__ = ["Component", "FlatHandle", "MatrixProduct", "NestedHandle", "TensorHandle", "TensorPlan", "component_of",
            "inner_product", "matrix_product", "shape_of", "square", "tensor"]
 
+_Array = TypeVar("_Array")
 #: Operations by their numbers (see :mod:`drjit._base.operators`).
 _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, operations.FLOORDIV, operations.MOD,
                operations.SHL, operations.SHR, operations.OR, operations.XOR, operations.AND,
@@ -69,7 +70,7 @@ class FlatHandle(FlatSlots):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if len(args) == 1 and not kwargs:
             value = args[0]
-            cls = type(self)
+            cls: Any = type(self)
             if type(value) is cls:
                 node = held(value)
             else:
@@ -78,22 +79,27 @@ class FlatHandle(FlatSlots):
                 self._n = node
                 self._o = None
                 return
-        self._construct(args, kwargs)
+        self._construct(args, kwargs)  # type: ignore[attr-defined]
 
     def _forward(self, operation: int, other: Any) -> Any:
-        cls = type(self)
+        cls: Any = type(self)
         what = _OPERATIONS[operation]
         try:
+            right: core.Node | None
             if type(other) is cls:
-                right = held(other)
+                array = other
+                right = array._n
             else:
                 right = number(self._n.type, other)
                 if right is None:
                     return planned(what, self, other)
-            node = trace_two(what, self._n, right)
+            node = binary(what.row, self._n, right) if what.row >= 0 else what.trace(self._n, right)
         except FAILURES as error:
             raise failed(error, self, other, what) from None
-        return flat_array(cls._mask_type if what.mask else cls, node)
+        result = fresh_array(cls._mask_type if what.mask else cls)
+        result._n = node
+        result._o = None
+        return result
 
     def _reverse(self, operation: int, other: Any) -> Any:
         what = _OPERATIONS[operation]
@@ -151,7 +157,7 @@ class NestedHandle(NestedSlots):
     __slots__ = ()
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        cls = type(self)
+        cls: Any = type(self)
         self._o = None
         if len(args) > 1 and not kwargs and len(args) == cls._size and not cls._special:
             nodes = nodes_of(cls._value, args)
@@ -159,11 +165,11 @@ class NestedHandle(NestedSlots):
                 self._c = nodes
                 return
         if kwargs:
-            raise TypeError(f"{self._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
-        self._c = self._construct(args)
+            raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
+        self._c = self._construct(args)  # type: ignore[attr-defined]
 
     def _forward(self, operation: int, other: Any) -> Any:
-        cls = type(self)
+        cls: Any = type(self)
         what = _OPERATIONS[operation]
         left = self._c
         nodes = []
@@ -190,7 +196,7 @@ class NestedHandle(NestedSlots):
 
     def _reverse(self, operation: int, other: Any) -> Any:
         what = _OPERATIONS[operation]
-        cls = type(self)
+        cls: Any = type(self)
         right = self._c
         nodes = []
         try:
@@ -275,7 +281,7 @@ class TensorHandle(TensorSlots):
     __slots__ = ()
 
     def _forward(self, operation: int, other: Any) -> Any:
-        cls = type(self)
+        cls: Any = type(self)
         what = _OPERATIONS[operation]
         try:
             if type(other) is cls:
@@ -305,10 +311,12 @@ class TensorHandle(TensorSlots):
 
     def _inplace(self, operation: int, other: Any) -> Any:
         result = self._forward(operation, other)
-        if type(result) is type(self) and result._s != self._s:
-            raise SizeError(f"{self._name}.__i{method_of(_OPERATIONS[operation])[2:]}(): the result has the shape "
-                            f"{result._s}, but in-place operators do not change the shape of a tensor, which is "
-                            f"{self._s}; use a new name for the result.")
+        kind: Any = type(result)
+        if kind is type(self) and result._s != self._s:
+            method = f"__i{method_of(_OPERATIONS[operation])[2:]}"
+            name = kind._name  # type: ignore[attr-defined]
+            raise SizeError(f"{name}.{method}(): the result has the shape {result._s}, but in-place operators "
+                            f"do not change the shape of a tensor, which is {self._s}; use a new name for the result.")
         return _assigned(self, result)
 
     def _unary(self, operation: int) -> Any:
@@ -319,13 +327,13 @@ class TensorHandle(TensorSlots):
         return tensor(type(self), node, self._s)
 
 
-def tensor(cls: Any, node: core.Node, shape: tuple[int, ...]) -> Any:
+def tensor(cls: type[_Array], node: core.Node, shape: tuple[int, ...]) -> _Array:
     """A tensor of a type from its node and shape."""
     result = fresh_array(cls)
     result._n = node
     result._s = shape
     result._o = None
-    return result
+    return result  # type: ignore[no-any-return]
 
 
 class TensorPlan(Componentwise):
@@ -415,10 +423,10 @@ def _cast(nodes: list[core.Node], scalar: int) -> list[core.Node]:
 
 def square(array: Any) -> Any:
     """``array ** 2`` of numbers that are no complex ones and no matrices, else ``None``."""
-    cls = type(array)
+    cls: Any = type(array)
     if not isinstance(array, Operators) or cls._special and cls._depth >= 0 or cls._kind == "b":
         return None
-    known = array
+    known: Any = array
     if cls._depth > 0:
         nodes = []
         for node in known._c:

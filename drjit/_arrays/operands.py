@@ -13,7 +13,7 @@ from .._promotion.plans import Operation, apply
 __all__ = ["failed", "is_foreign", "mixed"]
 
 
-def is_foreign(self: ArrayBase, other: Any, method: str) -> bool:
+def is_foreign(self: Any, other: Any, method: str) -> bool:
     """Whether an operand is none of ours, but may know what to do; raises if it certainly does not."""
     if isinstance(other, (ArrayBase, list, tuple, range, complex)) or plain_scalar(other) is not None \
             or is_ndarray(other) or type(other).__module__ == "numpy":
@@ -24,7 +24,7 @@ def is_foreign(self: ArrayBase, other: Any, method: str) -> bool:
                         "(expected a Dr.Jit array or a type that can be converted into one).")
 
 
-def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Any:
+def mixed(self: Any, other: Any, operation: Operation, reverse: bool = False) -> Any:
     """An operator with operands for which there is no plan yet, or that are no arrays and numbers."""
     method = method_of(operation, reverse)
     if is_foreign(self, other, method):
@@ -32,7 +32,7 @@ def mixed(self: ArrayBase, other: Any, operation: Operation, reverse: bool = Fal
     return apply(operation, CallSite(method, type(self)), (other, self) if reverse else (self, other))
 
 
-def failed(error: Exception, self: ArrayBase, other: Any, operation: Operation, reverse: bool = False) -> Exception:
+def failed(error: Exception, self: Any, other: Any, operation: Operation, reverse: bool = False) -> Exception:
     """The exception for the user of an operator."""
     site = CallSite(method_of(operation, reverse), type(self))
     return translate(error, site, (other, self) if reverse else (self, other))

@@ -20,7 +20,7 @@ from drjit_core import JitBackend, Node, VarState
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError
-from .._base.nodes import as_literal
+from .._base.nodes import as_literal, number_of
 from .._base.types import SCALAR, base_class, relative
 from .._promotion.promote import coerce, wrap
 from .construction import entry
@@ -65,7 +65,7 @@ class ScalarMixin(ArrayBase):
         if self.shape != (1,):
             raise SizeError(f"{self._name}.__bool__(): implicit conversion to 'bool' requires an array with exactly 1 "
                             f"element (this one has the shape {self.shape}). Did you mean drjit.all() or drjit.any()?")
-        return bool(self._component(0))
+        return bool(number_of(self._c[0]))
 
 
 def rounding(function: _Function) -> _Function:

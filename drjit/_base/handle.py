@@ -11,7 +11,8 @@ import gc
 import weakref
 from typing import Any
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at", "views"]
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at",
+           "views"]
 
 #: An object of a class without contents; the second one is for array types only.
 fresh: Any = object.__new__
@@ -45,8 +46,8 @@ def view_at(owner: Handle, position: int) -> Any:
 def flat_component(array: Handle, position: int) -> Any:
     """The component of a nested array at a position, if components are flat and there is one, else ``None``."""
     cls: Any = type(array)
-    value = cls._value
-    if not issubclass(value, Handle) or value._depth or cls._size <= position:  # type: ignore[attr-defined]
+    value: Any = cls._value
+    if not issubclass(value, Handle) or value._depth or cls._size <= position:
         return None
     result = fresh_array(value)
     result._n = array._c[position]  # type: ignore[attr-defined]

@@ -23,8 +23,8 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
-from .._promotion.operations import FMA, LT, MUL
 from .._promotion.componentwise import of_three
+from .._promotion.operations import FMA, LT, MUL
 from .._promotion.plans import SELECT, Operation, apply, operands
 from .._promotion.promote import wrap, wrap_like
 from .._trees.pytree import is_pytree, transform

@@ -82,7 +82,8 @@ class Loader:
 
     def __init__(self, how: int, scalar: int, casts: bool = False, count: int = 1,
                  function: Callable[[Any], Any] | None = None) -> None:
-        self.how, self.scalar, self.casts, self.count, self.function = how, scalar, casts, count, function
+        self.how, self.scalar, self.casts, self.count = how, scalar, casts, count
+        self.function: Any = function
 
     def __call__(self, operand: Any) -> list[core.Node]:
         return self.nodes(operand)
@@ -96,16 +97,16 @@ class Loader:
             node = number(self.scalar, operand)
             if node is not None:
                 return node
-        return self.function(operand)
+        return self.function(operand)  # type: ignore[no-any-return]
 
     def nodes(self, operand: Any) -> list[core.Node]:
         """The nodes of an operand, as many as the type has components."""
         if self.how < _NESTED:
             return [self.node(operand)] * self.count
         if self.how == _OTHER:
-            return self.function(operand)
+            return self.function(operand)  # type: ignore[no-any-return]
         array = operand
-        found = array._c
+        found: list[core.Node] = array._c
         if self.casts:
             found = [cast(node, self.scalar) for node in found]
         return found if self.count == 1 else found * self.count
@@ -136,8 +137,8 @@ class Componentwise:
         #: Whether operands are flat arrays of the promoted type, whose nodes are those of the operation.
         self.direct = self.flat and all(load.how == FLAT and not load.casts for load in loaders)
         self.first = loaders[0]
-        self.second = loaders[1] if len(loaders) > 1 else None
-        self.third = loaders[2] if len(loaders) > 2 else None
+        self.second: Any = loaders[1] if len(loaders) > 1 else None
+        self.third: Any = loaders[2] if len(loaders) > 2 else None
 
     def __call__(self, *operands: Any) -> Any:
         if len(operands) == 2:

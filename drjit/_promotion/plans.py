@@ -501,7 +501,7 @@ def elementwise(site: Site, trace: Operation | Trace, args: Sequence[Any], mask:
 
 
 def operands(site: Site, args: Sequence[Any], mask: ArrayBase | None = None,
-             ) -> tuple[type[ArrayBase], list[Sequence[Node]]]:
+             ) -> tuple[type[ArrayBase], list[list[Node]]]:
     """Promote the arguments of an elementwise operation (at least one of them, or ``mask``, an array; no tensors).
 
     Returns their common array type and the component nodes of each, lists of one length. A ``mask`` (the first argument

@@ -38,14 +38,14 @@ def multiply(a: list[core.Node], b: list[core.Node], n: int, addend: list[core.N
     """Product of matrices, of a matrix and a column, or of a row and a matrix, by the number of entries: the inner
     dimension is ``n``. ``addend`` is added."""
     columns = len(b) // n
-    products = []
+    products: list[core.Node] = []
     for row in range(len(a) // n):
         for column in range(columns):
             result = None if addend is None else addend[row * columns + column]
             for k in range(n):
                 left, right = a[row * n + k], b[k * columns + column]
                 result = binary(_MUL, left, right) if result is None else ternary(_FMA, left, right, result)
-            products.append(result)
+            products.append(result)  # type: ignore[arg-type]
     return products
 
 
@@ -69,7 +69,7 @@ def _minor(a: core.Node, b: core.Node, c: core.Node, d: core.Node) -> core.Node:
     return ops.fma(a, d, ops.neg(ops.mul(b, c)))  # type: ignore[no-any-return]
 
 
-def _minors4(m: Nodes) -> tuple[list[core.Node], list[core.Node]]:
+def _minors4(m: list[core.Node]) -> tuple[list[core.Node], list[core.Node]]:
     """The 2x2 minors of the upper and of the lower two rows, for columns 01 02 03 12 13 23."""
     pairs = ((0, 1), (0, 2), (0, 3), (1, 2), (1, 3), (2, 3))
     upper = [_minor(m[i], m[j], m[4 + i], m[4 + j]) for i, j in pairs]
@@ -77,13 +77,13 @@ def _minors4(m: Nodes) -> tuple[list[core.Node], list[core.Node]]:
     return upper, lower
 
 
-def _determinant4(s: Nodes, c: Nodes) -> core.Node:
+def _determinant4(s: list[core.Node], c: list[core.Node]) -> core.Node:
     """Laplace expansion along two rows: ``s0 c5 - s1 c4 + s2 c3 + s3 c2 - s4 c1 + s5 c0``."""
     positive = dot([s[0], s[2], s[3], s[5]], [c[5], c[3], c[2], c[0]])
     return ops.sub(positive, dot([s[1], s[4]], [c[4], c[1]]))  # type: ignore[no-any-return]
 
 
-def _cofactors3(m: Nodes) -> list[core.Node]:
+def _cofactors3(m: list[core.Node]) -> list[core.Node]:
     """The adjugate of a 3x3 matrix: the transposed cofactors."""
     a, b, c, d, e, f, g, h, i = m
     return [_minor(e, f, h, i), _minor(c, b, i, h), _minor(b, c, e, f),
@@ -91,7 +91,7 @@ def _cofactors3(m: Nodes) -> list[core.Node]:
             _minor(d, e, g, h), _minor(b, a, h, g), _minor(a, b, d, e)]
 
 
-def determinant(m: Nodes) -> core.Node:
+def determinant(m: list[core.Node]) -> core.Node:
     """Determinant of a matrix of up to 4 rows with entries of one component."""
     n = size_of(m)
     if n == 1:
@@ -103,7 +103,7 @@ def determinant(m: Nodes) -> core.Node:
     return _determinant4(*_minors4(m))
 
 
-def inverse(m: Nodes) -> list[core.Node]:
+def inverse(m: list[core.Node]) -> list[core.Node]:
     """Inverse by the adjugate divided by the determinant; of a singular matrix, infinities and NaN.
 
     The one of 4x4 matrices takes 12 minors of two rows (D. Eberly, *The Laplace Expansion Theorem: Computing the

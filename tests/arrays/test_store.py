@@ -15,8 +15,8 @@ import pytest
 import drjit as dr
 from drjit._access import store as storage
 from drjit._arrays.flat import FlatArray
-from drjit_core import rooms
 from drjit.llvm import Array2f, Array3f, Array22f, ArrayXf, Bool, Float, Int, Quaternion4f, TensorXf, UInt
+from drjit_core import rooms
 
 #: Every way to change an array of one dimension in place, and what becomes of [1, 2].
 CHANGES: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
@@ -149,7 +149,7 @@ def _stores(path: Path) -> list[str]:
                 target = target.value
             if isinstance(target, ast.Attribute) and target.attr in ("_n", "_c") and isinstance(target.value, ast.Name):
                 owner = target.value.id
-                if name not in ("__init__", "restore_array") and owner not in new.get(name, ()):
+                if name not in ("__init__", "_construct", "restore_array") and owner not in new.get(name, ()):
                     found.append(f"{path.name}:{target.lineno} {name}: {owner}.{target.attr}")
         for child in ast.iter_child_nodes(node):
             visit(child, name)

@@ -2,7 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
-from .node cimport Node, enter, new_id
+from .node cimport Node, blank_node, enter, new_id
 
 cdef dict _literals
 cdef dict _held

@@ -20,7 +20,7 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, 
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_label
-from .node import BAKED, PARAMETER, SHAPE, Node, enter, imported_node, new_id
+from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, imported_node, new_id
 from .node import find as _find
 from .symbolic import require_open, scope_of, user_line
 
@@ -52,7 +52,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
         depends = 0
     else:
         depends = scope_of(d0, d1, d2, d3)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind, node.type, node.size, node.id = kind, type_, size, new_id()
     node.d0, node.d1, node.d2, node.d3 = d0, d1, d2, d3
     node.attr, node.payload = attr, payload
@@ -133,7 +133,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     if size == 0:
         return invalid(type_)
     value = semantics.normalise(type_, value)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr = (BAKED if value in BAKED_VALUES else PARAMETER) if attr is None else attr
@@ -197,7 +197,7 @@ def invalid(type_: int) -> Node:
     """The array of size zero."""
     node = _invalid.get(type_)
     if node is None:
-        _invalid[type_] = node = Node.__new__(Node)
+        _invalid[type_] = node = blank_node()
         node.kind, node.type, node.size, node.id = INVALID, type_, 0, new_id()
         node.d0 = node.d1 = node.d2 = node.d3 = None
         node.attr, node.payload, node.scope = 0, None, 0
@@ -237,7 +237,7 @@ def counter(size: int | Extent, type_: int = UINT32) -> Node:
 
 def evaluated(type_: int, size: int, buffer: Any) -> Node:
     """The contents of a buffer that the runtime has filled or imported."""
-    node = imported_node() if buffer.read_only else Node.__new__(Node)
+    node = imported_node() if buffer.read_only else blank_node()
     node.kind, node.type, node.size, node.id = EVALUATED, type_, size, new_id()
     node.d0 = node.d1 = node.d2 = node.d3 = None
     node.attr, node.payload, node.scope = 0, buffer, 0

@@ -27,6 +27,7 @@ cdef class ImportedNode(Node):
     cdef object tracked
 
 cpdef int64_t new_id() noexcept
+cpdef Node blank_node()
 cpdef Node find1(int kind, Node a, int mode)
 cpdef Node find2(int kind, Node a, Node b, int mode)
 cpdef Node find3(int kind, Node a, Node b, Node c, int mode)

@@ -42,6 +42,7 @@ The last operand of a ``GATHER`` is the mask of the region that it was traced in
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import weakref
@@ -50,7 +51,7 @@ from typing import Any, NoReturn, SupportsIndex
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "enter", "find", "find1", "find2", "find3", "forget",
+__all__ = ["BAKED", "FIELDS", "Node", "PARAMETER", "SHAPE", "blank_node", "enter", "find", "find1", "find2", "find3", "forget",
            "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember",
            "remembered", "sweep", "sweep_if_large"]
 
@@ -96,6 +97,7 @@ class Node:
 
 #: A node without contents.
 new_node = Node.__new__
+blank_node = functools.partial(object.__new__, Node)
 
 
 def imported_node() -> Node:
@@ -160,7 +162,11 @@ def find(kind: int, type_: int, size: int, d0: Node | None, d1: Node | None, d2:
 
 def enter(node: Node, mode: int) -> None:
     """Make a node that which is found from now on."""
-    _numbered[_key(node, mode)] = _ref(node)
+    first, second, third = node.d0, node.d1, node.d2
+    if node.kind >= FIRST_ELEMENTWISE and first is not None and second is not None and third is None:
+        _numbered[node.kind, first.id, second.id, mode] = _ref(node)
+    else:
+        _numbered[_key(node, mode)] = _ref(node)
     if not node.id & _SWEEP_INTERVAL:
         sweep_if_large()
 

@@ -7,9 +7,10 @@ when the node dies.
 import weakref
 
 cimport cython
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport calloc, free, realloc
+from libc.string cimport memcpy
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
@@ -34,7 +35,6 @@ cpdef int64_t new_id() noexcept:
 
 
 @cython.no_gc
-@cython.freelist(4096)
 cdef class Node:
     """One operation of the traced program (see the documentation of the plain form for its invariants)."""
 
@@ -47,18 +47,7 @@ cdef class Node:
         _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        global _count, _youngest
-        _count -= 1
-        if self.older != NULL:
-            (<Node> self.older).younger = self.younger
-        if self.younger != NULL:
-            (<Node> self.younger).older = self.older
-        else:
-            _youngest = self.older
-        if self.hash:
-            _remove(self)
-        if _is_last(<PyObject*> self.d0) or _is_last(<PyObject*> self.d1) or _is_last(<PyObject*> self.d2) or _is_last(<PyObject*> self.d3):
-            _release(self)
+        _part(self)
 
     def become_evaluated(self, buffer):
         """Replace the operation by its result, releasing the operands."""
@@ -128,12 +117,118 @@ def node_count():
     return _count
 
 
+# --- memory ----------------------------------------------------------------------------------------------------------
+# A node is a copy of one without contents, in the memory of one that has died.
+
+cdef extern from "Python.h":
+    ctypedef struct Type "PyTypeObject":
+        void (*tp_dealloc)(PyObject*) noexcept
+        Py_ssize_t tp_basicsize
+    PyObject* PyObject_Init(PyObject*, PyTypeObject*)
+    void* PyObject_Malloc(size_t)
+    void PyObject_Free(void*)
+    void PyObject_ClearWeakRefs(PyObject*)
+    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
+    void raise_reference "Py_INCREF"(PyObject*)
+    void drop_reference "Py_XDECREF"(PyObject*)
+
+cdef enum:
+    KEPT = 4096
+
+cdef void* _kept[KEPT]
+cdef int _kept_count = 0
+cdef Py_ssize_t _size = (<Type*> Node).tp_basicsize
+cdef void* _template = PyObject_Malloc(_size)
+
+
+cpdef Node blank_node():
+    """A node without contents."""
+    global _kept_count, _count, _youngest
+    cdef Node result
+    cdef void* memory
+    if _kept_count:
+        _kept_count -= 1
+        memory = _kept[_kept_count]
+    else:
+        memory = PyObject_Malloc(_size)
+        if memory == NULL:
+            raise MemoryError
+    memcpy(memory, _template, _size)
+    cdef PyObject* node = PyObject_Init(<PyObject*> memory, <PyTypeObject*> Node)
+    cdef PyObject* nothing = <PyObject*> None
+    raise_reference(nothing)  # once for each operand, and the payload
+    raise_reference(nothing)
+    raise_reference(nothing)
+    raise_reference(nothing)
+    raise_reference(nothing)
+    _count += 1
+    (<Node> node).older = _youngest
+    if _youngest != NULL:
+        (<Node> _youngest).younger = node
+    _youngest = node
+    result = <Node> node
+    drop_reference(node)
+    return result
+
+
+cdef void _dealloc(PyObject* node) noexcept:
+    """The end of a node that is none of a derived class."""
+    global _kept_count
+    PyObject_ClearWeakRefs(node)
+    Py_SET_REFCNT(node, 1)
+    _part(<Node> node)
+    Py_SET_REFCNT(node, 0)
+    cdef PyObject* d0 = <PyObject*> (<Node> node).d0
+    cdef PyObject* d1 = <PyObject*> (<Node> node).d1
+    cdef PyObject* d2 = <PyObject*> (<Node> node).d2
+    cdef PyObject* d3 = <PyObject*> (<Node> node).d3
+    cdef PyObject* payload = <PyObject*> (<Node> node).payload
+    if _kept_count < KEPT:
+        _kept[_kept_count] = node
+        _kept_count += 1
+    else:
+        PyObject_Free(node)
+    drop_reference(d0)
+    drop_reference(d1)
+    drop_reference(d2)
+    drop_reference(d3)
+    drop_reference(payload)
+
+
+cdef _make_template():
+    if _template == NULL:
+        raise MemoryError
+    cdef Node sample = Node.__new__(Node)
+    memcpy(_template, <PyObject*> sample, _size)
+    (<Node> <PyObject*> _template).older = (<Node> <PyObject*> _template).younger = NULL
+
+_make_template()
+(<Type*> Node).tp_dealloc = _dealloc
+
+
 # --- the end of nodes ------------------------------------------------------------------------------------------------
 # A chain of a million nodes dies without recursion: whoever dies first releases what others hand over meanwhile.
 
 cdef PyObject** _pending = NULL
 cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
 cdef bint _releasing = False
+
+
+cdef void _part(Node node) noexcept:
+    """Take a node that dies out of the list of those that live, and out of the table, and release its operands."""
+    global _count, _youngest
+    _count -= 1
+    if node.older != NULL:
+        (<Node> node.older).younger = node.younger
+    if node.younger != NULL:
+        (<Node> node.younger).older = node.older
+    else:
+        _youngest = node.older
+    if node.hash:
+        _remove(node)
+    if _is_last(<PyObject*> node.d0) or _is_last(<PyObject*> node.d1) or _is_last(<PyObject*> node.d2) \
+            or _is_last(<PyObject*> node.d3):
+        _release(node)
 
 
 cdef inline bint _is_last(PyObject* operand) noexcept:

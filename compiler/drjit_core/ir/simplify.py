@@ -21,7 +21,7 @@ from ..types import BOOL, FLOAT16, TYPES
 from .build import literal, resize
 from .node import BAKED, Node
 
-__all__ = ["binary", "ternary", "unary"]
+__all__ = ["KNOWS_EQUALS", "binary", "ternary", "unary"]
 
 _NEG, _INV, _ABS = KIND["neg"], KIND["inv"], KIND["abs"]
 
@@ -195,6 +195,11 @@ _BINARY: dict[int, BinaryRule] = {KIND[name]: rule for name, rule in {
     "minimum": _same, "maximum": _same, "and_": _and, "or_": _or, "xor": _xor, "shl": _shift, "shr": _shift,
     "eq": _equal, "neq": _reflexive(False), "lt": _reflexive(False), "gt": _reflexive(False),
     "le": _reflexive(True), "ge": _reflexive(True)}.items()}
+
+
+#: Kinds that have a rule for two operands that are one node.
+KNOWS_EQUALS = frozenset(KIND[name] for name in (
+    "sub", "minimum", "maximum", "and_", "or_", "xor", "eq", "neq", "lt", "gt", "le", "ge"))
 
 
 def binary(ops: Any, kind: int, a: Node, b: Node, size: int) -> Node | None:

@@ -3,13 +3,13 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
-from .node cimport Node, enter, find1, find2, find3, new_id
+from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
 
 cdef int LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG
-cdef bytes _TYPES_OF_RESULTS
+cdef bytes _TYPES_OF_RESULTS, _KNOWS_EQUALS
 cdef int _UNDEFINED, _TYPE_COUNT
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)

@@ -40,7 +40,7 @@ from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from . import fold, simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
-from .node import BAKED, SHAPE, Node, enter, find1, find2, find3, new_id
+from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
 from .symbolic import (
     Tracing,
     call_site,
@@ -71,6 +71,8 @@ def _result_types(op: Op) -> list[int]:
 
 
 _UNDEFINED = 255
+#: Whether an operation of two operands is simpler if these are one node, by kind.
+_KNOWS_EQUALS = bytes(op.kind in simplify.KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
 _TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
@@ -108,7 +110,7 @@ def unary(kind: int, a: Node) -> Node:
     scope = a.scope
     if scope:
         require_open(a)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = a.size
@@ -147,14 +149,15 @@ def binary(kind: int, a: Node, b: Node) -> Node:
         if a.kind == LITERAL and b.kind == LITERAL:
             if context.flags & CONSTANT_PROPAGATION:
                 return sized_by(fold.binary(OPS[kind], a, b, type_, size), a, b)
-        elif (a is b or a.attr == BAKED or b.attr == BAKED) and context.flags & CONSTANT_PROPAGATION:
+        elif (a.attr == BAKED or b.attr == BAKED or a is b and _KNOWS_EQUALS[kind]) \
+                and context.flags & CONSTANT_PROPAGATION:
             simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
             if simpler is not None:
                 return simpler if context.recording is None else sized_by(simpler, a, b)
     scope = a.scope
     if scope or b.scope:
         scope = scope_of(a, b)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = size
@@ -199,7 +202,7 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     scope = a.scope
     if scope or b.scope or c.scope:
         scope = scope_of(a, b, c)
-    node = Node.__new__(Node)
+    node = blank_node()
     node.kind = kind
     node.type = type_
     node.size = size
