@@ -647,11 +647,14 @@ def test_statements_let_go_of_what_they_show() -> None:
 
 def test_what_cannot_be_evaluated_does_not_stay(monkeypatch: pytest.MonkeyPatch, out: Output) -> None:
     """A statement whose evaluation fails has failed; it is not tried again by evaluations that follow."""
-    from drjit_core.runtime import evaluation as runtime
+    from drjit_core.runtime.backends import LLVM
+
+    def fail(roots: Any) -> None:
+        raise MemoryError("none left")
 
     count_to(Int(2), printing("{i}", out))
     with monkeypatch.context() as patch:
-        patch.setattr(runtime.backends, "current", lambda: (_ for _ in ()).throw(MemoryError("none left")))
+        patch.setattr(LLVM, "evaluate", fail)
         with pytest.raises(MemoryError):
             dr.eval()
     dr.eval(Float(1, 2) + 1)

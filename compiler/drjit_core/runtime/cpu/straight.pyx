@@ -514,17 +514,19 @@ cdef class Queued:
 cdef object _pool = None
 cdef int64_t* _words = NULL
 cdef SubmitFunction _submit = NULL
+cdef int64_t _let_go_until = -1  # the last launch that had finished when those that had were let go
 
 
 cdef bint _look_at_pool() except -1:
     """Find the native queue, if there is one."""
-    global _pool, _words, _submit
+    global _pool, _words, _submit, _let_go_until
     found = _module_of_pool["_pool"]
     if found is not _pool:
         if found is not None:
             _words = <int64_t*> <uintptr_t> found.address
             _submit = <SubmitFunction> <uintptr_t> found.code.addresses["pool_submit"]
         _pool = found
+        _let_go_until = -1
     return True
 
 
@@ -544,9 +546,11 @@ assert launches._LARGEST_BLOCK == 1 << 18 and launches._SMALLEST_BLOCK == 64
 
 cdef bint _let_go(object found) except -1:
     """What the pool's ``let_go`` does, if there is anything to do."""
-    cdef int64_t oldest = found.oldest
-    if oldest <= _words[COMPLETED]:
+    global _let_go_until
+    cdef int64_t completed = _words[COMPLETED]
+    if completed != _let_go_until:
         found.let_go()
+        _let_go_until = completed
     return True
 
 
