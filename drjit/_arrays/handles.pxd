@@ -3,6 +3,7 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast
+from drjit_core.runtime.contents cimport read_element
 from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
 from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
 from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2

@@ -11,8 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import drjit_core as core
-from drjit_core import KIND, binary, cast, number, ops
+from drjit_core import KIND, binary, cast, number, ops, read_element
 
+from .._access.elements import flat_get
 from .._base.errors import FAILURES, CallSite, SizeError, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
@@ -80,6 +81,11 @@ class FlatHandle(FlatSlots):
                 self._o = None
                 return
         self._construct(args, kwargs)  # type: ignore[attr-defined]
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is int and 0 <= key < self._n.size:
+            return read_element(self._n, key)
+        return flat_get(self, key)
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
