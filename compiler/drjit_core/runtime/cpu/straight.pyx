@@ -95,6 +95,8 @@ cdef PyObject** _stack = NULL
 cdef Py_ssize_t _stack_capacity = 0
 cdef PyObject** _inputs = NULL  # buffers, which the nodes of the program hold
 cdef Py_ssize_t _input_count = 0, _input_capacity = 0
+cdef Py_ssize_t* _slots = NULL  # parameters with the addresses of the outputs
+cdef Py_ssize_t _slot_capacity = 0
 cdef PyObject* _pointer_nodes[MOST_POINTERS]
 cdef Py_ssize_t _pointer_slots[MOST_POINTERS]
 cdef Py_ssize_t _pointer_count = 0
@@ -389,14 +391,18 @@ cdef bint _bind(list roots, int64_t width) except -1:
 
     The roots are in order, different ones, and of one width.
     """
+    global _slots
     cdef Node root
     cdef int64_t place, stored = 0
+    cdef Py_ssize_t position = 0
     _begin(width)
     for root in roots:
         if _width_of(root) != width or not _visit_root(root):
             return False
     if _place >= PLACES - 16:
         return False
+    if len(roots) > _slot_capacity:
+        _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(roots), sizeof(Py_ssize_t))
     for root in roots:
         _make_room()
         if root.kind == REDUCE:
@@ -410,6 +416,8 @@ cdef bint _bind(list roots, int64_t width) except -1:
             stored += _size_of[root.type]
             _put(STORE)
             _put(_place_of(root))
+        _slots[position] = _parameter_count  # an operand that is in memory may come between two outputs
+        position += 1
         _pass(0)
     if stored and width > STREAMING_WIDTH and width * (stored + _read_bytes) > _cache_bytes:
         _put(STREAMED)
@@ -576,7 +584,7 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
     cdef list buffers = []
     cdef Buffer buffer, partials = None
     cdef Node root
-    cdef Py_ssize_t slot = _parameter_count - len(roots), position
+    cdef Py_ssize_t position = 0
     cdef int64_t size = _block_size(entry.work, width), blocks = (width + size - 1) // size
     cdef int64_t work = width * entry.work, ticket
     cdef bint short_ = work < INLINE_WORK or width <= size
@@ -588,8 +596,8 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
         _parameters[1] = partials.address
     for root in roots:
         buffer = _allocate(root.size * _size_of[root.type])
-        _parameters[slot] = buffer.address
-        slot += 1
+        _parameters[_slots[position]] = buffer.address
+        position += 1
         buffers.append(buffer)
     _look_at_pool()
     if _pool is None and not short_ and pool._worth_starting(work):
