@@ -26,7 +26,9 @@ ROOT = Path(__file__).resolve().parent
 FOLDERS = (ROOT, ROOT / "compiler")
 #: Where C files and the stamp of the sources are written.
 BUILD = Path(".cache", "rooms")
-DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False, "auto_pickle": False}
+#: ``nonecheck``: programs make arrays without contents, by an ``__init__`` that does not call that of the base class.
+DIRECTIVES = {"language_level": 3, "annotation_typing": False, "embedsignature": False, "auto_pickle": False,
+              "nonecheck": True}
 #: Warnings of C compilers about what Cython writes; nobody can act on them.
 ARGUMENTS = ["-O2", "-w"] if os.name == "posix" else []
 
@@ -92,6 +94,8 @@ def extensions() -> list[Extension]:
             name = ".".join(file.relative_to(folder.parent).with_name(file.name.partition(".")[0]).parts)
             if name not in rooms.ROOMS and name != "drjit_core._compiled":
                 file.unlink()
+    settings = BUILD / "directives"  # cythonize does not notice when these change
+    outdated = not settings.is_file() or settings.read_text() != repr(DIRECTIVES)
     found = []
     for name in rooms.ROOMS:
         base = Path("compiler" if name.startswith("drjit_core.") else "", *name.split("."))
@@ -99,7 +103,9 @@ def extensions() -> list[Extension]:
         found.append(Extension(name, [str(source)], extra_compile_args=ARGUMENTS))
     found.append(Extension("drjit_core._compiled", [str(stamp)], extra_compile_args=ARGUMENTS))
     modules: list[Extension] = cythonize(found, build_dir=str(BUILD), include_path=["compiler", "."], quiet=True,
-                                         compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1)
+                                         compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1,
+                                         force=outdated)
+    settings.write_text(repr(DIRECTIVES))
     return modules
 
 

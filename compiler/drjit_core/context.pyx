@@ -40,10 +40,13 @@ cpdef Context current():
     """The context of this thread."""
     global _last, _owner
     cdef unsigned long long thread = PyThreadState_GetID(PyThreadState_Get())
-    if thread != _owner:
-        _last = _contexts.context
-        _owner = thread
-    return _last
+    cdef Context found, before
+    if thread == _owner:
+        return _last
+    found = _contexts.context
+    before = _last  # may be the last reference to it: what it holds ends when both variables are set
+    _last, _owner = found, thread
+    return found
 
 
 cdef class _State:

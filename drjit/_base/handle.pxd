@@ -16,7 +16,8 @@ cdef class Handle:
     cdef PyObject* younger
     cdef PyObject** known  # the components that somebody holds, borrowed
     cdef int known_count
-    cdef int place  # among those of the owner, -1 if there is none
+    cdef PyObject* owner  # the array that knows this one as its component, if there is one: a reference
+    cdef int place  # among those of the owner
 
 
 cpdef object fresh(object cls)

@@ -40,7 +40,8 @@ def view_at(owner: Handle, position: int) -> Any:
         reference = owner._v.get(position)
     except AttributeError:
         return None
-    return None if reference is None else reference()
+    view = None if reference is None else reference()
+    return view if view is not None and view._o is not None else None  # else it has been made into something else
 
 
 def flat_component(array: Handle, position: int) -> Any:
@@ -72,7 +73,7 @@ def views(owner: Handle) -> list[tuple[int, Any]]:
     except AttributeError:
         return []
     found = [(position, reference()) for position, reference in known]
-    return [(position, view) for position, view in found if view is not None]
+    return [(position, view) for position, view in found if view is not None and view._o is not None]
 
 
 def live_arrays() -> list[Any]:

@@ -43,7 +43,6 @@ cdef extern from "Python.h":
     void* PyObject_Malloc(size_t)
     void PyObject_Free(void*)
     PyObject* PyErr_NoMemory()
-    PyObject* PyTuple_GET_ITEM(PyObject*, Py_ssize_t)
     void PyObject_ClearWeakRefs(PyObject*)
     void PyType_Modified(PyTypeObject*)
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
@@ -58,34 +57,32 @@ cdef class Handle:
 
     def __cinit__(self):
         global _youngest
-        self.place = -1
         self.older = _youngest
         if _youngest != NULL:
             (<Handle> _youngest).younger = <PyObject*> self
         _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        _part(<PyObject*> self, <PyObject*> self._o)
+        cdef PyObject* owner = self.owner
+        _part(<PyObject*> self)
+        Py_XDECREF(owner)
 
 
 cdef PyObject* _youngest = NULL
 
 
-cdef void _part(PyObject* array, PyObject* owned) noexcept:
+cdef void _part(PyObject* array) noexcept:
     """Take an array that dies out of the list of those that live, and from the components that its owner knows."""
     global _youngest
-    cdef PyObject* owner
+    cdef PyObject* owner = (<Handle> array).owner
     if (<Handle> array).older != NULL:
         (<Handle> (<Handle> array).older).younger = (<Handle> array).younger
     if (<Handle> array).younger != NULL:
         (<Handle> (<Handle> array).younger).older = (<Handle> array).older
     else:
         _youngest = (<Handle> array).older
-    if (<Handle> array).place >= 0:
-        owner = PyTuple_GET_ITEM(owned, 0)
-        if (<Handle> array).place < (<Handle> owner).known_count and \
-                (<Handle> owner).known[(<Handle> array).place] == array:
-            (<Handle> owner).known[(<Handle> array).place] = NULL
+    if owner != NULL and (<Handle> owner).known[(<Handle> array).place] == array:
+        (<Handle> owner).known[(<Handle> array).place] = NULL
     free((<Handle> array).known)
 
 
@@ -102,9 +99,13 @@ def live_arrays():
 
 cpdef object view_at(Handle owner, Py_ssize_t position):
     """The component at a position, if somebody holds it, else ``None``."""
-    if position < owner.known_count and owner.known[position] != NULL and Py_REFCNT(owner.known[position]):
-        return <object> owner.known[position]
-    return None
+    return <object> owner.known[position] if _is_view(owner, position) else None
+
+
+cdef inline bint _is_view(Handle owner, Py_ssize_t position) noexcept:
+    """Whether somebody holds the component at a position, which has not been made into something else since."""
+    return position < owner.known_count and owner.known[position] != NULL and Py_REFCNT(owner.known[position]) != 0 \
+        and <PyObject*> (<Handle> owner.known[position])._o != <PyObject*> None
 
 
 cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *:
@@ -119,8 +120,10 @@ cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t o
         for k in range(owner.known_count, count):
             known[k] = NULL
         owner.known, owner.known_count = known, <int> count
+    assert view.owner == NULL
     view._o = (owner, offset)
-    view.place = <int> position
+    Py_INCREF(<PyObject*> owner)  # anybody may set _o
+    view.owner, view.place = <PyObject*> owner, <int> position
     owner.known[position] = <PyObject*> view
 
 
@@ -129,7 +132,7 @@ def views(Handle owner):
     cdef list found = []
     cdef Py_ssize_t k
     for k in range(owner.known_count):
-        if owner.known[k] != NULL and Py_REFCNT(owner.known[k]):
+        if _is_view(owner, k):
             found.append((k, <object> owner.known[k]))
     return found
 
@@ -237,14 +240,16 @@ cdef void _dealloc(PyObject* array) noexcept:
     cdef PyObject* nodes = <PyObject*> (<Handle> array)._c
     cdef PyObject* shape = <PyObject*> (<Handle> array)._s
     cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    cdef PyObject* owner = (<Handle> array).owner
     if (<PyObject**> (<char*> array + _references))[0] != NULL:
         PyObject_ClearWeakRefs(array)
-    _part(array, owned)
+    _part(array)
     (<Type*> cls).tp_free(array)
     Py_XDECREF(node)
     Py_XDECREF(nodes)
     Py_XDECREF(shape)
     Py_XDECREF(owned)
+    Py_XDECREF(owner)
     Py_DECREF(<PyObject*> cls)
 
 
@@ -366,6 +371,7 @@ def adopt(cls):
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
     template.scalar, template.size = cls._type, cls._size
+    Py_INCREF(<PyObject*> cls)  # types are known by their addresses
     template.cls = <PyTypeObject*> cls
 
 

@@ -294,7 +294,7 @@ cdef inline uint64_t _mixed(uint64_t h, uint64_t value) noexcept nogil:
     return h ^ (h >> 29)
 
 
-cdef inline uint64_t _hash(int kind, Node a, Node b, Node c, int mode) noexcept:
+cdef inline uint64_t _hash(int kind, Node a, Node b, Node c, int mode) except 0:
     cdef uint64_t h = _mixed(<uint64_t> (kind * 4 - mode), a.id)
     if b is not None:
         h = _mixed(h, b.id)
