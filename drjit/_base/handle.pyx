@@ -22,6 +22,7 @@ cdef extern from "Python.h":
         void *nb_inplace_lshift, *nb_inplace_rshift, *nb_inplace_or, *nb_inplace_xor, *nb_inplace_and
     ctypedef struct Type "PyTypeObject":
         newfunc tp_new
+        PyTypeObject* tp_base
         allocfunc tp_alloc
         freefunc tp_free
         destructor tp_dealloc
@@ -182,7 +183,15 @@ cpdef object fresh(object cls):
     """An object of a class without contents."""
     if _template_of(<PyTypeObject*> cls).cls == <PyTypeObject*> cls:
         return fresh_array(cls)
-    return (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+    return _made(<PyTypeObject*> cls)
+
+
+cdef object _made(PyTypeObject* cls):
+    """An object without contents of a class that may have a ``__new__`` of its own, which is for users."""
+    cdef PyTypeObject* base = cls
+    while (<Type*> base).tp_flags & Py_TPFLAGS_HEAPTYPE:
+        base = (<Type*> base).tp_base
+    return (<Type*> base).tp_new(cls, _NOTHING, NULL)
 
 
 cpdef Node held(object array):
@@ -196,7 +205,7 @@ cpdef Handle fresh_array(object cls):
     cdef Handle result
     cdef Template* template = _template_of(<PyTypeObject*> cls)
     if template.cls != <PyTypeObject*> cls:
-        return <Handle> (<Type*> cls).tp_new(<PyTypeObject*> cls, _NOTHING, NULL)
+        return <Handle?> _made(<PyTypeObject*> cls)
     cdef PyObject* array = <PyObject*> _memory()
     if array == NULL:
         raise MemoryError

@@ -18,8 +18,7 @@ cdef class Operation:
     cdef public object trace
     cdef public object make_plan
     cdef public dict plans
-    cdef public tuple _keys
-    cdef public object _plan
+    cdef public tuple _last
 
 
 cdef class Loader:

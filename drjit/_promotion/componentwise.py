@@ -35,7 +35,7 @@ class Operation:
     ``None`` for the usual rule.
     """
 
-    __slots__ = ("_keys", "_plan", "kind", "make_plan", "mask", "name", "plans", "row", "trace")
+    __slots__ = ("_last", "kind", "make_plan", "mask", "name", "plans", "row", "trace")
 
     def __init__(self, name: str, trace: Trace | None = None, mask: bool | None = None,
                  make_plan: Callable[[Operation, Any, Keys], Plan] | None = None) -> None:
@@ -48,8 +48,7 @@ class Operation:
         self.make_plan = make_plan
         self.plans: dict[Keys, Plan] = {}
         #: The classes of the operands of the last call with three of them, and its plan.
-        self._keys: tuple[Any, Any, Any] = (None, None, None)
-        self._plan: Plan | None = None
+        self._last: tuple[Any, Any, Any, Plan | None] = (None, None, None, None)
 
     def __repr__(self) -> str:
         return f"Operation({self.name!r})"
@@ -216,16 +215,13 @@ def of_two(operation: Operation, a: Any, b: Any) -> Any:
 
 def of_three(operation: Operation, a: Any, b: Any, c: Any) -> Any:
     """Likewise of three operands."""
-    first, second, third = operation._keys
-    if type(a) is first and type(b) is second and type(c) is third:
-        plan = operation._plan
-    else:
+    first, second, third, plan = operation._last
+    if type(a) is not first or type(b) is not second or type(c) is not third:
         keys = (type(a), type(b), type(c))
         plan = operation.plans.get(keys)
         if plan is None:
             return None
-        operation._plan, operation._keys = None, keys
-        operation._plan = plan
+        operation._last = (*keys, plan)  # at once: other threads may be here
     if isinstance(plan, Componentwise):
         known = plan
         return known.three(a, b, c)

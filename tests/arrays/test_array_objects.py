@@ -113,6 +113,44 @@ def test_other_arrays_without_contents_are_refused(cls: type, use: str) -> None:
         USES[use](cls.__new__(cls))
 
 
+# --- derived types ---------------------------------------------------------------------------------------------------
+
+
+class Demanding(Float):
+    """Its ``__new__`` is for users: results of operations come into being without it."""
+
+    made = 0
+
+    def __new__(cls, value: float) -> Any:
+        cls.made += 1
+        if cls.made > 1:
+            return "something else"
+        return super().__new__(cls)
+
+
+class DemandingVector(Array3f):
+    made = 0
+
+    def __new__(cls, x: float, y: float, z: float) -> Any:
+        cls.made += 1
+        if cls.made > 1:
+            return "something else"
+        return super().__new__(cls)
+
+
+def test_results_of_derived_types_are_made_without_their_new() -> None:
+    array = Demanding(2.0)
+    vector = DemandingVector(1.0, 2.0, 3.0)
+    for _ in range(100):
+        for result in (array + 1, 1 - array, -array, dr.sqrt(array), array + array, dr.sum(array)):
+            assert isinstance(result, Float)
+        for other in (vector + 1, -vector, vector * vector, dr.sin(vector)):
+            assert isinstance(other, Array3f)
+    assert (array + 1)[0] == 3
+    assert (vector + vector).y[0] == 4
+    assert (Demanding.made, DemandingVector.made) == (1, 1)
+
+
 # --- threads ---------------------------------------------------------------------------------------------------------
 
 
