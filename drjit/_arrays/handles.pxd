@@ -67,6 +67,7 @@ cpdef object tensor(object cls, Node node, tuple shape)
 
 cdef class TensorPlan(Componentwise):
     cdef public object align
+    cdef public object align_two
     @cython.locals(left=Node, right=Node, shape=tuple, other=tuple)
     cpdef object two(self, object a, object b)
     cpdef object three(self, object a, object b, object c)

@@ -343,15 +343,15 @@ def tensor(cls: type[_Array], node: core.Node, shape: tuple[int, ...]) -> _Array
 
 
 class TensorPlan(Componentwise):
-    """The plan of an operation with a tensor among the operands; ``align`` brings nodes of several shapes to a common
-    one."""
+    """The plan of an operation with a tensor among the operands; ``align`` and ``align_two`` bring nodes of several
+    shapes to a common one."""
 
-    __slots__ = ("align",)
+    __slots__ = ("align", "align_two")
 
     def __init__(self, trace: Callable[..., core.Node], loaders: Sequence[Loader], result: Any,
-                 align: Callable[..., Any]) -> None:
+                 align: Callable[..., Any], align_two: Callable[..., Any]) -> None:
         super().__init__(trace, loaders, result)
-        self.align = align
+        self.align, self.align_two = align, align_two
 
     def __call__(self, *operands: Any) -> Any:
         if len(operands) == 2:
@@ -366,7 +366,7 @@ class TensorPlan(Componentwise):
         if not shape and right.size:  # numbers go with everything but what is empty
             shape = other
         elif shape != other and (other or not left.size):
-            (left, right), shape = self.align([left, right], (shape, other))
+            left, right, shape = self.align_two(left, right, (shape, other))
         return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
 
     def three(self, a: Any, b: Any, c: Any) -> Any:

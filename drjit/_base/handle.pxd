@@ -16,7 +16,7 @@ cdef class Handle:
     cdef PyObject* younger
     cdef PyObject** known  # the components that somebody holds, borrowed
     cdef int known_count
-    cdef PyObject* owner  # the array that knows this one as its component, if there is one: a reference
+    cdef PyObject* owner  # the array that knows this one as its component, if there is one: borrowed, unlike ``_o``
     cdef int place  # among those of the owner
 
 

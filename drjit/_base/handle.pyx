@@ -4,6 +4,7 @@ cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -12,6 +13,10 @@ cdef extern from "Python.h":
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
     ctypedef void (*freefunc)(void*)
     ctypedef void (*destructor)(PyObject*)
+    ctypedef int (*visitproc)(PyObject*, void*) noexcept
+    int PyObject_GC_IsTracked(PyObject*) noexcept
+    void PyObject_GC_Track(void*) noexcept
+    void PyObject_GC_UnTrack(void*) noexcept
     ctypedef PyObject* (*vectorcall)(PyObject*, PyObject**, size_t, PyObject*) except NULL
     ctypedef PyObject* (*ternary)(PyObject*, PyObject*, PyObject*) except NULL
     ctypedef struct Numbers "PyNumberMethods":
@@ -26,8 +31,8 @@ cdef extern from "Python.h":
         allocfunc tp_alloc
         freefunc tp_free
         destructor tp_dealloc
-        void* tp_traverse
-        void* tp_clear
+        int (*tp_traverse)(PyObject*, visitproc, void*) noexcept
+        int (*tp_clear)(PyObject*) noexcept
         Numbers* tp_as_number
         ternary tp_call
         vectorcall tp_vectorcall
@@ -64,9 +69,7 @@ cdef class Handle:
         _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        cdef PyObject* owner = self.owner
         _part(<PyObject*> self)
-        Py_XDECREF(owner)
 
 
 cdef PyObject* _youngest = NULL
@@ -75,15 +78,18 @@ cdef PyObject* _youngest = NULL
 cdef void _part(PyObject* array) noexcept:
     """Take an array that dies out of the list of those that live, and from the components that its owner knows."""
     global _youngest
-    cdef PyObject* owner = (<Handle> array).owner
+    cdef int k
     if (<Handle> array).older != NULL:
         (<Handle> (<Handle> array).older).younger = (<Handle> array).younger
     if (<Handle> array).younger != NULL:
         (<Handle> (<Handle> array).younger).older = (<Handle> array).older
     else:
         _youngest = (<Handle> array).older
-    if owner != NULL and (<Handle> owner).known[(<Handle> array).place] == array:
-        (<Handle> owner).known[(<Handle> array).place] = NULL
+    if (<Handle> array).owner != NULL:
+        (<Handle> (<Handle> array).owner).known[(<Handle> array).place] = NULL
+    for k in range((<Handle> array).known_count):  # those that have become something else do not hold it any more
+        if (<Handle> array).known[k] != NULL:
+            (<Handle> (<Handle> array).known[k]).owner = NULL
     free((<Handle> array).known)
 
 
@@ -123,9 +129,12 @@ cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t o
         owner.known, owner.known_count = known, <int> count
     assert view.owner == NULL
     view._o = (owner, offset)
-    Py_INCREF(<PyObject*> owner)  # anybody may set _o
+    if owner.known[position] != NULL:  # one that has become something else, or is dying
+        (<Handle> owner.known[position]).owner = NULL
     view.owner, view.place = <PyObject*> owner, <int> position
     owner.known[position] = <PyObject*> view
+    if not PyObject_GC_IsTracked(<PyObject*> view):
+        PyObject_GC_Track(<PyObject*> view)
 
 
 def views(Handle owner):
@@ -144,7 +153,8 @@ def views(Handle owner):
 
 cdef enum:
     KEPT = 1024
-    SIZE = 112  # of an array, or more: a number that the C compiler knows, so that it copies without a call
+    HEAD = 16  # what the collector of cycles has before an object, two words that are 0 as long as it does not know it
+    SIZE = 96  # of an array, or more: a number that the C compiler knows, so that it copies without a call
     TYPES = 2048  # a power of two
 
 cdef Py_ssize_t _references = (<Type*> Handle).tp_weaklistoffset  # where weak references hang
@@ -173,10 +183,16 @@ cdef inline Template* _template_of(PyTypeObject* cls) noexcept nogil:
 
 cdef inline void* _memory() noexcept:
     global _count
+    cdef uint64_t* head
     if _count:
         _count -= 1
-        return _kept[_count]
-    return PyObject_Malloc(SIZE)
+        head = <uint64_t*> (<char*> _kept[_count] - HEAD)
+    else:
+        head = <uint64_t*> PyObject_Malloc(HEAD + SIZE)
+        if head == NULL:
+            return NULL
+    head[0] = head[1] = 0
+    return <char*> head + HEAD
 
 
 cpdef object fresh(object cls):
@@ -239,7 +255,30 @@ cdef void _free(void* memory) noexcept:
         _kept[_count] = memory
         _count += 1
     else:
-        PyObject_Free(memory)
+        PyObject_Free(<char*> memory - HEAD)
+
+
+cdef int _traverse(PyObject* array, visitproc visit, void* argument) noexcept:
+    """What the collector finds in an array that is a component of another one, or of a type that a program derives."""
+    cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    cdef int found = visit(<PyObject*> array.ob_type, argument)
+    if not found and owned != NULL:
+        found = visit(owned, argument)
+    return found
+
+
+cdef int _clear(PyObject* array) noexcept:
+    """Let go of the owner."""
+    cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    cdef PyObject* owner
+    if (<Handle> array).place >= 0:
+        owner = PyTuple_GET_ITEM(owned, 0)
+        if (<Handle> array).place < (<Handle> owner).known_count and \
+                (<Handle> owner).known[(<Handle> array).place] == array:
+            (<Handle> owner).known[(<Handle> array).place] = NULL
+        (<Handle> array).place = -1
+    (<Handle> array)._o = None
+    return 0
 
 
 cdef void _dealloc(PyObject* array) noexcept:
@@ -249,7 +288,8 @@ cdef void _dealloc(PyObject* array) noexcept:
     cdef PyObject* nodes = <PyObject*> (<Handle> array)._c
     cdef PyObject* shape = <PyObject*> (<Handle> array)._s
     cdef PyObject* owned = <PyObject*> (<Handle> array)._o
-    cdef PyObject* owner = (<Handle> array).owner
+    if PyObject_GC_IsTracked(array):
+        PyObject_GC_UnTrack(array)
     if (<PyObject**> (<char*> array + _references))[0] != NULL:
         PyObject_ClearWeakRefs(array)
     _part(array)
@@ -258,7 +298,6 @@ cdef void _dealloc(PyObject* array) noexcept:
     Py_XDECREF(nodes)
     Py_XDECREF(shape)
     Py_XDECREF(owned)
-    Py_XDECREF(owner)
     Py_DECREF(<PyObject*> cls)
 
 
@@ -350,8 +389,8 @@ cpdef object flat_component(Handle array, Py_ssize_t position):
 def adopt(cls):
     """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner.
 
-    Such objects are in no cycle, so that the collector of cycles need not know them; types that programs derive from
-    it have attributes, and are collected as usual.
+    Such objects are in no cycle, so that the collector of cycles does not know them, but for components of other arrays:
+    these may be of types that programs derive, which have attributes, and are collected as usual.
     """
     global _size
     cdef Type* type_ = <Type*> cls
@@ -361,8 +400,8 @@ def adopt(cls):
     _size = type_.tp_basicsize
     base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)
     _take_operators(cls, base)
-    type_.tp_flags &= ~Py_TPFLAGS_HAVE_GC
-    type_.tp_traverse = type_.tp_clear = NULL
+    type_.tp_flags |= Py_TPFLAGS_HAVE_GC
+    type_.tp_traverse, type_.tp_clear = _traverse, _clear
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
     if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
         kind = type(cls)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ast
+import gc
 import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
@@ -243,3 +245,29 @@ def test_components_may_be_asked_for_while_others_are_told_of_a_change() -> None
     first.__class__ = Asking
     v += 10
     assert [list(part) for part in (first, second, *asked)] == [[11], [12], [13]]
+
+
+class Derived(Array3f):
+    """A type of a program, with attributes."""
+
+
+class DerivedTensor(TensorXf):
+    """Likewise."""
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Derived(1, 2, 3), lambda: DerivedTensor([[1, 2], [3, 4]])], ids=["nested", "tensor"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_cycles_through_components_that_their_owner_holds_are_collected(make: Callable[[], Any], changed: bool) -> None:
+    references = []
+    for _ in range(5):
+        owner = make()
+        owner.part = owner.array if isinstance(owner, TensorXf) else owner.y
+        if changed:
+            owner.part += 1
+            owner += 2
+        references.append(weakref.ref(owner))
+        references.append(weakref.ref(owner.part))
+        del owner
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 10
