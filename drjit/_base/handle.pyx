@@ -269,14 +269,9 @@ cdef int _traverse(PyObject* array, visitproc visit, void* argument) noexcept:
 
 cdef int _clear(PyObject* array) noexcept:
     """Let go of the owner."""
-    cdef PyObject* owned = <PyObject*> (<Handle> array)._o
-    cdef PyObject* owner
-    if (<Handle> array).place >= 0:
-        owner = PyTuple_GET_ITEM(owned, 0)
-        if (<Handle> array).place < (<Handle> owner).known_count and \
-                (<Handle> owner).known[(<Handle> array).place] == array:
-            (<Handle> owner).known[(<Handle> array).place] = NULL
-        (<Handle> array).place = -1
+    if (<Handle> array).owner != NULL:
+        (<Handle> (<Handle> array).owner).known[(<Handle> array).place] = NULL
+        (<Handle> array).owner = NULL
     (<Handle> array)._o = None
     return 0
 
