@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, flag, literal, ops, scoped_set_flag, set_flag
-from drjit_core.ir import simplify
+from drjit_core import BAKED, KIND, OPS, TYPES, JitFlag, Node, flag, literal, ops, scoped_set_flag, set_flag
+from drjit_core.ir import simplify, trace
 from drjit_core.ops.table import LITERAL
 from tests.core.harness import (
     ALL_TYPES,
@@ -251,3 +251,16 @@ def test_parameters_are_not_looked_at() -> None:
                       ops.and_, ops.or_):
             node = build(x, shape)
             assert node.d0 is x and node.d1 is shape
+
+
+def test_rules_that_look_for_equal_operands_are_known_by_their_kinds() -> None:
+    """Tracing asks for a simpler node of two that are one only where it may find any."""
+    found = set()
+    for kind in simplify._BINARY:
+        for info in TYPES:
+            if info is None or info.kind not in OPS[kind].accepts:
+                continue
+            node = trace.opaque(literal(info.type, 1, 4))
+            if simplify.binary(ops, kind, node, node, 4) is not None:
+                found.add(kind)
+    assert found == simplify.KNOWS_EQUALS
