@@ -154,7 +154,7 @@ def views(Handle owner):
 cdef enum:
     KEPT = 1024
     HEAD = 16  # what the collector of cycles has before an object, two words that are 0 as long as it does not know it
-    SIZE = 96  # of an array, or more: a number that the C compiler knows, so that it copies without a call
+    SIZE = 104  # of an array, or more: a number that the C compiler knows, so that it copies without a call
     TYPES = 2048  # a power of two
 
 cdef Py_ssize_t _references = (<Type*> Handle).tp_weaklistoffset  # where weak references hang
@@ -390,7 +390,8 @@ def adopt(cls):
     global _size
     cdef Type* type_ = <Type*> cls
     cdef Template* template = _template_of(<PyTypeObject*> cls)
-    if type_.tp_dictoffset or type_.tp_basicsize > SIZE or _size and type_.tp_basicsize != _size:
+    assert type_.tp_basicsize <= SIZE
+    if type_.tp_dictoffset or _size and type_.tp_basicsize != _size:
         return
     _size = type_.tp_basicsize
     base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)

@@ -40,7 +40,7 @@ from drjit_core import (
     while_loop,
     write_element,
 )
-from drjit_core.ir.node import node_count, numbered_count, sweep
+from drjit_core.ir.node import imported_node, node_count, numbered_count, sweep
 from drjit_core.runtime.backends import LLVM
 from drjit_core.runtime.buffer import Buffer
 from drjit_core.runtime.cpu import malloc
@@ -489,3 +489,11 @@ def test_nodes_and_regions_of_loops_are_released() -> None:
         assert node_count() <= before, "a cycle waits for the garbage collector"
     finally:
         gc.enable()
+
+
+def test_nodes_have_no_derived_types() -> None:
+    """The compiled form uses their memory again."""
+    with pytest.raises(TypeError, match="is not an acceptable base type"):
+        type("Derived", (Node,), {})
+    with pytest.raises(TypeError, match="is not an acceptable base type"):
+        type("Derived", (type(imported_node()),), {})

@@ -86,6 +86,9 @@ class Node:
         self.attr = 0
         self.d0 = self.d1 = self.d2 = self.d3 = None
 
+    def __init_subclass__(cls) -> None:
+        raise TypeError("type 'drjit_core.ir.node.Node' is not an acceptable base type")
+
     def __reduce_ex__(self, protocol: SupportsIndex) -> NoReturn:
         raise TypeError("cannot pickle or copy a node of the graph: it refers to memory of this process; pickle the "
                         "array that holds it, which goes by value")

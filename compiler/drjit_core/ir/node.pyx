@@ -125,6 +125,8 @@ cdef extern from "Python.h":
         void (*tp_dealloc)(PyObject*) noexcept
         Py_ssize_t tp_basicsize
         Py_ssize_t tp_weaklistoffset
+        unsigned long tp_flags
+    unsigned long Py_TPFLAGS_BASETYPE
     PyObject* PyObject_Init(PyObject*, PyTypeObject*)
     void* PyObject_Malloc(size_t)
     void PyObject_Free(void*)
@@ -210,6 +212,8 @@ cdef _make_template():
 
 _make_template()
 (<Type*> Node).tp_dealloc = _dealloc
+(<Type*> Node).tp_flags &= ~Py_TPFLAGS_BASETYPE  # the memory of instances of a derived type would be other memory
+(<Type*> ImportedNode).tp_flags &= ~Py_TPFLAGS_BASETYPE
 
 
 # --- the end of nodes ------------------------------------------------------------------------------------------------
