@@ -154,7 +154,7 @@ def views(Handle owner):
 cdef enum:
     KEPT = 1024
     HEAD = 16  # what the collector of cycles has before an object, two words that are 0 as long as it does not know it
-    SIZE = 104  # of an array, or more: a number that the C compiler knows, so that it copies without a call
+    SIZE = 112  # of an array, or more: a number that the C compiler knows, so that it copies without a call
     TYPES = 2048  # a power of two
 
 cdef Py_ssize_t _references = (<Type*> Handle).tp_weaklistoffset  # where weak references hang
