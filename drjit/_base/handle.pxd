@@ -16,6 +16,7 @@ cdef class Handle:
     cdef PyObject* younger
     cdef PyObject** known  # the components that somebody holds, borrowed
     cdef int known_count
+    cdef PyObject* owner  # whose component it is, borrowed; it is there as long as the place is not -1
     cdef int place  # among those of the owner, -1 if there is none
 
 

@@ -11,8 +11,8 @@ import gc
 import weakref
 from typing import Any
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "view_at",
-           "views"]
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "owner_of",
+           "view_at", "views"]
 
 #: An object of a class without contents; the second one is for array types only.
 fresh: Any = object.__new__
@@ -40,7 +40,8 @@ def view_at(owner: Handle, position: int) -> Any:
         reference = owner._v.get(position)
     except AttributeError:
         return None
-    return None if reference is None else reference()
+    view = None if reference is None else reference()
+    return None if view is None or view._o is None else view  # else it was initialised again, as an array of its own
 
 
 def flat_component(array: Handle, position: int) -> Any:
@@ -65,6 +66,11 @@ def add_view(owner: Handle, position: int, view: Any, offset: int) -> None:
     known[position] = weakref.ref(view)
 
 
+def owner_of(view: Any) -> tuple[Any, int] | None:
+    """The array that another one is a component of, and where its nodes begin among the owner's; or ``None``."""
+    return view._o  # type: ignore[no-any-return]
+
+
 def views(owner: Handle) -> list[tuple[int, Any]]:
     """The components that somebody holds, with their positions."""
     try:
@@ -72,7 +78,7 @@ def views(owner: Handle) -> list[tuple[int, Any]]:
     except AttributeError:
         return []
     found = [(position, reference()) for position, reference in known]
-    return [(position, view) for position, view in found if view is not None]
+    return [(position, view) for position, view in found if view is not None and view._o is not None]
 
 
 def live_arrays() -> list[Any]:

@@ -1,5 +1,7 @@
 """The compiled form of ``handle.py``."""
 
+import weakref
+
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.node cimport Node
@@ -47,6 +49,7 @@ cdef extern from "Python.h":
     void PyObject_ClearWeakRefs(PyObject*)
     void PyType_Modified(PyTypeObject*)
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
+    bint PyObject_IS_GC(PyObject*) noexcept
     void Py_INCREF(PyObject*)
     void Py_DECREF(PyObject*)
     void Py_XDECREF(PyObject*)
@@ -65,28 +68,36 @@ cdef class Handle:
         _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        _part(<PyObject*> self, <PyObject*> self._o)
+        _part(<PyObject*> self)
 
 
 cdef PyObject* _youngest = NULL
 
 
-cdef void _part(PyObject* array, PyObject* owned) noexcept:
+cdef void _part(PyObject* array) noexcept:
     """Take an array that dies out of the list of those that live, and from the components that its owner knows."""
     global _youngest
-    cdef PyObject* owner
+    cdef int k
     if (<Handle> array).older != NULL:
         (<Handle> (<Handle> array).older).younger = (<Handle> array).younger
     if (<Handle> array).younger != NULL:
         (<Handle> (<Handle> array).younger).older = (<Handle> array).older
     else:
         _youngest = (<Handle> array).older
-    if (<Handle> array).place >= 0:
-        owner = PyTuple_GET_ITEM(owned, 0)
-        if (<Handle> array).place < (<Handle> owner).known_count and \
-                (<Handle> owner).known[(<Handle> array).place] == array:
-            (<Handle> owner).known[(<Handle> array).place] = NULL
-    free((<Handle> array).known)
+    _leave_owner(array)
+    if (<Handle> array).known != NULL:
+        for k in range((<Handle> array).known_count):  # those that hold it no more, or never did
+            if (<Handle> array).known[k] != NULL:
+                (<Handle> (<Handle> array).known[k]).place = -1
+        free((<Handle> array).known)
+
+
+cdef inline void _leave_owner(PyObject* view) noexcept:
+    """Let the owner of a component forget it."""
+    cdef PyObject* owner = (<Handle> view).owner
+    cdef int place = (<Handle> view).place
+    if place >= 0 and (<Handle> owner).known[place] == view:
+        (<Handle> owner).known[place] = NULL
 
 
 def live_arrays():
@@ -102,9 +113,14 @@ def live_arrays():
 
 cpdef object view_at(Handle owner, Py_ssize_t position):
     """The component at a position, if somebody holds it, else ``None``."""
-    if position < owner.known_count and owner.known[position] != NULL and Py_REFCNT(owner.known[position]):
+    if position < owner.known_count and _is_known(owner.known[position]):
         return <object> owner.known[position]
     return None
+
+
+cdef inline bint _is_known(PyObject* view) noexcept:
+    """Whether an array is still a component: neither dying, nor initialised again, as an array of its own."""
+    return view != NULL and Py_REFCNT(view) and <PyObject*> (<Handle> view)._o != <PyObject*> None
 
 
 cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *:
@@ -119,9 +135,27 @@ cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t o
         for k in range(owner.known_count, count):
             known[k] = NULL
         owner.known, owner.known_count = known, <int> count
-    view._o = (owner, offset)
+    _leave_owner(<PyObject*> view)
+    if owner.known[position] != NULL:  # one that is no component any more
+        (<Handle> owner.known[position]).place = -1
+    view._o = (weakref.ref(owner) if PyObject_IS_GC(<PyObject*> owner) else owner, offset)
+    view.owner = <PyObject*> owner
     view.place = <int> position
     owner.known[position] = <PyObject*> view
+
+
+def owner_of(Handle view):
+    """The array that another one is a component of, and where its nodes begin among the owner's; or ``None``.
+
+    An array of a type that a program derives is in the hands of the collector of cycles, which does not know the
+    component that such an array may hold in an attribute: its components do not hold it. When it is gone, nobody sees
+    any more what is written to them.
+    """
+    cdef tuple owned = view._o
+    if owned is None or type(owned[0]) is not weakref.ref:
+        return owned
+    owner = owned[0]()
+    return None if owner is None else (owner, owned[1])
 
 
 def views(Handle owner):
@@ -129,7 +163,7 @@ def views(Handle owner):
     cdef list found = []
     cdef Py_ssize_t k
     for k in range(owner.known_count):
-        if owner.known[k] != NULL and Py_REFCNT(owner.known[k]):
+        if _is_known(owner.known[k]):
             found.append((k, <object> owner.known[k]))
     return found
 
@@ -239,7 +273,7 @@ cdef void _dealloc(PyObject* array) noexcept:
     cdef PyObject* owned = <PyObject*> (<Handle> array)._o
     if (<PyObject**> (<char*> array + _references))[0] != NULL:
         PyObject_ClearWeakRefs(array)
-    _part(array, owned)
+    _part(array)
     (<Type*> cls).tp_free(array)
     Py_XDECREF(node)
     Py_XDECREF(nodes)
