@@ -249,7 +249,7 @@ def test_components_may_be_asked_for_while_others_are_told_of_a_change() -> None
 
 @pytest.mark.parametrize(("make", "again"), [
     (lambda: Array3f(1, 2, 3), lambda view: view.__init__(7)),
-    (lambda: Array22f(1, 2, 3, 4), lambda view: view.__init__(7, 8)),
+    (lambda: Array22f([1, 2], [3, 4]), lambda view: view.__init__(7, 8)),
     (lambda: Array3f([1, 2], 2, 3), lambda view: view.__setstate__(Float(7, 8).__reduce_ex__(4)[2])),
 ], ids=["flat", "nested", "unpickled"])
 def test_components_may_be_initialised_again(make: Callable[[], Any], again: Callable[[Any], None]) -> None:
