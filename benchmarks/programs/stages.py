@@ -180,11 +180,8 @@ def walked(count: int) -> list[Probe]:
     """
     from drjit_core.runtime import backends
     from drjit_core.runtime.cpu import malloc
+    from drjit_core.runtime.cpu.straight import key_of
 
-    try:
-        from drjit_core.runtime.cpu.straight import key_of
-    except ModuleNotFoundError:
-        return []
     backend, result = backends.current(), program(count)
     if key_of(backend, [result._n]) is None:
         return []

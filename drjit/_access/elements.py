@@ -15,7 +15,6 @@ from drjit_core import Node, ReduceMode, ReduceOp, cast, gather, literal, ops, r
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
-from .._base.handle import owner_of
 from .._base.nodes import broadcast
 from .._base.types import lookup, reshape
 from .._base.values import is_ndarray, plain_scalar
@@ -204,8 +203,7 @@ def flat_set(array: Any, key: Any, value: Any) -> None:
         mask = _flat_mask(function, array, key)
         new = coerce(type(array), value, function)[0]
         try:
-            owner = owner_of(array)
-            widen = owner is None or owner[0]._depth > 0  # a tensor keeps its shape
+            widen = array._o is None or array._o[0]._depth > 0  # a tensor keeps its shape
             store(array, [_blend(mask, new, array._n, widen)])
         except CORE_ERRORS as error:
             raise translate(error, function) from None

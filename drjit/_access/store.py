@@ -32,7 +32,7 @@ from drjit_core import (
 )
 
 from .._base.errors import SizeError
-from .._base.handle import owner_of, views
+from .._base.handle import views
 from .._base.nodes import broadcast, index_type
 from .lanes import TRUE, note_writes
 
@@ -55,14 +55,14 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
 
 def store_same(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Replace nodes by others that have the same values: what was evaluated, or got a label."""
-    owner = array._o and owner_of(array)
+    owner = array._o
     if owner is None and not array._depth:
         array._n = nodes[0]
         return
     while owner is not None:
         array, offset = owner
         position = offset + (position or 0)
-        owner = array._o and owner_of(array)
+        owner = array._o
     if array._depth < 0:
         _store_tensor(array, nodes[0])
         return
@@ -172,8 +172,8 @@ class Journal:
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
-        while (owner := owner_of(array)) is not None:
-            array = owner[0]
+        while array._o is not None:
+            array = array._o[0]
         if id(array) not in self.entries:
             self.entries[id(array)] = array, array._nodes()
 

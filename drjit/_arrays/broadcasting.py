@@ -96,39 +96,56 @@ def _alignment(shapes: tuple[Shape, ...]) -> tuple[Shape, int]:
     return tuple(result), math.prod(result)
 
 
-#: Indices that operands were read through lately, by the operand's shape and the common one. They are kept although
-#: nobody may need them, as long as they have not been evaluated: it takes longer to trace them than to read.
-_positions: dict[tuple[Shape, Shape], Node] = {}
-_MOST_POSITIONS = 64
+#: How operands of two shapes were aligned lately: the common shape, and the indices that each of them is read through,
+#: if it is not taken as it is. They are kept although nobody may need them, as long as they have not been evaluated: it
+#: takes longer to trace them than to read.
+_pairs: dict[tuple[Shape, Shape], tuple[Shape, Node | None, Node | None]] = {}
+_MOST_PAIRS = 64
 
 
-def _expanded(node: Node, shape: Shape, target: Shape) -> Node:
-    """A node of a shape, read so that it has another one; one of a single element goes with any as it is."""
-    if shape == target or node.size == 1:
-        return node
-    index = _positions.get((shape, target))
-    if index is None or index.kind == _EVALUATED:
-        own, offset = contiguous_strides(shape), len(target) - len(shape)
-        strides = [0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
-                   for axis in range(len(target))]
-        access = slicing.Access(0, target, tuple(strides))
-        if slicing.is_identity(access, node.size):
-            return node
-        index = positions(access, node.size)
-        for key, known in list(_positions.items()):
-            if known.kind == _EVALUATED or len(_positions) >= _MOST_POSITIONS:
-                _positions.pop(key, None)
-        if not index.scope:
-            _positions[shape, target] = index
-    return gather(node, index, TRUE, harmless=True)
+def _index(size: int, shape: Shape, target: Shape) -> Node | None:
+    """The indices through which what has a shape, and a number of elements, is read so that it has another shape.
+
+    ``None`` if it is taken as it is: one element goes with any shape.
+    """
+    if shape == target or size == 1:
+        return None
+    own, offset = contiguous_strides(shape), len(target) - len(shape)
+    strides = [0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset] for axis in range(len(target))]
+    access = slicing.Access(0, target, tuple(strides))
+    return None if slicing.is_identity(access, size) else positions(access, size)
 
 
-def _align(nodes: list[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
+def _read(node: Node, index: Node | None) -> Node:
+    return node if index is None else gather(node, index, TRUE, True)
+
+
+def _align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
     """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
     shape, count = _alignment(shapes)
     if not count:
         return [core.invalid(node.type) for node in nodes], shape
-    return [_expanded(node, own, shape) for node, own in zip(nodes, shapes, strict=True)], shape
+    return [_read(node, _index(node.size, own, shape)) for node, own in zip(nodes, shapes, strict=True)], shape
+
+
+def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[Node, Node, Shape]:
+    """Likewise of two nodes."""
+    kept = core.state.recording is None  # else shapes may be other ones in the replay
+    known = _pairs.get(shapes) if kept else None
+    if known is not None:
+        shape, first, second = known
+        if (first is None or first.kind != _EVALUATED) and (second is None or second.kind != _EVALUATED):
+            return _read(left, first), _read(right, second), shape
+    shape, count = _alignment(shapes)
+    if not count:
+        return core.invalid(left.type), core.invalid(right.type), shape
+    first, second = _index(left.size, shapes[0], shape), _index(right.size, shapes[1], shape)
+    for key, (_, *indices) in list(_pairs.items()):
+        if len(_pairs) >= _MOST_PAIRS or any(index is not None and index.kind == _EVALUATED for index in indices):
+            _pairs.pop(key, None)
+    if kept and not any(index is not None and index.scope for index in (first, second)):
+        _pairs[shapes] = shape, first, second
+    return _read(left, first), _read(right, second), shape
 
 
 # --- promotion -------------------------------------------------------------------------------------------------------
@@ -158,7 +175,7 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     if operation is AND and mask == 0:
         trace = masking(literal(cls._type, 0))
     loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
-    plan = TensorPlan(trace, loaders, result, _align)
+    plan = TensorPlan(trace, loaders, result, _align, _align_two)
     return plan if order == (0, 1) else lambda a, b: plan.two(b, a)
 
 

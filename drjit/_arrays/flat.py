@@ -8,9 +8,10 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag, Node, cast, index_of, invalid
 
-from .._access.elements import flat_get, flat_set
+from .._access.elements import flat_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
+from .._base.handle import own
 from .._base.nodes import values
 from .._base.types import base_class
 from .._promotion.promote import scalar_literal
@@ -32,7 +33,7 @@ class FlatArray(FlatHandle, ArrayBase):
 
     def _construct(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         """Make an instance of anything that the constructor accepts."""
-        self._o = None
+        own(self)
         cls = self.__class__
         if kwargs:
             raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
@@ -73,9 +74,6 @@ class FlatArray(FlatHandle, ArrayBase):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(values(self._n))
-
-    def __getitem__(self, key: Any) -> Any:
-        return flat_get(self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)

@@ -3,7 +3,8 @@ cimport cython
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport binary, cast
-from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
+from drjit_core.runtime.contents cimport read_element
+from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, own, view_at
 from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
 from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, flat_array, nested_array, trace2
 from drjit._rules.matrix cimport dot, multiply
@@ -66,6 +67,7 @@ cpdef object tensor(object cls, Node node, tuple shape)
 
 cdef class TensorPlan(Componentwise):
     cdef public object align
+    cdef public object align_two
     @cython.locals(left=Node, right=Node, shape=tuple, other=tuple)
     cpdef object two(self, object a, object b)
     cpdef object three(self, object a, object b, object c)

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import drjit_core as core
-from drjit_core import KIND, binary, cast, number, ops
+from drjit_core import KIND, binary, cast, number, ops, read_element
 
+from .._access.elements import flat_get
 from .._base.errors import FAILURES, CallSite, SizeError, translate
-from .._base.handle import add_view, flat_component, fresh_array, held, view_at
+from .._base.handle import add_view, flat_component, fresh_array, held, own, view_at
 from .._base.nodes import number_of
 from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
 from .._promotion import operations
@@ -77,9 +78,14 @@ class FlatHandle(FlatSlots):
                 node = number(cls._type, value)
             if node is not None:
                 self._n = node
-                self._o = None
+                own(self)
                 return
         self._construct(args, kwargs)  # type: ignore[attr-defined]
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is int and 0 <= key < self._n.size:
+            return read_element(self._n, key)
+        return flat_get(self, key)
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
@@ -158,7 +164,7 @@ class NestedHandle(NestedSlots):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         cls: Any = type(self)
-        self._o = None
+        own(self)
         if len(args) > 1 and not kwargs and len(args) == cls._size and not cls._special:
             nodes = nodes_of(cls._value, args)
             if nodes is not None:
@@ -337,15 +343,15 @@ def tensor(cls: type[_Array], node: core.Node, shape: tuple[int, ...]) -> _Array
 
 
 class TensorPlan(Componentwise):
-    """The plan of an operation with a tensor among the operands; ``align`` brings nodes of several shapes to a common
-    one."""
+    """The plan of an operation with a tensor among the operands; ``align`` and ``align_two`` bring nodes of several
+    shapes to a common one."""
 
-    __slots__ = ("align",)
+    __slots__ = ("align", "align_two")
 
     def __init__(self, trace: Callable[..., core.Node], loaders: Sequence[Loader], result: Any,
-                 align: Callable[..., Any]) -> None:
+                 align: Callable[..., Any], align_two: Callable[..., Any]) -> None:
         super().__init__(trace, loaders, result)
-        self.align = align
+        self.align, self.align_two = align, align_two
 
     def __call__(self, *operands: Any) -> Any:
         if len(operands) == 2:
@@ -360,7 +366,7 @@ class TensorPlan(Componentwise):
         if not shape and right.size:  # numbers go with everything but what is empty
             shape = other
         elif shape != other and (other or not left.size):
-            (left, right), shape = self.align([left, right], (shape, other))
+            left, right, shape = self.align_two(left, right, (shape, other))
         return tensor(self.result, trace2(self.row, self.trace, left, right), shape)
 
     def three(self, a: Any, b: Any, c: Any) -> Any:

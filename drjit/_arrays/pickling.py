@@ -34,6 +34,7 @@ from drjit_core import KIND, TYPES, Node, evaluate, host_view, import_copy, inva
 from .._access.store import store_same
 from .._base.array import ArrayBase
 from .._base.errors import describe
+from .._base.handle import own
 from .._base.links import links
 from .._base.nodes import pack
 
@@ -122,7 +123,7 @@ def restore_array(array: ArrayBase, state: Any) -> None:
         raise ValueError(f"{array._name}: cannot restore this array: its pickle is damaged "
                          f"({describe(error)}: {error}).") from error
     target: Any = array
-    target._o = None
+    own(target)
     if array._depth < 0:
         target._s = tuple(state["shape"])
     store_same(array, nodes)

@@ -29,7 +29,7 @@ from .._access.slicing import contiguous_strides
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, Site, SizeError, describe
-from .._base.handle import add_view, view_at
+from .._base.handle import add_view, own, view_at
 from .._base.nodes import broadcast, elements_of
 from .._base.types import FLOAT32, base_class, retype
 from .._base.values import is_ndarray, plain_scalar
@@ -181,7 +181,7 @@ class TensorBase(TensorHandle, ArrayBase):
         if not cls._dynamic:
             raise NotImplementedError(f"{function}(): tensors of the scalar backend are not available yet; use those "
                                       "of drjit.llvm.")
-        self._o = None
+        own(self)
         node, found = _convert(cls, array)
         if flip_axes:
             node, found = transposed(node, found, tuple(range(len(found)))[::-1])

@@ -16,7 +16,6 @@ cdef class Handle:
     cdef PyObject* younger
     cdef PyObject** known  # the components that somebody holds, borrowed
     cdef int known_count
-    cdef PyObject* owner  # whose component it is, borrowed; it is there as long as the place is not -1
     cdef int place  # among those of the owner, -1 if there is none
 
 
@@ -26,3 +25,4 @@ cpdef Node held(object array)
 cpdef object flat_component(Handle array, Py_ssize_t position)
 cpdef object view_at(Handle owner, Py_ssize_t position)
 cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *
+cpdef void own(Handle array) noexcept

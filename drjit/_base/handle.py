@@ -11,7 +11,7 @@ import gc
 import weakref
 from typing import Any
 
-__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "owner_of",
+__all__ = ["Handle", "add_view", "adopt", "flat_component", "fresh", "fresh_array", "held", "live_arrays", "own",
            "view_at", "views"]
 
 #: An object of a class without contents; the second one is for array types only.
@@ -66,9 +66,9 @@ def add_view(owner: Handle, position: int, view: Any, offset: int) -> None:
     known[position] = weakref.ref(view)
 
 
-def owner_of(view: Any) -> tuple[Any, int] | None:
-    """The array that another one is a component of, and where its nodes begin among the owner's; or ``None``."""
-    return view._o  # type: ignore[no-any-return]
+def own(array: Any) -> None:
+    """Let an array that is initialised be no component of another one (any more)."""
+    array._o = None
 
 
 def views(owner: Handle) -> list[tuple[int, Any]]:

@@ -1,11 +1,10 @@
 """The compiled form of ``handle.py``."""
 
-import weakref
-
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
 
@@ -14,6 +13,10 @@ cdef extern from "Python.h":
     ctypedef PyObject* (*allocfunc)(PyTypeObject*, Py_ssize_t)
     ctypedef void (*freefunc)(void*)
     ctypedef void (*destructor)(PyObject*)
+    ctypedef int (*visitproc)(PyObject*, void*) noexcept
+    int PyObject_GC_IsTracked(PyObject*) noexcept
+    void PyObject_GC_Track(void*) noexcept
+    void PyObject_GC_UnTrack(void*) noexcept
     ctypedef PyObject* (*vectorcall)(PyObject*, PyObject**, size_t, PyObject*) except NULL
     ctypedef PyObject* (*ternary)(PyObject*, PyObject*, PyObject*) except NULL
     ctypedef struct Numbers "PyNumberMethods":
@@ -27,8 +30,8 @@ cdef extern from "Python.h":
         allocfunc tp_alloc
         freefunc tp_free
         destructor tp_dealloc
-        void* tp_traverse
-        void* tp_clear
+        int (*tp_traverse)(PyObject*, visitproc, void*) noexcept
+        int (*tp_clear)(PyObject*) noexcept
         Numbers* tp_as_number
         ternary tp_call
         vectorcall tp_vectorcall
@@ -49,7 +52,6 @@ cdef extern from "Python.h":
     void PyObject_ClearWeakRefs(PyObject*)
     void PyType_Modified(PyTypeObject*)
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
-    bint PyObject_IS_GC(PyObject*) noexcept
     void Py_INCREF(PyObject*)
     void Py_DECREF(PyObject*)
     void Py_XDECREF(PyObject*)
@@ -77,7 +79,6 @@ cdef PyObject* _youngest = NULL
 cdef void _part(PyObject* array) noexcept:
     """Take an array that dies out of the list of those that live, and from the components that its owner knows."""
     global _youngest
-    cdef int k
     if (<Handle> array).older != NULL:
         (<Handle> (<Handle> array).older).younger = (<Handle> array).younger
     if (<Handle> array).younger != NULL:
@@ -85,19 +86,25 @@ cdef void _part(PyObject* array) noexcept:
     else:
         _youngest = (<Handle> array).older
     _leave_owner(array)
-    if (<Handle> array).known != NULL:
-        for k in range((<Handle> array).known_count):  # those that hold it no more, or never did
-            if (<Handle> array).known[k] != NULL:
-                (<Handle> (<Handle> array).known[k]).place = -1
-        free((<Handle> array).known)
+    free((<Handle> array).known)
 
 
 cdef inline void _leave_owner(PyObject* view) noexcept:
-    """Let the owner of a component forget it."""
-    cdef PyObject* owner = (<Handle> view).owner
+    """Let the owner of a component, which is still held by it, forget it."""
+    cdef PyObject* owned = <PyObject*> (<Handle> view)._o
+    cdef PyObject* owner
     cdef int place = (<Handle> view).place
-    if place >= 0 and (<Handle> owner).known[place] == view:
-        (<Handle> owner).known[place] = NULL
+    if place >= 0 and owned != <PyObject*> None:
+        owner = PyTuple_GET_ITEM(owned, 0)
+        if place < (<Handle> owner).known_count and (<Handle> owner).known[place] == view:
+            (<Handle> owner).known[place] = NULL
+    (<Handle> view).place = -1
+
+
+cpdef void own(Handle array) noexcept:
+    """Let an array that is initialised be no component of another one (any more)."""
+    _leave_owner(<PyObject*> array)
+    array._o = None
 
 
 def live_arrays():
@@ -113,14 +120,9 @@ def live_arrays():
 
 cpdef object view_at(Handle owner, Py_ssize_t position):
     """The component at a position, if somebody holds it, else ``None``."""
-    if position < owner.known_count and _is_known(owner.known[position]):
+    if position < owner.known_count and owner.known[position] != NULL and Py_REFCNT(owner.known[position]):
         return <object> owner.known[position]
     return None
-
-
-cdef inline bint _is_known(PyObject* view) noexcept:
-    """Whether an array is still a component: neither dying, nor initialised again, as an array of its own."""
-    return view != NULL and Py_REFCNT(view) and <PyObject*> (<Handle> view)._o != <PyObject*> None
 
 
 cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t offset) except *:
@@ -136,26 +138,11 @@ cpdef void add_view(Handle owner, Py_ssize_t position, Handle view, Py_ssize_t o
             known[k] = NULL
         owner.known, owner.known_count = known, <int> count
     _leave_owner(<PyObject*> view)
-    if owner.known[position] != NULL:  # one that is no component any more
-        (<Handle> owner.known[position]).place = -1
-    view._o = (weakref.ref(owner) if PyObject_IS_GC(<PyObject*> owner) else owner, offset)
-    view.owner = <PyObject*> owner
+    view._o = (owner, offset)
     view.place = <int> position
     owner.known[position] = <PyObject*> view
-
-
-def owner_of(Handle view):
-    """The array that another one is a component of, and where its nodes begin among the owner's; or ``None``.
-
-    An array of a type that a program derives is in the hands of the collector of cycles, which does not know the
-    component that such an array may hold in an attribute: its components do not hold it. When it is gone, nobody sees
-    any more what is written to them.
-    """
-    cdef tuple owned = view._o
-    if owned is None or type(owned[0]) is not weakref.ref:
-        return owned
-    owner = owned[0]()
-    return None if owner is None else (owner, owned[1])
+    if not PyObject_GC_IsTracked(<PyObject*> view):
+        PyObject_GC_Track(<PyObject*> view)
 
 
 def views(Handle owner):
@@ -163,7 +150,7 @@ def views(Handle owner):
     cdef list found = []
     cdef Py_ssize_t k
     for k in range(owner.known_count):
-        if _is_known(owner.known[k]):
+        if owner.known[k] != NULL and Py_REFCNT(owner.known[k]):
             found.append((k, <object> owner.known[k]))
     return found
 
@@ -174,7 +161,8 @@ def views(Handle owner):
 
 cdef enum:
     KEPT = 1024
-    SIZE = 112  # of an array, or more: a number that the C compiler knows, so that it copies without a call
+    HEAD = 16  # what the collector of cycles has before an object, two words that are 0 as long as it does not know it
+    SIZE = 96  # of an array, or more: a number that the C compiler knows, so that it copies without a call
     TYPES = 2048  # a power of two
 
 cdef Py_ssize_t _references = (<Type*> Handle).tp_weaklistoffset  # where weak references hang
@@ -203,10 +191,16 @@ cdef inline Template* _template_of(PyTypeObject* cls) noexcept nogil:
 
 cdef inline void* _memory() noexcept:
     global _count
+    cdef uint64_t* head
     if _count:
         _count -= 1
-        return _kept[_count]
-    return PyObject_Malloc(SIZE)
+        head = <uint64_t*> (<char*> _kept[_count] - HEAD)
+    else:
+        head = <uint64_t*> PyObject_Malloc(HEAD + SIZE)
+        if head == NULL:
+            return NULL
+    head[0] = head[1] = 0
+    return <char*> head + HEAD
 
 
 cpdef object fresh(object cls):
@@ -261,7 +255,22 @@ cdef void _free(void* memory) noexcept:
         _kept[_count] = memory
         _count += 1
     else:
-        PyObject_Free(memory)
+        PyObject_Free(<char*> memory - HEAD)
+
+
+cdef int _traverse(PyObject* array, visitproc visit, void* argument) noexcept:
+    """What the collector finds in an array that is a component of another one, or of a type that a program derives."""
+    cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    cdef int found = visit(<PyObject*> array.ob_type, argument)
+    if not found and owned != NULL:
+        found = visit(owned, argument)
+    return found
+
+
+cdef int _clear(PyObject* array) noexcept:
+    """Let go of the owner."""
+    own(<Handle> array)
+    return 0
 
 
 cdef void _dealloc(PyObject* array) noexcept:
@@ -271,6 +280,8 @@ cdef void _dealloc(PyObject* array) noexcept:
     cdef PyObject* nodes = <PyObject*> (<Handle> array)._c
     cdef PyObject* shape = <PyObject*> (<Handle> array)._s
     cdef PyObject* owned = <PyObject*> (<Handle> array)._o
+    if PyObject_GC_IsTracked(array):
+        PyObject_GC_UnTrack(array)
     if (<PyObject**> (<char*> array + _references))[0] != NULL:
         PyObject_ClearWeakRefs(array)
     _part(array)
@@ -370,8 +381,8 @@ cpdef object flat_component(Handle array, Py_ssize_t position):
 def adopt(cls):
     """Tell of an array type of the library's own, whose instances hold nothing but nodes, a shape and an owner.
 
-    Such objects are in no cycle, so that the collector of cycles need not know them; types that programs derive from
-    it have attributes, and are collected as usual.
+    Such objects are in no cycle, so that the collector of cycles does not know them, but for components of other arrays:
+    these may be of types that programs derive, which have attributes, and are collected as usual.
     """
     global _size
     cdef Type* type_ = <Type*> cls
@@ -381,8 +392,8 @@ def adopt(cls):
     _size = type_.tp_basicsize
     base = next(each for each in cls.__mro__ if not (<Type*> each).tp_flags & Py_TPFLAGS_HEAPTYPE)
     _take_operators(cls, base)
-    type_.tp_flags &= ~Py_TPFLAGS_HAVE_GC
-    type_.tp_traverse = type_.tp_clear = NULL
+    type_.tp_flags |= Py_TPFLAGS_HAVE_GC
+    type_.tp_traverse, type_.tp_clear = _traverse, _clear
     type_.tp_alloc, type_.tp_free, type_.tp_dealloc = _alloc, _free, _dealloc
     if cls._depth >= 0 and not cls._special and cls.__init__ is base.__init__:
         kind = type(cls)

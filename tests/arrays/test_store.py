@@ -296,3 +296,29 @@ def test_an_array_that_holds_its_own_component_is_collected() -> None:
     held.clear()
     gc.collect()
     assert reference() is None
+
+
+class Derived(Array3f):
+    """A type of a program, with attributes."""
+
+
+class DerivedTensor(TensorXf):
+    """Likewise."""
+
+
+@pytest.mark.parametrize("make", [
+    lambda: Derived(1, 2, 3), lambda: DerivedTensor([[1, 2], [3, 4]])], ids=["nested", "tensor"])
+@pytest.mark.parametrize("changed", [False, True])
+def test_cycles_through_components_that_their_owner_holds_are_collected(make: Callable[[], Any], changed: bool) -> None:
+    references = []
+    for _ in range(5):
+        owner = make()
+        owner.part = owner.array if isinstance(owner, TensorXf) else owner.y
+        if changed:
+            owner.part += 1
+            owner += 2
+        references.append(weakref.ref(owner))
+        references.append(weakref.ref(owner.part))
+        del owner
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 10

@@ -6,13 +6,24 @@ split at random, and with evaluations while it is traced.  Of all kernels that a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from drjit_core import TYPES, Node, SymbolicValue, evaluate, interpret, on_backend
+from drjit_core import (
+    TYPES,
+    JitFlag,
+    Node,
+    SymbolicValue,
+    evaluate,
+    interpret,
+    kernel_history_clear,
+    on_backend,
+    scoped_set_flag,
+)
 from drjit_core.codegen.program import Program as Kernel
 from drjit_core.codegen.program import assemble
 from drjit_core.ir.verify import verify
@@ -113,14 +124,16 @@ class Kernels:
 
 
 @pytest.fixture
-def kernels(monkeypatch: pytest.MonkeyPatch) -> Kernels:
+def kernels(monkeypatch: pytest.MonkeyPatch) -> Iterator[Kernels]:
     """What is looked up; kernels are compiled in the quick tier, and those of other runs are left alone."""
     kernels = Kernels()
     monkeypatch.setattr(LLVM, "compile", kernels)
     monkeypatch.setattr(cache, "_level", lambda: 0)
     monkeypatch.setattr(disk, "load", lambda key: None)
     monkeypatch.setattr(disk, "store", lambda key, data: None)
-    return kernels
+    with scoped_set_flag(JitFlag.KernelHistory):  # which the short way of the compiled form leaves alone
+        yield kernels
+    kernel_history_clear()
 
 
 @pytest.mark.parametrize("block", range(4))

@@ -105,6 +105,20 @@ def test_keys_and_parameters_by_structure() -> None:
     assert False in compared(gather(doubled, index, TRUE))
 
 
+@pytest.mark.parametrize("count", [1, 2, 300])
+@pytest.mark.parametrize("stores", [False, True])
+def test_reductions_of_arrays_in_memory_have_parameters_between_their_outputs(count: int, stores: bool) -> None:
+    arrays = [array(np.full(10, k + 1, np.float32)) for k in range(count)]
+    for _ in range(3):  # the kernel is compiled, looked up, and known
+        roots = [reduce(each, ReduceOp.Add.value) for each in arrays]
+        expected = [[10.0 * (k + 1)] for k in range(count)]
+        if stores:
+            roots += [ops.mul(each, literal(FLOAT32, 3.0)) for each in arrays]
+            expected += [[3.0 * (k + 1)] * 10 for k in range(count)]
+        evaluate(roots)
+        assert [list(values(root)) for root in roots] == expected
+
+
 @needs_rooms
 def test_short_ways_are_counted_and_end_when_kernels_are_forgotten() -> None:
     x = array(np.ones(77, np.float32))

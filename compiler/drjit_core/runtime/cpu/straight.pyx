@@ -95,8 +95,8 @@ cdef PyObject** _stack = NULL
 cdef Py_ssize_t _stack_capacity = 0
 cdef PyObject** _inputs = NULL  # buffers, which the nodes of the program hold
 cdef Py_ssize_t _input_count = 0, _input_capacity = 0
-cdef Py_ssize_t* _output_slots = NULL  # among the parameters; inputs that only reductions need come in between
-cdef Py_ssize_t _output_count = 0, _output_capacity = 0
+cdef Py_ssize_t* _slots = NULL  # parameters with the addresses of the outputs
+cdef Py_ssize_t _slot_capacity = 0
 cdef PyObject* _pointer_nodes[MOST_POINTERS]
 cdef Py_ssize_t _pointer_slots[MOST_POINTERS]
 cdef Py_ssize_t _pointer_count = 0
@@ -120,15 +120,13 @@ cdef void* _larger(void* memory, Py_ssize_t* capacity, Py_ssize_t needed, size_t
 
 cdef inline bint _make_room() except -1:
     """See to it that the entries of a node and its leaves find room."""
-    global _key, _parameters, _inputs, _output_slots
+    global _key, _parameters, _inputs
     if _key_count + 32 > _key_capacity:
         _key = <int64_t*> _larger(_key, &_key_capacity, _key_count + 32, sizeof(int64_t))
     if _parameter_count + 16 > _parameter_capacity:
         _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, _parameter_count + 16, sizeof(uint64_t))
     if _input_count + 8 > _input_capacity:
         _inputs = <PyObject**> _larger(_inputs, &_input_capacity, _input_count + 8, sizeof(PyObject*))
-    if _output_count + 8 > _output_capacity:
-        _output_slots = <Py_ssize_t*> _larger(_output_slots, &_output_capacity, _output_count + 8, sizeof(Py_ssize_t))
     return True
 
 
@@ -375,10 +373,9 @@ cdef inline int64_t _width_of(Node root) noexcept:
 
 cdef bint _begin(int64_t width) except -1:
     """Begin a program."""
-    global _walk, _key_count, _parameter_count, _input_count, _output_count, _pointer_count, _place, _read_bytes
-    global _borrowing, _operations, _work
+    global _walk, _key_count, _parameter_count, _input_count, _pointer_count, _place, _read_bytes, _borrowing, _operations, _work
     _walk += 1
-    _key_count = _parameter_count = _input_count = _output_count = _pointer_count = 0
+    _key_count = _parameter_count = _input_count = _pointer_count = 0
     _place = _read_bytes = _operations = _work = 0
     _borrowing = False
     _make_room()
@@ -394,15 +391,18 @@ cdef bint _bind(list roots, int64_t width) except -1:
 
     The roots are in order, different ones, and of one width.
     """
-    global _output_count
+    global _slots
     cdef Node root
     cdef int64_t place, stored = 0
+    cdef Py_ssize_t position = 0
     _begin(width)
     for root in roots:
         if _width_of(root) != width or not _visit_root(root):
             return False
     if _place >= PLACES - 16:
         return False
+    if len(roots) > _slot_capacity:
+        _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(roots), sizeof(Py_ssize_t))
     for root in roots:
         _make_room()
         if root.kind == REDUCE:
@@ -416,8 +416,8 @@ cdef bint _bind(list roots, int64_t width) except -1:
             stored += _size_of[root.type]
             _put(STORE)
             _put(_place_of(root))
-        _output_slots[_output_count] = _parameter_count
-        _output_count += 1
+        _slots[position] = _parameter_count  # an operand that is in memory may come between two outputs
+        position += 1
         _pass(0)
     if stored and width > STREAMING_WIDTH and width * (stored + _read_bytes) > _cache_bytes:
         _put(STREAMED)
@@ -584,7 +584,7 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
     cdef list buffers = []
     cdef Buffer buffer, partials = None
     cdef Node root
-    cdef Py_ssize_t position
+    cdef Py_ssize_t position = 0
     cdef int64_t size = _block_size(entry.work, width), blocks = (width + size - 1) // size
     cdef int64_t work = width * entry.work, ticket
     cdef bint short_ = work < INLINE_WORK or width <= size
@@ -596,7 +596,8 @@ cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
         _parameters[1] = partials.address
     for root in roots:
         buffer = _allocate(root.size * _size_of[root.type])
-        _parameters[_output_slots[len(buffers)]] = buffer.address
+        _parameters[_slots[position]] = buffer.address
+        position += 1
         buffers.append(buffer)
     _look_at_pool()
     if _pool is None and not short_ and pool._worth_starting(work):
