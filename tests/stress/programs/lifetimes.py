@@ -135,8 +135,8 @@ class Lives:
     def failures_of_operators(self) -> None:
         wrong: list[Callable[[], Any]] = [
             lambda: self.a + UInt32(1, 2, 3), lambda: self.a + "text", lambda: dr.fma(self.a, object(), self.b),
-            lambda: dr.select(Bool(True, False), self.a, self.b), lambda: Array3u(1, 2), lambda: Array3u(1, object(), 3),
-            lambda: dr.gather(UInt32, object(), self.a), lambda: self.a[SIZE],
+            lambda: dr.select(Bool(True, False), self.a, self.b), lambda: Array3u(1, 2),
+            lambda: Array3u(1, object(), 3), lambda: dr.gather(UInt32, object(), self.a), lambda: self.a[SIZE],
             lambda: Marked(1, 2, 3) + [self.a, 2], lambda: UInt32.__new__(UInt32) + self.a,
         ]
         try:
