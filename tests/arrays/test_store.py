@@ -247,6 +247,57 @@ def test_components_may_be_asked_for_while_others_are_told_of_a_change() -> None
     assert [list(part) for part in (first, second, *asked)] == [[11], [12], [13]]
 
 
+@pytest.mark.parametrize(("make", "again"), [
+    (lambda: Array3f(1, 2, 3), lambda view: view.__init__(7)),
+    (lambda: Array22f([1, 2], [3, 4]), lambda view: view.__init__(7, 8)),
+    (lambda: Array3f([1, 2], 2, 3), lambda view: view.__setstate__(Float(7, 8).__reduce_ex__(4)[2])),
+], ids=["flat", "nested", "unpickled"])
+def test_components_may_be_initialised_again(make: Callable[[], Any], again: Callable[[Any], None]) -> None:
+    """Then they are arrays of their own, whoever dies first."""
+    for owner_first in (True, False):
+        owner = make()
+        view, text, other = owner[0], repr(owner), owner[1]
+        again(view)
+        assert repr(owner) == text
+        if owner_first:
+            del owner
+            view += 1
+            other += 1
+            assert np.all(view.numpy() >= 8)
+            del view
+        else:
+            del view
+            others = [Float(k) for k in range(9)]
+            assert repr(owner) == text and repr(make()[0]) == repr(owner[0])
+            assert [each[0] for each in others] == list(range(9))
+
+
+class Own(Array3f):
+    """A type with attributes."""
+
+
+def test_an_array_that_holds_its_own_component_is_collected() -> None:
+    def ends(keep: bool) -> weakref.ref[Own]:
+        array = Own([1, 2], 2, 3)
+        array.first, array.matrix = array.x, [array.z]  # type: ignore[attr-defined]
+        array.first += 1  # type: ignore[attr-defined]
+        assert list(array.x) == [2, 3] and array.x is array.first  # type: ignore[attr-defined]
+        held.extend([array.y] if keep else [])
+        return weakref.ref(array)
+
+    held: list[Any] = []
+    reference = ends(False)
+    gc.collect()
+    assert reference() is None
+    reference = ends(True)
+    gc.collect()
+    held[0] += 5
+    assert list(held[0]) == [7] and list(Own(held[0], 1, 1).x) == [7]
+    held.clear()
+    gc.collect()
+    assert reference() is None
+
+
 class Derived(Array3f):
     """A type of a program, with attributes."""
 

@@ -8,6 +8,7 @@ import itertools
 import math
 import sys
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -37,7 +38,7 @@ from drjit_core import (
     write_element,
 )
 from drjit_core.ir import build
-from drjit_core.ir.node import numbered_count, sweep
+from drjit_core.ir.node import live_nodes, node_count, numbered_count, sweep
 from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, UINT32, array, values
 
 
@@ -332,7 +333,8 @@ def _chain(length: int, step: Callable[[Node], Node]) -> Node:
 
 CHAINS: dict[str, tuple[int, Callable[[Node], Node]]] = {
     "unary": (1_000_000, lambda node: ops.popcnt(node)),
-    "binary": (100_000, lambda node: ops.add(node, node)),
+    "binary": (1_000_000, lambda node: ops.add(node, node)),
+    "diamonds": (500_000, lambda node: ops.mul(ops.popcnt(node), node)),
     "ternary": (100_000, lambda node: ops.fma(node, node, node)),
     "gather": (100_000, lambda node: gather(node, literal(UINT32, 1, 4), TRUE)),
     "index": (100_000, lambda node: gather(literal_source, node, TRUE)),
@@ -353,6 +355,29 @@ def test_a_long_chain_of_nodes_is_dropped_without_recursion(name: str) -> None:
     assert sys.getrecursionlimit() == limit
     sweep()
     assert numbered_count() < 20_000
+
+
+def test_nobody_finds_a_node_that_dies() -> None:
+    """Who is told of the end of a node may trace the same operation, and look at what is there."""
+    a, b = operands()
+    node = ops.mul(a, b)
+    serial, found, before = node.id, [], node_count()
+
+    def told(reference: weakref.ref[Node]) -> None:
+        found.append(ops.mul(a, b))
+        found.extend(each for each in live_nodes() if each.id == serial)
+
+    reference = weakref.ref(node, told)
+    del node
+    assert reference() is None and [each.id > serial for each in found] == [True]
+    again = ops.mul(a, b)
+    assert again is found[0] and node_count() == before
+    found.clear()
+    del again
+    assert node_count() == before - 1
+    several = [ops.add(a, literal(UINT32, k)) for k in range(9)]
+    assert len({id(each) for each in several}) == 9
+    assert np.array_equal(values(several[8]), values(a) + 8)
 
 
 def test_many_nodes_come_and_go_without_confusing_operands() -> None:

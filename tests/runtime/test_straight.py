@@ -136,6 +136,19 @@ def test_short_ways_are_counted_and_end_when_kernels_are_forgotten() -> None:
     assert fourth["hits"] == third["hits"] and fourth["launches"] == third["launches"] + 1
 
 
+def test_reductions_of_inputs_and_outputs_share_a_kernel() -> None:
+    """What only a reduction needs is a parameter between those of outputs."""
+    for start in range(3):  # only the first one is compiled
+        inputs = [array(np.arange(start + k, start + k + 5), UINT32) for k in range(12)]
+        roots = [node for each in inputs for node in (reduce(each, ReduceOp.Add.value), ops.add(each, inputs[0]))]
+        evaluate(roots)
+        for k in range(12):
+            expected = np.arange(start + k, start + k + 5)
+            assert list(values(roots[2 * k])) == [expected.sum()]
+            assert np.array_equal(values(roots[2 * k + 1]), expected + np.arange(start, start + 5))
+            assert np.array_equal(values(inputs[k]), expected)
+
+
 def test_quick_kernels_are_compiled_again_when_they_have_worked_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "_level", lambda: None)
     monkeypatch.setattr(cache, "_BREAK_EVEN", 1 << 14)

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.stress.programs import masses
 from tests.stress.programs.exits import WAYS
 
 __all__ = ["ROOT", "SCENARIOS", "run", "start"]
@@ -220,8 +221,19 @@ program("threads", "eight threads without a pool", (1,), (10,), DRJIT_THREADS="1
 program("forks", "forks while kernels run", (5,), (20,))
 program("interrupts", "Ctrl-C at any moment", (60,), (1000,))
 program("growth", "memory of a long loop", (2000,), (10_000,))
+program("lifetimes", "programs come and go", (1500, 1), (600_000, 1))
+program("lifetimes", "programs come and go in several threads", (1500, 3), (400_000, 4))
 program("reuse", "memory used again while kernels are queued", (15,), (600,))
 program("same_bits", "the same bits", (40,), (800,))
+
+
+@scenario
+def many_nodes_dropped_at_once(folder: Path, full: bool) -> str:
+    """By threads, exceptions, the collector of cycles, and the end of the interpreter."""
+    count = 1_000_000 if full else 100_000
+    for way in masses.WAYS:
+        run("masses", way, count, cache=folder / "cache")
+    return f"{count} nodes in {len(masses.WAYS)} ways"
 
 
 @scenario

@@ -8,7 +8,6 @@ import weakref
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
@@ -47,7 +46,7 @@ cdef class Node:
         _youngest = <PyObject*> self
 
     def __dealloc__(self):
-        _part(self)
+        _part(<PyObject*> self)
 
     def become_evaluated(self, buffer):
         """Replace the operation by its result, releasing the operands."""
@@ -86,7 +85,7 @@ cdef int _traverse(PyObject* node, visitproc visit, void* argument) noexcept:
 cdef void become(Node node, object buffer):
     """What :meth:`Node.become_evaluated` does."""
     if node.hash:
-        _remove(node)
+        _remove(<PyObject*> node)
     node.payload = buffer
     node.kind = EVALUATED
     node.attr = 0
@@ -131,7 +130,6 @@ cdef extern from "Python.h":
     void* PyObject_Malloc(size_t)
     void PyObject_Free(void*)
     void PyObject_ClearWeakRefs(PyObject*)
-    void Py_SET_REFCNT(PyObject*, Py_ssize_t)
     void raise_reference "Py_INCREF"(PyObject*)
     void drop_reference "Py_XDECREF"(PyObject*)
 
@@ -181,11 +179,9 @@ cpdef Node blank_node():
 cdef void _dealloc(PyObject* node) noexcept:
     """The end of a node that is none of a derived class."""
     global _kept_count
+    _part(node)  # before anybody is told, so that nobody finds it any more
     if (<PyObject**> (<char*> node + _references))[0] != NULL:
         PyObject_ClearWeakRefs(node)
-    Py_SET_REFCNT(node, 1)
-    _part(<Node> node)
-    Py_SET_REFCNT(node, 0)
     cdef PyObject* d0 = <PyObject*> (<Node> node).d0
     cdef PyObject* d1 = <PyObject*> (<Node> node).d1
     cdef PyObject* d2 = <PyObject*> (<Node> node).d2
@@ -196,11 +192,13 @@ cdef void _dealloc(PyObject* node) noexcept:
         _kept_count += 1
     else:
         PyObject_Free(node)
-    drop_reference(d0)
-    drop_reference(d1)
-    drop_reference(d2)
-    drop_reference(d3)
+    _let_go(d0)
+    _let_go(d1)
+    _let_go(d2)
+    _let_go(d3)
     drop_reference(payload)
+    if _pending_count and not _releasing:
+        _release()
 
 
 cdef _make_template():
@@ -224,51 +222,38 @@ cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
 cdef bint _releasing = False
 
 
-cdef void _part(Node node) noexcept:
-    """Take a node that dies out of the list of those that live, and out of the table, and release its operands."""
+cdef void _part(PyObject* node) noexcept:
+    """Take a node that dies out of the list of those that live, and out of the table."""
     global _count, _youngest
     _count -= 1
-    if node.older != NULL:
-        (<Node> node.older).younger = node.younger
-    if node.younger != NULL:
-        (<Node> node.younger).older = node.older
+    if (<Node> node).older != NULL:
+        (<Node> (<Node> node).older).younger = (<Node> node).younger
+    if (<Node> node).younger != NULL:
+        (<Node> (<Node> node).younger).older = (<Node> node).older
     else:
-        _youngest = node.older
-    if node.hash:
+        _youngest = (<Node> node).older
+    if (<Node> node).hash:
         _remove(node)
-    if _is_last(<PyObject*> node.d0) or _is_last(<PyObject*> node.d1) or _is_last(<PyObject*> node.d2) \
-            or _is_last(<PyObject*> node.d3):
-        _release(node)
 
 
-cdef inline bint _is_last(PyObject* operand) noexcept:
-    """Whether only one reference to an operand is left."""
-    return operand != <PyObject*> None and Py_REFCNT(operand) == 1
+cdef inline void _let_go(PyObject* operand) noexcept:
+    """Drop a reference to an operand, later if it is the last one: no node dies while another does."""
+    if operand == <PyObject*> None or Py_REFCNT(operand) != 1 or not _hand_over(operand):
+        drop_reference(operand)
 
 
-cdef void _release(Node node) noexcept:
-    """Release the operands of a node that dies."""
+cdef void _release() noexcept:
+    """Drop the references that have been handed over."""
     global _releasing, _pending_count
-    cdef PyObject* operand
-    if _is_last(<PyObject*> node.d0) and _hand_over(<PyObject*> node.d0):
-        node.d0 = None
-    if _is_last(<PyObject*> node.d1) and _hand_over(<PyObject*> node.d1):
-        node.d1 = None
-    if _is_last(<PyObject*> node.d2) and _hand_over(<PyObject*> node.d2):
-        node.d2 = None
-    if _is_last(<PyObject*> node.d3) and _hand_over(<PyObject*> node.d3):
-        node.d3 = None
-    if _releasing:
-        return
     _releasing = True
     while _pending_count:
         _pending_count -= 1
-        Py_DECREF(<object> _pending[_pending_count])
+        drop_reference(_pending[_pending_count])
     _releasing = False
 
 
 cdef bint _hand_over(PyObject* operand) noexcept:
-    """Take a reference, to be dropped later; without memory for that, nodes die as they do everywhere else."""
+    """Keep a reference, to be dropped later; without memory for that, nodes die as they do everywhere else."""
     global _pending, _pending_count, _pending_capacity
     cdef PyObject** larger
     if _pending_count == _pending_capacity:
@@ -276,7 +261,6 @@ cdef bint _hand_over(PyObject* operand) noexcept:
         if larger == NULL:
             return False
         _pending, _pending_capacity = larger, 2 * _pending_capacity + 64
-    Py_INCREF(<object> operand)
     _pending[_pending_count] = operand
     _pending_count += 1
     return True
@@ -369,7 +353,7 @@ cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, No
 cpdef void enter(Node node, int mode):
     """Make a node that which is found from now on."""
     if node.hash:
-        _remove(node)
+        _remove(<PyObject*> node)
     if 2 * _used >= _capacity:
         _grow()
     if node.kind >= FIRST_ELEMENTWISE:
@@ -405,14 +389,14 @@ cdef int _grow() except -1:
     return 0
 
 
-cdef void _remove(Node node) noexcept:
+cdef void _remove(PyObject* node) noexcept:
     """Take a node out of the table; those behind it move up, so that searches need no marks of what has been there."""
     global _used
     cdef uint64_t mask = _capacity - 1
-    cdef uint64_t place = (node.hash >> 1) & mask
+    cdef uint64_t place = ((<Node> node).hash >> 1) & mask
     cdef uint64_t other
-    node.hash = 0
-    while _table[place].node != <PyObject*> node:
+    (<Node> node).hash = 0
+    while _table[place].node != node:
         if _table[place].node == NULL:
             return
         place = (place + 1) & mask
@@ -431,7 +415,7 @@ cdef void _remove(Node node) noexcept:
 cpdef void forget(Node node):
     """Remove the entry of a node that is about to be evaluated (see the plain form for why)."""
     if node.hash:
-        _remove(node)
+        _remove(<PyObject*> node)
 
 
 _named = {}
