@@ -232,6 +232,17 @@ cdef void _part(Node node) noexcept:
         _youngest = node.older
     if node.hash:
         _remove(node)
+    cdef PyObject* none = <PyObject*> None
+    cdef PyObject* d0 = <PyObject*> node.d0
+    cdef PyObject* d1 = <PyObject*> node.d1
+    cdef PyObject* d2 = <PyObject*> node.d2
+    cdef PyObject* d3 = <PyObject*> node.d3
+    if d1 != none and d1 == d0:  # one reference to each operand, so that the last one looks like it
+        node.d1 = None
+    if d2 != none and (d2 == d0 or d2 == d1):
+        node.d2 = None
+    if d3 != none and (d3 == d0 or d3 == d1 or d3 == d2):
+        node.d3 = None
     if _is_last(<PyObject*> node.d0) or _is_last(<PyObject*> node.d1) or _is_last(<PyObject*> node.d2) \
             or _is_last(<PyObject*> node.d3):
         _release(node)
