@@ -336,6 +336,8 @@ CHAINS: dict[str, tuple[int, Callable[[Node], Node]]] = {
     "binary": (1_000_000, lambda node: ops.add(node, node)),
     "diamonds": (500_000, lambda node: ops.mul(ops.popcnt(node), node)),
     "ternary": (100_000, lambda node: ops.fma(node, node, node)),
+    "two of three": (100_000, lambda node: ops.fma(literal_source, node, node)),
+    "first and last": (100_000, lambda node: ops.fma(node, literal_source, node)),
     "gather": (100_000, lambda node: gather(node, literal(UINT32, 1, 4), TRUE)),
     "index": (100_000, lambda node: gather(literal_source, node, TRUE)),
     "scatter": (100_000, lambda node: scatter(node, literal(UINT32, 1), literal(UINT32, 0), TRUE, 0, 0)),
@@ -348,9 +350,15 @@ literal_source = array(np.arange(4), UINT32)
 @pytest.mark.parametrize("name", CHAINS)
 def test_a_long_chain_of_nodes_is_dropped_without_recursion(name: str) -> None:
     limit = sys.getrecursionlimit()
-    node = _chain(*CHAINS[name])
-    assert node.d0 is not None
-    del node
+    chain = [_chain(*CHAINS[name])]
+    assert chain[0].d0 is not None
+    before = threading.stack_size(256 * 1024)  # recursion shows early
+    try:
+        thread = threading.Thread(target=chain.clear)
+        thread.start()
+    finally:
+        threading.stack_size(before)
+    thread.join()
     gc.collect()
     assert sys.getrecursionlimit() == limit
     sweep()
