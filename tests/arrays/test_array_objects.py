@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from drjit_core.context import current
 
 import drjit as dr
 from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt32
+from drjit_core.context import current
 
 # --- components that become arrays of their own ----------------------------------------------------------------------
 
