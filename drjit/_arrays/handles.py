@@ -277,6 +277,9 @@ class Component:
             raise self.missing(array)
         self.assign(array, value)
 
+    def __delete__(self, array: Any) -> None:
+        raise AttributeError(f"{type(array)._name}: components cannot be deleted.")
+
 
 # --- tensors ---------------------------------------------------------------------------------------------------------
 

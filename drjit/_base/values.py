@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import sys
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from drjit_core import TYPES
 
 from .array import ArrayBase
+from .errors import ArgumentError
 
-__all__ = ["PYTHON_NUMBERS", "is_ndarray", "is_real", "parse_shape", "plain_integer", "plain_scalar", "scalar_type_of"]
+__all__ = ["PYTHON_NUMBERS", "is_ndarray", "is_real", "parse_shape", "plain_integer", "plain_scalar", "require_size",
+           "scalar_type_of"]
 
 #: The types of Python numbers, in order of promotion.
 PYTHON_NUMBERS = {bool: 0, int: 1, float: 2}
@@ -61,16 +64,20 @@ def is_real(value: Any) -> bool:
     return plain_scalar(value) is not None
 
 
+def require_size(function: str, name: str, size: int) -> None:
+    """Refuse a number of elements that no array can have."""
+    if size > sys.maxsize:
+        raise ArgumentError(f"{function}(): '{name}' asks for {size} elements; an array has at most {sys.maxsize}.")
+
+
 def parse_shape(shape: Any, function: str, name: str = "shape") -> int | tuple[int, ...]:
     """An argument ``shape``: one size, or a tuple of sizes."""
     try:
-        if isinstance(shape, (list, tuple)):
-            sizes = tuple(operator.index(size) for size in shape)
-            if min(sizes, default=0) >= 0:
-                return sizes
-        elif operator.index(shape) >= 0:
-            return operator.index(shape)
+        sizes = tuple(operator.index(size) for size in (shape if isinstance(shape, (list, tuple)) else (shape,)))
     except TypeError:
-        pass
+        sizes = (-1,)
+    if min(sizes, default=0) >= 0:
+        require_size(function, name, max(math.prod(sizes), *sizes, 0))
+        return sizes if isinstance(shape, (list, tuple)) else sizes[0]
     raise TypeError(f"{function}(): '{name}' must be an int or a sequence of ints, none of them negative; found "
                     f"{shape!r}.")

@@ -20,7 +20,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
 from .._base.typing import ArrayT, T
-from .._base.values import parse_shape, plain_scalar
+from .._base.values import parse_shape, plain_scalar, require_size
 from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
 from .evaluation import make_opaque
@@ -339,6 +339,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     count = -((first - end) // increment)
     if count < 0:
         raise ArgumentError(f"{function}(): the size cannot be negative (found {count}).")
+    require_size(function, "stop" if size is None else "size", count)
     if not count:
         return _without_elements(dtype)  # type: ignore[no-any-return]
     last = first + (count - 1) * increment
@@ -379,6 +380,7 @@ def linspace(dtype: type[T], start: float, stop: float, num: int, endpoint: bool
     count = require_integer(function, "num", num)
     if count < 0:
         raise TypeError(f"{function}(): 'num' must not be negative, found {num}.")
+    require_size(function, "num", count)
     bounds = [plain_scalar(value) for value in (start, stop)]
     for name, bound, value in zip(("start", "stop"), bounds, (start, stop), strict=True):
         if bound is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array2f, Array3b, Array3f, Array22f, ArrayXf, Bool, Float, Float16, Float64, Int, UInt, UInt64
+from drjit.llvm import Array2f, Array3b, Array3f, Array22f, ArrayXf, Bool, Float, Float16, Float64, Int, TensorXf, UInt, UInt64
 
 
 @dataclasses.dataclass
@@ -116,6 +116,13 @@ def test_cycles_raise() -> None:
     (lambda: dr.linspace(Float, 0, 1, -1), TypeError, "'num'"), (lambda: dr.linspace(Float, "a", 1, 2), TypeError,
                                                               "'start'"),
     (lambda: dr.zeros(dr.ArrayBase), TypeError, "concrete"),
+    (lambda: dr.zeros(Float, 2**63), RuntimeError, r"drjit\.zeros\(\): 'shape' asks for 9223372036854775808 elements"),
+    (lambda: dr.full(Array3f, 1, (3, 2**70)), RuntimeError, r"drjit\.full\(\): 'shape' asks for"),
+    (lambda: dr.ones(TensorXf, (2**40, 2**40)), RuntimeError, r"drjit\.ones\(\): 'shape' asks for"),
+    (lambda: dr.zeros(TensorXf, (0, 2**63)), RuntimeError, r"drjit\.zeros\(\): 'shape' asks for"),
+    (lambda: dr.arange(Float, 2**63), RuntimeError, r"drjit\.arange\(\): 'size' asks for"),
+    (lambda: dr.arange(Float, 0, 2**64), RuntimeError, r"drjit\.arange\(\): 'stop' asks for"),
+    (lambda: dr.linspace(Float, 0, 1, 2**70), RuntimeError, r"drjit\.linspace\(\): 'num' asks for"),
 ])
 def test_creation_refuses(expression, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit import llvm
+from drjit import llvm, scalar
 from drjit.llvm import Array2f, Array3f, Array22f, ArrayXf, Float, Int, UInt
 
 #: What the code in the tables refers to.
@@ -171,3 +171,10 @@ def test_width_and_shape() -> None:
             function()
     with pytest.raises(RuntimeError, match=r"drjit\.sum\(<drjit\.llvm\.Array3f>\).*\(sizes: 2, 3\)"):
         dr.sum(ragged)
+
+
+@pytest.mark.parametrize("array", [Array3f(1, 2, 3), scalar.Array3f(1, 2, 3)], ids=["llvm", "scalar"])
+def test_components_cannot_be_deleted(array) -> None:
+    with pytest.raises(AttributeError, match=r"Array3f: components cannot be deleted"):
+        del array.x
+    assert list(array) == [1, 2, 3]
