@@ -51,18 +51,20 @@ ROOMS = (
     "drjit._arrays.handles",
 )
 
+_PACKAGES = {room.partition(".")[0] for room in ROOMS}
+
 #: Whether the compiled form runs.
 compiled = False
 _reason = ""
 
 
 class _PlainFinder:
-    """Finds the sources of rooms, whatever extension modules lie beside them."""
+    """Finds the sources of modules, whatever extension modules lie beside them: also of what was a room once."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None,
                   target: ModuleType | None = None) -> importlib.machinery.ModuleSpec | None:
-        if name not in ROOMS or path is None:
+        if path is None or name.partition(".")[0] not in _PACKAGES:
             return None
         for folder in path:
             file = os.path.join(folder, f"{name.rpartition('.')[2]}.py")

@@ -79,6 +79,14 @@ def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
     assert before.startswith(("compiled", "plain Python: their sources have changed"))
 
 
+def test_the_plain_form_takes_no_extension_module_of_what_was_a_room_once(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "_compiled.*")
+    for module in ("drjit_core/ir/verify", "drjit_core/types", "drjit/_access/store"):
+        assert module.replace("/", ".") not in rooms.ROOMS
+        (folder / f"{module}{importlib.machinery.EXTENSION_SUFFIXES[0]}").write_bytes(b"made from other sources")
+    assert report(folder).startswith("plain Python: they have not been compiled")
+
+
 def test_each_room_has_sources_that_the_hash_covers() -> None:
     found = {path.relative_to(ROOT).with_suffix("").as_posix().removeprefix("compiler/").replace("/", ".")
              for path in rooms.sources()}
