@@ -9,7 +9,21 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array2f, Array3b, Array3f, Array22f, ArrayXf, Bool, Float, Float16, Float64, Int, TensorXf, UInt, UInt64
+from drjit.llvm import (
+    Array2f,
+    Array3b,
+    Array3f,
+    Array22f,
+    ArrayXf,
+    Bool,
+    Float,
+    Float16,
+    Float64,
+    Int,
+    TensorXf,
+    UInt,
+    UInt64,
+)
 
 
 @dataclasses.dataclass

@@ -141,12 +141,14 @@ def fused_multiply_add(a: Any, b: Any, c: Any, info: TypeInfo) -> Any:
         return (math.nan if (a == 0 or b == 0) and (math.isinf(a) or math.isinf(b)) else a * b) + c
     if not math.isfinite(c):
         return c  # even if the product alone would overflow
+    product = a * b
+    if not c and product:
+        return product
+    if not a or not b:
+        return product + c  # which is exact
     if info.bits == 64:
         return _as_fraction_sum(a, b, c)
-    exact = Fraction(a) * Fraction(b) + Fraction(c)
-    if not exact:
-        return _as_fraction_sum(a, b, c)
-    return _round_fraction(exact)
+    return _odd_sum(product, c)  # 24 bits times 24: the product is exact
 
 
 def _round_fraction(exact: Fraction) -> float:
@@ -157,6 +159,16 @@ def _round_fraction(exact: Fraction) -> float:
     if not bits_of(value, TYPES[FLOAT64]) & 1:
         value = math.nextafter(value, math.inf if Fraction(value) < exact else -math.inf)
     return value
+
+
+def _odd_sum(a: float, b: float) -> float:
+    """A sum in double precision by round-to-odd, after which rounding to fewer bits cannot round twice."""
+    total = a + b
+    change = total - a
+    error = (a - (total - change)) + (b - change)  # exact: Knuth, The Art of Computer Programming 2, 4.2.2, theorem B
+    if error and not bits_of(total, TYPES[FLOAT64]) & 1:
+        total = math.nextafter(total, math.inf if error > 0 else -math.inf)
+    return total
 
 
 def minimum(a: Any, b: Any) -> Any:
