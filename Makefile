@@ -66,6 +66,8 @@ docs: $(VENV)/.installed-docs
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info docs/_build docs/reference .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf .cache/rooms
+	find compiler drjit -name '*.so' -delete
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # --- environments: one, whose stamps say which extras it has ---------------------------------------------------------

@@ -5,7 +5,7 @@ compiled or none: modules of both kinds would not know each other's objects. Thi
 as the first of the package, and :func:`report` tells how it did. The compiled form is not used
 
 * if it does not exist, because the package was installed without a C compiler;
-* if it was made from other sources than those that are here (a checkout that has changed since);
+* if it was made from other sources than those that are here (a checkout that has changed since), or is incomplete;
 * where it cannot run: in subinterpreters, and on Python without the global lock;
 * if the environment variable ``DRJIT_PURE`` is set to anything but 0.
 
@@ -96,18 +96,22 @@ def _obstacle() -> str:
         return f"the compiled ones cannot run here ({error})"
     if digest() != stamp.SOURCES:
         return "their sources have changed since they were compiled"
-    return ""
+    suffix = "." + stamp.__file__.partition(".")[2] if stamp.__file__ else ""
+    missing = [room for room in ROOMS if not _file_of(room, suffix).is_file()]
+    return f"the compiled {missing[0]} is missing" if missing else ""
+
+
+def _file_of(room: str, suffix: str) -> Path:
+    """The file of a room with a suffix, in a checkout or an installation."""
+    root = Path(__file__).parent.parent
+    package = root if room.startswith("drjit_core.") or (root / "drjit").is_dir() else root.parent  # in a checkout
+    return package.joinpath(*room.split(".")).with_suffix(suffix)
 
 
 def sources() -> list[Path]:
     """The files that the compiled form is made from."""
-    root = Path(__file__).parent.parent
-    found = []
-    for room in ROOMS:
-        package = root if room.startswith("drjit_core.") or (root / "drjit").is_dir() else root.parent  # in a checkout
-        base = package.joinpath(*room.split("."))
-        found += [file for file in (base.with_suffix(suffix) for suffix in (".py", ".pxd", ".pyx")) if file.is_file()]
-    return found
+    files = (_file_of(room, suffix) for room in ROOMS for suffix in (".py", ".pxd", ".pyx"))
+    return [file for file in files if file.is_file()]
 
 
 def digest() -> str:

@@ -2,7 +2,7 @@ cimport cython
 
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
-from drjit_core.ir.trace cimport binary, cast
+from drjit_core.ir.trace cimport binary, cast, unary
 from drjit_core.runtime.contents cimport read_element
 from drjit._base.handle cimport Handle, add_view, flat_component, fresh_array, held, view_at
 from drjit._base.operators cimport FlatSlots, NestedSlots, Operators, TensorSlots
@@ -10,9 +10,11 @@ from drjit._promotion.componentwise cimport Componentwise, Loader, Operation, fl
 from drjit._rules.matrix cimport dot, multiply
 
 cdef int _MUL
-cdef list _OPERATIONS, _UNARY, _UNARY_METHODS
+cdef list _OPERATIONS, _UNARY, _UNARY_ROWS, _UNARY_METHODS
 
 
+@cython.locals(row=cython.int)
+cdef Node trace_one(int operation, Node node)
 cdef Node trace_two(Operation operation, Node a, Node b)
 @cython.locals(known=Componentwise)
 cdef object planned(Operation operation, object self, object other)

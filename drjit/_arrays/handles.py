@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import drjit_core as core
-from drjit_core import KIND, binary, cast, number, ops, read_element
+from drjit_core import KIND, binary, cast, number, ops, read_element, unary
 
 from .._access.elements import flat_get
 from .._base.errors import FAILURES, CallSite, SizeError, translate
@@ -34,12 +34,19 @@ _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, o
                operations.EQ, operations.NEQ, operations.LT, operations.LE, operations.GT, operations.GE]
 _MUL = KIND["mul"]
 _UNARY = [ops.neg, ops.inv, core.abs]
+_UNARY_ROWS = [KIND["neg"], KIND["inv"], -1]  # of what is composed of several there is none
 _UNARY_METHODS = ["__neg__", "__invert__", "__abs__"]
 
 
 def trace_two(operation: Operation, a: core.Node, b: core.Node) -> core.Node:
     """The node of an operation of two nodes of one type."""
     return binary(operation.row, a, b) if operation.row >= 0 else operation.trace(a, b)
+
+
+def trace_one(operation: int, node: core.Node) -> core.Node:
+    """The node of an operation of one node."""
+    row = _UNARY_ROWS[operation]
+    return unary(row, node) if row >= 0 else _UNARY[operation](node)
 
 
 def planned(operation: Operation, self: Any, other: Any) -> Any:
@@ -123,7 +130,7 @@ class FlatHandle(FlatSlots):
 
     def _unary(self, operation: int) -> Any:
         try:
-            node = _UNARY[operation](self._n)
+            node = trace_one(operation, self._n)
         except FAILURES as error:
             raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
         return flat_array(type(self), node)
@@ -222,9 +229,10 @@ class NestedHandle(NestedSlots):
         return _assigned(self, self._forward(operation, other))
 
     def _unary(self, operation: int) -> Any:
-        trace = _UNARY[operation]
+        nodes = []
         try:
-            nodes = [trace(node) for node in self._c]
+            for node in self._c:
+                nodes.append(trace_one(operation, node))
         except FAILURES as error:
             raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
         return nested_array(type(self), nodes)
@@ -330,7 +338,7 @@ class TensorHandle(TensorSlots):
 
     def _unary(self, operation: int) -> Any:
         try:
-            node = _UNARY[operation](self._n)
+            node = trace_one(operation, self._n)
         except FAILURES as error:
             raise translate(error, CallSite(_UNARY_METHODS[operation], type(self))) from None
         return tensor(type(self), node, self._s)

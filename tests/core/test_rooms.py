@@ -79,6 +79,12 @@ def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
     assert before.startswith(("compiled", "plain Python: their sources have changed"))
 
 
+@pytest.mark.skipif(not rooms.compiled, reason="the rooms have not been compiled, or are not used")
+def test_compiled_rooms_that_are_incomplete_are_never_run(tmp_path: Path) -> None:
+    folder = copied(tmp_path, "number.*.so", "number.*.pyd")
+    assert report(folder) == "plain Python: the compiled drjit_core.ir.number is missing"
+
+
 def test_the_plain_form_takes_no_extension_module_of_what_was_a_room_once(tmp_path: Path) -> None:
     folder = copied(tmp_path, "_compiled.*")
     for module in ("drjit_core/ir/verify", "drjit_core/types", "drjit/_access/store"):
