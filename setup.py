@@ -59,6 +59,10 @@ class EditableWheel(editable_wheel):
 class BuildRooms(build_ext):
     """The command that compiles the rooms: all, or none."""
 
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
     def run(self) -> None:
         try:
             super().run()

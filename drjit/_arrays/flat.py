@@ -8,7 +8,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag, Node, cast, index_of, invalid
 
-from .._access.elements import flat_set
+from .._access.elements import flat_get, flat_set
 from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.nodes import values
@@ -73,6 +73,12 @@ class FlatArray(FlatHandle, ArrayBase):
 
     def __iter__(self) -> Iterator[Any]:
         return iter(values(self._n))
+
+    def __getitem__(self, key: Any) -> Any:  # by its name, messages know where a symbolic array was read
+        return flat_get(self, key)
+
+    _get = __getitem__
+    del __getitem__
 
     def __setitem__(self, key: Any, value: Any) -> None:
         flat_set(self, key, value)

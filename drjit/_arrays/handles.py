@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 import drjit_core as core
 from drjit_core import KIND, binary, cast, number, ops, read_element, unary
 
-from .._access.elements import flat_get
 from .._base.errors import FAILURES, CallSite, SizeError, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
@@ -90,9 +89,9 @@ class FlatHandle(FlatSlots):
         self._construct(args, kwargs)  # type: ignore[attr-defined]
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is int and 0 <= key < self._n.size:
+        if type(key) is int and 0 <= key < self._n.size and not self._n.scope:
             return read_element(self._n, key)
-        return flat_get(self, key)
+        return self._get(key)  # type: ignore[attr-defined]
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)

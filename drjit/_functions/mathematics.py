@@ -6,6 +6,7 @@ that need no more than what :mod:`drjit._functions.rows` makes of them, are in :
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -107,18 +108,13 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
     if result is not None:
         return result
-    return _select(function, arg0, arg1, arg2)
-
-
-def _select(function: str, arg0: Any, arg1: Any, arg2: Any) -> Any:
-    """``dr.select`` of anything for which there is no plan."""
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             found, (first, second) = operands(function, (arg1, arg2))
             try:
-                return wrap(found, [_chosen(arg0, a, b) for a, b in zip(first, second, strict=True)])
+                return wrap(found, list(map(functools.partial(_chosen, arg0), first, second)))
             except CORE_ERRORS as error:
                 raise translate(error, function) from None
         return arg1 if arg0 else arg2
@@ -129,9 +125,10 @@ def _select(function: str, arg0: Any, arg1: Any, arg2: Any) -> Any:
         raise TypeError(f"{function}(): 'arg0' must be a mask array or a bool, found {describe(arg0)}.")
     if complex in (arg1.__class__, arg2.__class__) and (isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase)):
         cls: Any = type(arg1 if isinstance(arg1, ArrayBase) else arg2)
-        return select(arg0, *(cls(value) if value.__class__ is complex else value for value in (arg1, arg2)))
+        return select(arg0, cls(arg1) if arg1.__class__ is complex else arg1,
+                      cls(arg2) if arg2.__class__ is complex else arg2)
     if is_pytree(type(arg1)) and type(arg1) is type(arg2):
-        return transform(function, lambda a, b: select(arg0, a, b) if _selectable(a, b) else _same(a, b), arg1, arg2)
+        return transform(function, functools.partial(_select_leaf, arg0), arg1, arg2)
     if arg1 is None and arg2 is None:
         return None
     for name, value in (("arg1", arg1), ("arg2", arg2)):
@@ -139,6 +136,11 @@ def _select(function: str, arg0: Any, arg1: Any, arg2: Any) -> Any:
             raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure; "
                                 f"'{name}' is of type {describe(value)}.")
     return apply(SELECT, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2))
+
+
+def _select_leaf(condition: Any, first: Any, second: Any) -> Any:
+    """One of two leaves of PyTrees."""
+    return select(condition, first, second) if _selectable(first, second) else _same(first, second)
 
 
 def _chosen(condition: Any, first: Node, second: Node) -> Node:
