@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import JitFlag, Node, cast, index_of, invalid
+from drjit_core import JitFlag, Node, index_of, invalid
 
 from .._access.elements import flat_get, flat_set
 from .._access.store import store, store_same
@@ -43,8 +43,6 @@ class FlatArray(FlatHandle, ArrayBase):
                 self._n = value._n
             elif kind in _SCALARS:
                 self._n = scalar_literal(cls, value, f"{cls._name}.__init__")
-            elif isinstance(value, FlatArray):
-                self._n = cast(value._n, cls._type)
             else:
                 self._n = flat_node(cls, value)
         elif not args:
@@ -67,9 +65,6 @@ class FlatArray(FlatHandle, ArrayBase):
     def index(self) -> int:
         """Index of the variable in the computation graph; zero for an empty array."""
         return index_of(self._n, core.flag(JitFlag.ReuseIndices)) if self._n.size else 0
-
-    def __len__(self) -> int:
-        return self._n.size
 
     def __iter__(self) -> Iterator[Any]:
         return iter(values(self._n))

@@ -50,6 +50,9 @@ cdef class NestedHandle(NestedSlots):
 
 @cython.locals(result=Handle, count=cython.Py_ssize_t)
 cpdef object component_of(NestedSlots array, Py_ssize_t position)
+cdef Py_ssize_t outer_size(NestedSlots array) except -1
+@cython.locals(cls=object)
+cdef bint replace_component(Handle array, Py_ssize_t position, object value) except *
 
 
 @cython.no_gc

@@ -7,12 +7,13 @@ trace function; for all other operands there is a plan (:mod:`drjit._promotion.p
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import drjit_core as core
 from drjit_core import KIND, binary, cast, number, ops, read_element, unary
 
+from .._access.store import store
 from .._base.errors import FAILURES, CallSite, SizeError, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
@@ -80,6 +81,8 @@ class FlatHandle(FlatSlots):
             cls: Any = type(self)
             if type(value) is cls:
                 node = held(value)
+            elif isinstance(value, FlatSlots):
+                node = cast(held(value), cls._type)
             else:
                 node = number(cls._type, value)
             if node is not None:
@@ -87,6 +90,9 @@ class FlatHandle(FlatSlots):
                 self._o = None
                 return
         self._construct(args, kwargs)  # type: ignore[attr-defined]
+
+    def __len__(self) -> int:
+        return self._n.size
 
     def __getitem__(self, key: Any) -> Any:
         if type(key) is int and 0 <= key < self._n.size and not self._n.scope:
@@ -180,6 +186,28 @@ class NestedHandle(NestedSlots):
             raise TypeError(f"{cls._name}.__init__(): unknown keyword argument {next(iter(kwargs))!r}.")
         self._c = self._construct(args)  # type: ignore[attr-defined]
 
+    def __len__(self) -> int:
+        return outer_size(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter([component_of(self, k) for k in range(outer_size(self))])
+
+    def __getitem__(self, key: Any) -> Any:
+        if type(key) is int and 0 <= key < outer_size(self):
+            return component_of(self, key)
+        if type(key) is tuple and len(key) == 2:
+            row, column = key
+            if type(row) is int and type(column) is int and 0 <= row < outer_size(self):
+                entry = component_of(self, row)
+                if isinstance(entry, NestedSlots) and 0 <= column < outer_size(entry):
+                    return component_of(entry, column)
+        return self._get(key)  # type: ignore[attr-defined]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is int and 0 <= key < outer_size(self) and replace_component(self, key, value):
+            return
+        self._set(key, value)  # type: ignore[attr-defined]
+
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
         what = _OPERATIONS[operation]
@@ -237,9 +265,28 @@ class NestedHandle(NestedSlots):
         return nested_array(type(self), nodes)
 
 
+def outer_size(array: Any) -> int:
+    """The number of components along the outermost dimension."""
+    cls: Any = type(array)
+    size = cls._size
+    return size if size >= 0 else len(array._c)
+
+
+def replace_component(array: Any, position: int, value: Any) -> bool:
+    """Assign a flat array to a component of its type, at a position that exists; false if it is something else."""
+    cls: Any = type(array)
+    if type(value) is not cls._value or not isinstance(value, FlatSlots):
+        return False
+    store(array, [held(value)], position)
+    return True
+
+
 def component_of(array: Any, position: int) -> Any:
     """The component of a nested array at a position that exists, referring back to it."""
     found = view_at(array, position)
+    if found is not None:
+        return found
+    found = flat_component(array, position)
     if found is not None:
         return found
     value = type(array)._value
@@ -282,7 +329,8 @@ class Component:
     def __set__(self, array: Any, value: Any) -> None:
         if array._size <= self.position:
             raise self.missing(array)
-        self.assign(array, value)
+        if not replace_component(array, self.position, value):
+            self.assign(array, value)
 
     def __delete__(self, array: Any) -> None:
         raise AttributeError(f"{type(array)._name}: components cannot be deleted.")

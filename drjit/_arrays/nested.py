@@ -8,7 +8,6 @@ knows, weakly, the components that somebody holds.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from typing import Any
 
 from drjit_core import Node
@@ -55,9 +54,6 @@ class NestedArray(NestedHandle, ArrayBase):
 
     # --- components --------------------------------------------------------------------------------------------------
 
-    def __len__(self) -> int:
-        return self._size if self._size >= 0 else len(self._c)
-
     def _component(self, position: int) -> Any:
         """The component at a position that exists, referring back to this array."""
         return component_of(self, position)
@@ -69,16 +65,17 @@ class NestedArray(NestedHandle, ArrayBase):
         kind: Any = self._value
         return coerce(kind, value, function)
 
-    def __iter__(self) -> Iterator[Any]:
-        return map(self._component, range(len(self)))
-
     def __getitem__(self, key: Any) -> Any:
-        if key.__class__ is int and 0 <= key < len(self):
-            return self._component(key)
         return nested_get(self, key)
+
+    _get = __getitem__
+    del __getitem__
 
     def __setitem__(self, key: Any, value: Any) -> None:
         nested_set(self, key, value)
+
+    _set = __setitem__
+    del __setitem__
 
     def __getattr__(self, name: str) -> Any:
         # Swizzles of more than four components; shorter ones are properties.

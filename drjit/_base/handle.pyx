@@ -4,6 +4,7 @@ cimport cython
 from cpython.object cimport PyObject, PyTypeObject
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
+from drjit_core.ir.trace cimport cast
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, realloc
 from libc.string cimport memcpy, memset
@@ -307,6 +308,8 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
     if names == NULL and PyVectorcall_NARGS(flags) == 1 and template.cls == <PyTypeObject*> cls:
         if arguments[0].ob_type == template.cls:
             node = (<Handle> arguments[0])._n
+        elif (<Type*> arguments[0].ob_type).tp_vectorcall == _call_flat:
+            node = cast((<Handle?> <object> arguments[0])._n, template.scalar)
         else:
             node = number(template.scalar, <object> arguments[0])
         if node is not None:

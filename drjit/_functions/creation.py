@@ -7,20 +7,23 @@ sizes and bounds are parameters of the kernels that use them, so that other size
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, counter, invalid, literal, ops
+from drjit_core import SHAPE, Node, cast, counter, invalid, literal, number, ops
 
 from .._access.lanes import TRUE
 from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
+from .._base.operators import FlatSlots
 from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
+from .._promotion.componentwise import flat_array
 from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
 from .evaluation import make_opaque
@@ -29,6 +32,16 @@ __all__ = ["arange", "empty", "empty_like", "full", "linspace", "meshgrid", "one
            "zeros_like"]
 
 Fill = Callable[[type[ArrayBase], int], Node]
+
+
+#: The flat array types that have been seen to be available, and the types of their elements.
+_flat_types: dict[Any, int] = {}
+
+
+def _flat_type(dtype: Any, size: Any) -> int:
+    """The type of the elements of a flat array that is made like others of its type before, or 0."""
+    return _flat_types.get(dtype, 0) if size.__class__ is int and 0 < size <= sys.maxsize and isinstance(dtype, type) \
+        else 0
 
 
 def _require_type(dtype: Any, function: str) -> None:
@@ -77,6 +90,8 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
             size = math.prod(sizes)
             return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
+        if issubclass(dtype, FlatSlots) and dtype._dynamic:
+            _flat_types[dtype] = dtype._type
         nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
         if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
             zero = literal(dtype._type, 0, size)
@@ -105,6 +120,9 @@ def _undefined(cls: type[ArrayBase], size: int) -> Node:
 
 def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = "shape") -> T:
     """An array or PyTree filled with 0 or 1, for the public function that is named."""
+    scalar = _flat_type(dtype, shape)
+    if scalar:
+        return flat_array(dtype, literal(scalar, value, shape))  # type: ignore[no-any-return]
     _require_type(dtype, function)
     result: T = _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
     return result
@@ -158,6 +176,9 @@ def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     >>> x
     [9, 8, 7]
     """
+    known = _flat_type(dtype, shape)
+    if known:
+        return flat_array(dtype, core.undefined(known, shape))  # type: ignore[arg-type, no-any-return]
     _require_type(dtype, "drjit.empty")
     result: T = _create(dtype, parse_shape(shape, "drjit.empty"), _undefined,
                    lambda kind: kind(0), "drjit.empty")
@@ -184,6 +205,11 @@ def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
 
 
 def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
+    known = _flat_type(dtype, shape)
+    if known:
+        node = number(known, value)
+        if node is not None:
+            return flat_array(dtype, node if shape == 1 else literal(known, node.payload, shape))
     _require_type(dtype, function)
     parsed = parse_shape(shape, function)
     if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
@@ -193,16 +219,16 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
         if len(nodes) != count and dtype._count >= 0 or any(node.size != 1 for node in nodes):
             raise ArgumentError(f"{function}(<{describe(dtype)}>): 'value' must hold one number per component.")
         return wrap(dtype, [literal(node.type, node.payload, size) for node in nodes])
-    number = plain_scalar(value)
-    if number is None:
+    plain = plain_scalar(value)
+    if plain is None:
         raise ArgumentError(f"{function}(<{describe(dtype)}>): could not construct output: 'value' must be a number, "
                             f"found {describe(value)}.")
 
     def fill(cls: type[ArrayBase], size: int) -> Node:
-        node = scalar_literal(cls, number, function)
+        node = scalar_literal(cls, plain, function)
         return literal(node.type, node.payload, size)
 
-    return _create(dtype, parsed, fill, lambda kind: kind(number), function)
+    return _create(dtype, parsed, fill, lambda kind: kind(plain), function)
 
 
 def opaque(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
@@ -295,6 +321,8 @@ def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> Any:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
+    if dtype._dynamic and not dtype._depth:
+        _flat_types[dtype] = dtype._type
     return dtype
 
 
@@ -321,6 +349,10 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     >>> dr.arange(Float, 10, 0, -2)
     [10, 8, 6, 4, 2]
     """
+    if stop is None and step is None and start is None and size is None:
+        known = _flat_type(dtype, start_or_size)
+        if known and (INT32 <= known <= UINT64 or known >= FLOAT16) and start_or_size <= 1 << 24:  # type: ignore[operator]
+            return flat_array(dtype, cast(counter(start_or_size), known))  # type: ignore[arg-type, no-any-return]
     function = "drjit.arange"
     cls: type[Any] = _flat_dtype(dtype, function, "iuf", "an arithmetic type")
     if start_or_size is not None:

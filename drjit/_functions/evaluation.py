@@ -8,6 +8,7 @@ import drjit_core as core
 
 from .._base.array import ArrayBase
 from .._base.errors import SizeError, describe
+from .._base.operators import FlatSlots
 from .._base.typing import T
 from .._base.values import is_ndarray, plain_scalar
 from .._trees.pytree import children, collect_nodes, leaves, transform
@@ -83,6 +84,8 @@ def width(*args: Any) -> int:
     >>> dr.width(Float(1, 2, 3)), dr.width({"position": Array2f([1, 2], 0), "weight": 1.0})
     (3, 2)
     """
+    if len(args) == 1 and isinstance(args[0], FlatSlots) and type(args[0])._dynamic:  # type: ignore[attr-defined]
+        return args[0]._n.size
     arrays = [leaf for arg in args for leaf in leaves(arg, "drjit.width") if isinstance(leaf, ArrayBase)]
     sizes = {size for array in arrays
              for size in ((node.size for node in array._nodes()) if array._dynamic else array.shape[-1:])}

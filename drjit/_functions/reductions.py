@@ -20,7 +20,7 @@ from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import broadcast
-from .._base.operators import FlatSlots
+from .._base.operators import FlatSlots, NestedSlots
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
 from .._base.values import is_ndarray, plain_integer, plain_scalar
 from .._promotion.componentwise import flat_array
@@ -90,10 +90,13 @@ def _accumulator(op: ReduceOp, scalar: int) -> int:
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str,
                   finish: Callable[[Node], Node] | None = None) -> Any:
     """The reduction of an array; ``finish`` is applied to the results before they are rounded to the array's type."""
-    flat = isinstance(array, FlatSlots) and axis is ... and mode is None and not keepdims and finish is None
-    if flat and array._type != FLOAT16 and array._dynamic and array._kind in REDUCTIONS[op.value].accepts:
+    plain = axis is ... and mode is None and not keepdims and finish is None
+    if plain and array._type != FLOAT16 and array._dynamic and array._kind in REDUCTIONS[op.value].accepts:
         try:
-            return flat_array(type(array), core.reduce(array._n, op.value))
+            if isinstance(array, FlatSlots):
+                return flat_array(type(array), core.reduce(array._n, op.value))
+            if isinstance(array, NestedSlots) and array._depth == 1 and array._c:
+                return flat_array(array._leaf, functools.reduce(COMBINE[op], array._c))
         except CORE_ERRORS as error:
             raise translate(error, call_of(function, array)) from None
     axes = parse_axes(function, array, axis)

@@ -67,9 +67,10 @@ class Struct:
     (lambda: dr.zeros_like([Float(1, 2), 3, "a"]), "[[0, 0], 0, 'a']", list),
 ])
 def test_creation(expression, text: str, kind: type) -> None:
-    result = expression()
-    assert type(result) is kind
-    assert repr(result) == text
+    for _ in range(2):  # types that have been seen are not looked at again
+        result = expression()
+        assert type(result) is kind
+        assert repr(result) == text
 
 
 @pytest.mark.parametrize(("expression", "state"), [

@@ -2,16 +2,15 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
-from .node cimport Node, blank_node, enter, new_id
+from .node cimport Node, blank_node, enter, enter_literal, find_literal, new_id
 
 cdef dict _literals
-cdef dict _held
 cdef dict _invalid
 cdef int LITERAL, INVALID
 
 @cython.locals(context=Context, mode=cython.int, node=Node, number=cython.bint, depends=int64_t)
 cpdef Node append(int kind, int type_, int64_t size, Node d0=*, Node d1=*, Node d2=*, Node d3=*, object attr=*, object payload=*, object scope=*)
-@cython.locals(node=Node)
+@cython.locals(node=Node, short=cython.bint)
 cpdef Node literal(int type_, object value, object size=*, object attr=*, object tag=*)
 @cython.locals(node=Node)
 cpdef Node invalid(int type_)

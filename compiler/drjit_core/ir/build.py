@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from typing import Any
-from weakref import ref
 
 from .. import flags
 from ..context import current, state
@@ -20,12 +18,12 @@ from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, 
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
 from .labels import index_of, set_label
-from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, imported_node, new_id
+from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
 from .node import find as _find
 from .symbolic import require_open, scope_of, user_line
 
-__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find", "invalid",
-           "known_literal", "literal", "resize", "sized_by", "undefined"]
+__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find",
+           "held_literals", "invalid", "known_literal", "literal", "resize", "sized_by", "undefined"]
 
 _log = logging.getLogger("drjit")
 
@@ -94,14 +92,11 @@ def source_line() -> str | None:
 
 # --- leaves ----------------------------------------------------------------------------------------------------------
 
-#: Literals by what was asked for: those that were made, or asked for again, since the table was last emptied.
-_literals: dict[Any, Node] = {}
+#: Literals of one element by what was asked for: those that were made, or asked for again, since the table was last
+#: emptied. (Equal literals are one node as long as anybody holds it; this holds them a while, and finds them sooner.)
+_literals: dict[tuple[int, Any], Node] = {}
 _MOST_LITERALS = 4096
-#: Those that have left that table while somebody held them: equal literals are one node as long as there is one.
-_held: dict[Any, ref[Node]] = {}
-_most_held = 2 * _MOST_LITERALS
 #: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
-#: Only literals of one element without a class or tag of their own have such a short key.
 known_literal = _literals.get
 _invalid: dict[int, Node] = {}
 
@@ -114,83 +109,40 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     coincide is another program than one in which they do not: parameters with different meanings get different tags,
     which keeps them apart whatever their values.
     """
-    if value == 0 or value != value:  # 0.0 == -0.0 and NaN != NaN: such keys need the sign and the kind spelled out
-        if value != value:
-            value = math.copysign(math.nan, value)
-        if isinstance(size, Extent):
-            return sized(size, literal(type_, value, size.value, attr, size.serial))
-        key: Any = (type_, size, attr, tag, str(value), math.copysign(1.0, value))
-    elif size == 1 and attr is None and not tag:
-        key = (type_, value)
-    elif isinstance(size, Extent):
+    if isinstance(size, Extent):
         return sized(size, literal(type_, value, size.value, attr, size.serial))
-    else:
-        key = (type_, size, attr, tag, value)
-    node = _literals.get(key)
-    if node is not None:
-        return node
-    assert isinstance(size, int)
-    if size == 0:
+    short = size == 1 and attr is None and not tag and value != 0 and value == value  # 0.0 == -0.0, and NaN is no key
+    if short:
+        node = known_literal((type_, value))
+        if node is not None:
+            return node
+    elif size == 0:
         return invalid(type_)
-    value = semantics.normalise(type_, value)
-    node = blank_node()
-    node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
-    node.d0 = node.d1 = node.d2 = node.d3 = None
-    node.attr = (BAKED if value in BAKED_VALUES else PARAMETER) if attr is None else attr
-    node.payload = value
-    node.scope = 0
-    if len(_literals) >= _MOST_LITERALS:
-        _let_go()
-    if _held:
-        reference = _held.get(key)
-        if reference is not None:
-            node = reference() or node
-    node = _literals.setdefault(key, node)  # another thread may have been faster
-    if current().mode & 1:
-        announce(node)
+    result = semantics.normalise(type_, value if value == value else math.copysign(math.nan, value))
+    if attr is None:
+        attr = BAKED if result in BAKED_VALUES else PARAMETER
+    node = find_literal(type_, size, result, attr, tag)
+    if node is None:
+        node = blank_node()
+        node.kind, node.type, node.size, node.id = LITERAL, type_, size, new_id()
+        node.d0 = node.d1 = node.d2 = node.d3 = None
+        node.attr, node.payload, node.scope = attr, result, 0
+        node = enter_literal(node, tag)
+        if current().mode & 1:
+            announce(node)
+    if short:
+        if len(_literals) >= _MOST_LITERALS:
+            _literals.clear()
+        _literals[type_, value] = node
     return node
 
 
 BAKED_VALUES = (0, 1, -1)
 
 
-def _let_go() -> None:
-    """Drop all literals but for those that somebody holds, which can be found as before.
-
-    An entry is made in the other table before it leaves this one, so that threads that trace meanwhile find it in one
-    of them. Like the sweep of value numbering it takes no lock, since it may run in a finaliser.
-    """
-    global _most_held
-    for key in list(_literals):
-        node = _literals.get(key)
-        if node is not None and (not _COUNTS_ARE_EXACT or sys.getrefcount(node) > _UNHELD + 1):  # and this table
-            _held[key] = ref(node)
-        node = None
-        node = _literals.pop(key, None)
-        if node is not None and sys.getrefcount(node) > _UNHELD:  # perhaps by a thread that has found it meanwhile
-            _held[key] = ref(node)
-    if len(_held) > _most_held:
-        node = None
-        for key, reference in list(_held.items()):
-            if reference() is None and _held.get(key) is reference:
-                _held.pop(key, None)
-        _most_held = 2 * max(_MOST_LITERALS, len(_held))
-
-
-def _measure_unheld() -> int:
-    """What ``sys.getrefcount`` says in :func:`_let_go` of an object that is nowhere else."""
-    node = object()
-    return sys.getrefcount(node)
-
-
-_UNHELD = _measure_unheld()
-#: Free-threaded builds do not count exactly: there all are kept in sight.
-_COUNTS_ARE_EXACT = getattr(sys, "_is_gil_enabled", lambda: True)()
-
-
-def literal_count() -> tuple[int, int]:
-    """How many literals can be found: those in sight, and those that are there as long as somebody holds them."""
-    return len(_literals), sum(reference() is not None for reference in _held.values())
+def held_literals() -> int:
+    """How many literals the table above holds."""
+    return len(_literals)
 
 
 def invalid(type_: int) -> Node:

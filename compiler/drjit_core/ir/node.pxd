@@ -17,7 +17,7 @@ cdef class Node:
     cdef public int64_t scope
     cdef int64_t place  # what a traversal knows of it: the number of the traversal, and a position (see runtime/cpu/straight.pyx)
     cdef uint64_t hash  # 0 if it is not in the table
-    cdef int mode  # that it was entered under
+    cdef int64_t mode  # that it was entered under; of a literal its tag
     cdef PyObject* older  # the list of all nodes that live
     cdef PyObject* younger
     cdef object __weakref__
@@ -34,5 +34,8 @@ cpdef Node find3(int kind, Node a, Node b, Node c, int mode)
 cpdef Node find(int kind, int type_, int64_t size, Node d0, Node d1, Node d2, Node d3, int64_t attr, object payload,
                 int mode)
 cpdef void enter(Node node, int mode)
+cdef Node literal_of_bits(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag)
+cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int64_t tag)
+cpdef Node enter_literal(Node node, int64_t tag)
 cpdef void forget(Node node)
 cdef void become(Node node, object buffer)

@@ -48,7 +48,7 @@ import itertools
 import weakref
 from typing import Any, NoReturn, SupportsIndex
 
-from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, OPS
+from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, OPS
 from ..types import TYPES
 
 __all__ = ["BAKED", "FIELDS", "PARAMETER", "SHAPE", "Node", "blank_node", "enter", "find", "find1", "find2", "find3",
@@ -172,6 +172,29 @@ def enter(node: Node, mode: int) -> None:
         _numbered[_key(node, mode)] = _ref(node)
     if not node.id & _SWEEP_INTERVAL:
         sweep_if_large()
+
+
+def find_literal(type_: int, size: int, value: Any, attr: int, tag: int) -> Node | None:
+    """The literal of a value that its type has, whatever the mode, if anybody holds it."""
+    reference = _find((LITERAL, type_, size, _key_of(value), attr, tag))
+    return None if reference is None else reference()
+
+
+def _key_of(value: Any) -> Any:
+    return value if value == value and value else str(value)  # -0.0 == 0.0, and NaN is no key
+
+
+def enter_literal(node: Node, tag: int) -> Node:
+    """Make a literal that which is found from now on; returns that of another thread if it was faster."""
+    value = node.payload
+    key = (LITERAL, node.type, node.size, _key_of(value), node.attr, tag)
+    found = _numbered.setdefault(key, _ref(node))()
+    if found is None:
+        _numbered[key] = _ref(node)
+        found = node
+    if not node.id & _SWEEP_INTERVAL:
+        sweep_if_large()
+    return found
 
 
 #: Every so many nodes (one less than a power of two), the table is looked at.

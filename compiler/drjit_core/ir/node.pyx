@@ -13,14 +13,16 @@ from libc.string cimport memcpy
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
+    unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
 
-from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, OPS
+from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, LITERAL as _LITERAL, OPS
 from ..types import TYPES
 
 PARAMETER, BAKED, SHAPE = 0, 1, 2
 
 cdef int EVALUATED = _EVALUATED
 cdef int FIRST_ELEMENTWISE = _FIRST_ELEMENTWISE
+cdef int LITERAL = _LITERAL
 cdef int64_t _last_id = 0
 cdef int64_t _count = 0
 cdef PyObject* _youngest = NULL
@@ -363,6 +365,53 @@ cpdef void enter(Node node, int mode):
                               node.payload, mode)
     node.mode = mode
     _put(node.hash, <PyObject*> node)
+
+
+cdef inline uint64_t _literal_hash(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag) noexcept:
+    cdef uint64_t h = _mixed(_mixed(<uint64_t> (4 * type_ + attr), <uint64_t> size), bits)
+    if tag:
+        h = _mixed(h, <uint64_t> tag)
+    h ^= h >> 32
+    return h | 1
+
+
+cdef inline uint64_t _bits(object value) except? 0:
+    """What tells apart the values of one type."""
+    cdef double real
+    if type(value) is float:
+        real = value
+        return (<uint64_t*> &real)[0]
+    return PyLong_AsUnsignedLongLongMask(value)
+
+
+cdef Node literal_of_bits(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag):
+    """What :func:`find_literal` finds, by the bits of a value: those of a ``double`` or of a long integer."""
+    cdef uint64_t h = _literal_hash(type_, size, bits, attr, tag)
+    cdef uint64_t place = (h >> 1) & (_capacity - 1)
+    cdef Node node
+    while _table[place].node != NULL:
+        if _table[place].hash == h:
+            node = <Node> _table[place].node
+            if node.kind == LITERAL and node.type == type_ and node.size == size and node.attr == attr \
+                    and node.mode == tag and _bits(node.payload) == bits:
+                return node
+        place = (place + 1) & (_capacity - 1)
+    return None
+
+
+cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int64_t tag):
+    """The literal of a value that its type has, whatever the mode, if anybody holds it."""
+    return literal_of_bits(type_, size, _bits(value), attr, tag)
+
+
+cpdef Node enter_literal(Node node, int64_t tag):
+    """Make a literal that which is found from now on."""
+    if 2 * _used >= _capacity:
+        _grow()
+    node.hash = _literal_hash(node.type, node.size, _bits(node.payload), node.attr, tag)
+    node.mode = tag
+    _put(node.hash, <PyObject*> node)
+    return node
 
 
 cdef void _put(uint64_t h, PyObject* node) noexcept:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import FLOAT16, TYPES
-from .build import known_literal, literal
+from .build import held_literals, known_literal, literal
 from .node import Node
 
-__all__ = ["number"]
+__all__ = ["kept_literals", "number"]
 
 #: The range of Python numbers that become literals without further ado, by type; masks have none.
 _LARGEST = 1.7976931348623157e308  # of a Python float: an int beyond cannot become one
@@ -27,3 +27,8 @@ def number(type_: int, value: Any) -> Node | None:
     if (kind is float and type_ >= FLOAT16) or (kind is int and _LOW[type_] <= value <= _HIGH[type_]):
         return known_literal((type_, value)) or literal(type_, value)
     return None
+
+
+def kept_literals() -> int:
+    """How many literals there are that nobody but the compiler holds, at most."""
+    return held_literals()

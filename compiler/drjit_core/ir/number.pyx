@@ -4,10 +4,14 @@ from cpython.object cimport PyObject
 from cpython.ref cimport Py_INCREF, Py_XDECREF
 from libc.stdint cimport uint64_t
 
+from ..context cimport current
 from .build cimport literal
-from .node cimport Node
+from .node cimport Node, blank_node, enter_literal, literal_of_bits, new_id
 
-from ..types import FLOAT16 as _FLOAT16, TYPES
+from ..ops.table import LITERAL as _LITERAL
+from ..types import FLOAT16 as _FLOAT16, FLOAT32 as _FLOAT32, TYPES
+from .build import announce, held_literals
+from .node import BAKED as _BAKED, PARAMETER as _PARAMETER
 
 cdef extern from "Python.h":
     bint PyFloat_CheckExact(object) noexcept
@@ -29,7 +33,7 @@ cdef enum:
     COUNT = 1024
 
 cdef Entry _recent[COUNT]
-cdef int FLOAT16 = _FLOAT16
+cdef int FLOAT16 = _FLOAT16, FLOAT32 = _FLOAT32, LITERAL = _LITERAL, BAKED = _BAKED, PARAMETER = _PARAMETER
 cdef double _LARGEST = 1.7976931348623157e308
 cdef list _LOW = [1 if info is None or info.kind == "b" else -_LARGEST if info.kind == "f" else info.minimum
                   for info in TYPES]
@@ -61,9 +65,45 @@ cpdef Node number(int type_, object value):
         return <Node> entry.node
     if kind & 1 and not _LOW[type_] <= value <= _HIGH[type_]:
         return None
-    node = literal(type_, value)
+    node = _literal(type_, value, bits, kind & 1)
     Py_INCREF(node)
     cdef PyObject* old = entry.node
     entry.bits, entry.kind, entry.node = bits.word, kind, <PyObject*> node
     Py_XDECREF(old)
     return node
+
+
+cdef Node _literal(int type_, object value, Bits bits, bint integer):
+    """The literal of a number that the type can hold, given its bits."""
+    cdef Bits own = bits  # of the value that the type has
+    cdef int attr
+    cdef Node node
+    if type_ >= FLOAT16:
+        if integer:
+            if not -(1LL << 53) <= bits.integer <= 1LL << 53:
+                return literal(type_, value)
+            own.real = <double> bits.integer
+        if type_ == FLOAT16 or own.real != own.real:
+            return literal(type_, value)
+        if type_ == FLOAT32:
+            own.real = <double> <float> own.real
+        attr = BAKED if own.real == 0 or own.real == 1 or own.real == -1 else PARAMETER
+        if integer or own.word != bits.word:
+            value = own.real
+    else:
+        attr = BAKED if -1 <= bits.integer <= 1 else PARAMETER
+    node = literal_of_bits(type_, 1, own.word, attr, 0)
+    if node is not None:
+        return node
+    node = blank_node()
+    node.kind, node.type, node.size, node.id = LITERAL, type_, 1, new_id()
+    node.attr, node.payload = attr, value
+    enter_literal(node, 0)
+    if current().mode & 1:
+        announce(node)
+    return node
+
+
+def kept_literals():
+    """How many literals there are that nobody but the compiler holds, at most."""
+    return held_literals() + len([0 for k in range(COUNT) if _recent[k].node != NULL])

@@ -29,6 +29,7 @@ from ..ops.table import (
     FETCH,
     GATHER,
     INVALID,
+    KIND,
     LITERAL,
     OPAQUE,
     OPS,
@@ -71,6 +72,7 @@ def _result_types(op: Op) -> list[int]:
 
 
 _UNDEFINED = 255
+_NEG = KIND["neg"]
 #: Whether an operation of two operands is simpler if these are one node, by kind.
 _KNOWS_EQUALS = bytes(op.kind in simplify.KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
@@ -104,9 +106,10 @@ def unary(kind: int, a: Node) -> Node:
             return invalid(type_)
         if context.flags & CONSTANT_PROPAGATION:
             return sized_by(fold.unary(OPS[kind], a, type_), a)
-    simpler = simplify.unary(ops, kind, a)
-    if simpler is not None:
-        return simpler if context.recording is None else sized_by(simpler, a)
+    if a.kind == kind or a.kind == _NEG:  # of other operands, no rule knows anything
+        simpler = simplify.unary(ops, kind, a)
+        if simpler is not None:
+            return simpler if context.recording is None else sized_by(simpler, a)
     scope = a.scope
     if scope:
         require_open(a)

@@ -8,6 +8,8 @@ compiled program.  (Chapter 10 of H. S. Warren, *Hacker's Delight*, derives the 
 
 from __future__ import annotations
 
+import functools
+
 from ..ir.build import literal
 from ..ir.node import BAKED, SHAPE, Node
 from ..ir.trace import ops
@@ -37,6 +39,14 @@ def _is_parameter(a: Node, b: Node) -> bool:
             and a.type == b.type and TYPES[b.type].kind in "iu")
 
 
+@functools.lru_cache(maxsize=256)
+def _literals(type_: int, d: int) -> tuple[Node, Node, Node]:
+    """The parameters of a division by ``d`` as literals, which all have a meaning of their own."""
+    parameters = (_signed_parameters if is_signed(type_) else _unsigned_parameters)(d, TYPES[type_])
+    first, second, third = (literal(type_, value, 1, SHAPE, tag=k) for k, value in enumerate(parameters, 1))
+    return first, second, third
+
+
 def _unsigned_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
     """Multiplier and two shifts of figure 4.1."""
     ceil_log2 = (d - 1).bit_length()
@@ -52,18 +62,14 @@ def _signed_parameters(d: int, info: TypeInfo) -> tuple[int, int, int]:
 
 
 def _unsigned_quotient(a: Node, b: Node) -> Node:
-    multiplier, count1, count2 = _unsigned_parameters(b.payload, TYPES[a.type])
-    shift1, shift2 = literal(a.type, count1, 1, SHAPE, tag=2), literal(a.type, count2, 1, SHAPE, tag=3)
-    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
+    multiplier, shift1, shift2 = _literals(a.type, b.payload)
+    high = ops.mul_hi(a, multiplier)
     return ops.shr(ops.add(high, ops.shr(ops.sub(a, high), shift1)), shift2)  # type: ignore[no-any-return]
 
 
 def _signed_quotient(a: Node, b: Node) -> Node:
-    info = TYPES[a.type]
-    multiplier, count, mask = _signed_parameters(b.payload, info)
-    sign = literal(a.type, mask, 1, SHAPE, tag=3)
-    high = ops.mul_hi(a, literal(a.type, multiplier, 1, SHAPE, tag=1))
-    quotient = ops.shr(ops.add(a, high), literal(a.type, count, 1, SHAPE, tag=2))
-    negative = ops.shr(a, literal(a.type, info.bits - 1, 1, BAKED))  # -1 where the dividend is negative
+    multiplier, shift, sign = _literals(a.type, b.payload)
+    quotient = ops.shr(ops.add(a, ops.mul_hi(a, multiplier)), shift)
+    negative = ops.shr(a, literal(a.type, TYPES[a.type].bits - 1, 1, BAKED))  # -1 where the dividend is negative
     quotient = ops.sub(quotient, negative)
     return ops.sub(ops.xor(quotient, sign), sign)  # type: ignore[no-any-return]

@@ -11,8 +11,8 @@ import numpy as np
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import malloc_statistics
-from drjit_core.ir import build
 from drjit_core.ir.node import node_count
+from drjit_core.ir.number import kept_literals
 from tests.stress.programs.common import watch
 
 
@@ -23,7 +23,7 @@ def measure() -> tuple[int, int, int]:
     with open("/proc/self/statm") as file:
         resident = int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     statistics = malloc_statistics()
-    nodes = node_count() - sum(build.literal_count())  # some thousands of literals are kept on purpose
+    nodes = node_count() - kept_literals()  # some thousands of literals are kept on purpose
     return resident, statistics["in_use"] + statistics["cached"], nodes
 
 

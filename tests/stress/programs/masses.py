@@ -11,8 +11,8 @@ from typing import Any
 import drjit as dr
 from drjit._base.handle import live_arrays
 from drjit.llvm import Array3f, Float
-from drjit_core.ir import build
 from drjit_core.ir.node import node_count
+from drjit_core.ir.number import kept_literals
 from tests.stress.programs.common import watch
 
 __all__ = ["WAYS"]
@@ -41,7 +41,7 @@ def heap(count: int) -> list[Any]:
 def live() -> tuple[int, int]:
     """Nodes and arrays that there are."""
     gc.collect()
-    return node_count() - sum(build.literal_count()), len(live_arrays())
+    return node_count() - kept_literals(), len(live_arrays())
 
 
 def one_chain(count: int) -> None:
