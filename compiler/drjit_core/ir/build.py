@@ -140,9 +140,9 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
 BAKED_VALUES = (0, 1, -1)
 
 
-def held_literals() -> int:
-    """How many literals the table above holds."""
-    return len(_literals)
+def held_literals() -> list[Node]:
+    """The literals that the table above holds, some of them more than once."""
+    return list(_literals.values())
 
 
 def invalid(type_: int) -> Node:

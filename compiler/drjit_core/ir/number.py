@@ -30,5 +30,5 @@ def number(type_: int, value: Any) -> Node | None:
 
 
 def kept_literals() -> int:
-    """How many literals there are that nobody but the compiler holds, at most."""
-    return held_literals()
+    """How many literals the compiler holds, so that they are there when they are asked for again."""
+    return len({node.id for node in held_literals()})

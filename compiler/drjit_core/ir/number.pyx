@@ -105,5 +105,8 @@ cdef Node _literal(int type_, object value, Bits bits, bint integer):
 
 
 def kept_literals():
-    """How many literals there are that nobody but the compiler holds, at most."""
-    return held_literals() + len([0 for k in range(COUNT) if _recent[k].node != NULL])
+    """How many literals the compiler holds, so that they are there when they are asked for again."""
+    cdef int k
+    cdef set found = {(<Node> node).id for node in held_literals()}
+    found.update([(<Node> _recent[k].node).id for k in range(COUNT) if _recent[k].node != NULL])
+    return len(found)
