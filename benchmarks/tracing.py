@@ -78,7 +78,7 @@ NOT_SLOWER = {"plain": Target(1 / 1.3, "before")}
 OPERATIONS: dict[str, Any] = {"targets": {"compiled": Target(0.7, "peer")},
                               "mean": {"compiled": Target(1, "peer"), "plain": Target(0.8, "before")}}
 GROUPS = (
-    Group("one operation", names=("a node made and numbered in the core",),
+    Group("one operation", names=("a node made and numbered in the core", "a node of a thousand that an operator makes"),
           targets={"compiled": Target(0.06), **NOT_SLOWER}),
     Group("a + b on Float", names=("new: Float + Float", "numbered: Float + Float"),
           targets={"compiled": Target(1 / 1.2, "peer"), **NOT_SLOWER}),
@@ -92,6 +92,7 @@ GROUPS = (
     Group("", names=("32 kernels of 32 sizes in one evaluation", "readback of one evaluated number",
                      "readback of one number that a kernel computes"), targets={"compiled": Target(0.8, "peer")}),
     Group("", names=("1k operations from a warm disk, beyond linking",), targets={"compiled": Target(0.6e-3)}),
+    Group("", names=("1k operations once more",)),
     Group("memory", names=("memory of a node", "memory of an array object"), targets={"compiled": Target(2, "before")}),
     Group("", names=("tracing with the garbage collector, 100k live nodes",), targets={"compiled": Target(1.1)}),
     Group("import", names=(import_time.IMPORT, import_time.TYPES)),

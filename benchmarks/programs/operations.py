@@ -17,7 +17,7 @@ from typing import Any
 from measure import case, main, microseconds
 
 import drjit as dr
-from drjit.llvm import Array3f, Array4f, Float, Int, Matrix4f, TensorXf, UInt
+from drjit.llvm import Array3f, Array4f, ArrayXf, Float, Int, Matrix4f, TensorXf, UInt
 
 try:
     import drjit_core as core
@@ -130,6 +130,15 @@ def measured_core() -> tuple[float, float]:
     return microseconds("add(node, right)", "node", nodes, {"add": core.ops.add, "right": right}), 0.0
 
 
+def measured_batch() -> tuple[float, float]:
+    """Microseconds of a node among a thousand that one operator makes and numbers."""
+    names: dict[str, Any] = {"y": ArrayXf([OPERANDS["b"] * (1.25 + k) for k in range(SIZE)])}
+    variants = [ArrayXf([OPERANDS["a"] + (0.5 + k + n * SIZE) for k in range(SIZE)]) for n in range(10)]
+    first = variants[0] + names["y"]
+    return microseconds("x + y", "x", variants, names) / SIZE, checksum([first[0], first[1], first[SIZE - 1]])
+
+
+case("a node of a thousand that an operator makes", unit="us")(measured_batch)
 if core is not None:
     case("a node made and numbered in the core", unit="us")(measured_core)
 for kind in (UNNUMBERED, NEW, NUMBERED):
