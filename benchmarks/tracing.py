@@ -78,7 +78,8 @@ NOT_SLOWER = {"plain": Target(1 / 1.3, "before")}
 OPERATIONS: dict[str, Any] = {"targets": {"compiled": Target(0.7, "peer")},
                               "mean": {"compiled": Target(1, "peer"), "plain": Target(0.8, "before")}}
 GROUPS = (
-    Group("one operation", names=("a node made and numbered in the core", "a node of a thousand that an operator makes"),
+    Group("one operation",
+          names=("a node made and numbered in the core", "a node of a thousand that an operator makes"),
           targets={"compiled": Target(0.06), **NOT_SLOWER}),
     Group("a + b on Float", names=("new: Float + Float", "numbered: Float + Float"),
           targets={"compiled": Target(1 / 1.2, "peer"), **NOT_SLOWER}),
