@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import drjit_core as core
-from drjit_core import JitFlag, Node, index_of, invalid
+from drjit_core import Node, index_of, invalid
 
 from .._access.elements import flat_get, flat_set
 from .._access.store import store, store_same
@@ -64,7 +63,7 @@ class FlatArray(FlatHandle, ArrayBase):
     @property
     def index(self) -> int:
         """Index of the variable in the computation graph; zero for an empty array."""
-        return index_of(self._n, core.flag(JitFlag.ReuseIndices)) if self._n.size else 0
+        return index_of(self._n) if self._n.size else 0
 
     def __iter__(self) -> Iterator[Any]:
         return iter(values(self._n))

@@ -411,5 +411,7 @@ def test_public_indices_are_reused_if_that_is_wanted() -> None:
     other = ops.sub(a, b)
     assert index_of(other) == index
     fresh = ops.mul(a, b)
-    assert index_of(fresh, reuse=False) > index
+    del other
+    with scoped_set_flag(JitFlag.ReuseIndices, False):
+        assert index_of(fresh) > index
     assert literal(UINT32, 5).id != index_of(literal(UINT32, 5))

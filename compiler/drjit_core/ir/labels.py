@@ -2,27 +2,46 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import weakref
 
+from ..flags import REUSE_INDICES, state
 from .node import Node
 
 __all__ = ["index_of", "label_of", "set_label"]
 
-_indices: weakref.WeakKeyDictionary[Node, int] = weakref.WeakKeyDictionary()
+#: Public indices by the serial numbers of nodes.
+_indices: dict[int, int] = {}
 _labels: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
 _free_indices: list[int] = []
 _next_index = itertools.count(1).__next__
 
 
-def index_of(node: Node, reuse: bool = True) -> int:
-    """Public index of a node, handed out when first asked for; indices of dead nodes are used again if ``reuse``."""
-    index = _indices.get(node)
+def index_of(node: Node) -> int:
+    """Public index of a node, handed out when first asked for; those of dead nodes are used again if the flag
+    ``ReuseIndices`` is set."""
+    index = _indices.get(node.id)
     if index is None:
-        index = _free_indices.pop() if reuse and _free_indices else _next_index()
-        _indices[node] = index
-        weakref.finalize(node, _free_indices.append, index).atexit = False
+        given = _new_index()
+        index = _indices.setdefault(node.id, given)
+        if index == given:
+            weakref.finalize(node, _let_go, node.id).atexit = False
+        else:  # another thread was faster
+            _free_indices.append(given)
     return index
+
+
+def _new_index() -> int:
+    if state.flags & REUSE_INDICES:
+        with contextlib.suppress(IndexError):  # there is none
+            return _free_indices.pop()
+    return _next_index()
+
+
+def _let_go(serial: int) -> None:
+    """A node with an index has died."""
+    _free_indices.append(_indices.pop(serial))
 
 
 def set_label(node: Node, label: str) -> None:
