@@ -96,7 +96,8 @@ def _obstacle() -> str:
         return f"the compiled ones cannot run here ({error})"
     if digest() != stamp.SOURCES:
         return "their sources have changed since they were compiled"
-    suffix = "." + stamp.__file__.partition(".")[2] if stamp.__file__ else ""
+    name = Path(stamp.__file__ or "").name  # the name only: folders have dots, as in lib/python3.11/site-packages
+    suffix = name.removeprefix("_compiled")
     missing = [room for room in ROOMS if not _file_of(room, suffix).is_file()]
     return f"the compiled {missing[0]} is missing" if missing else ""
 

@@ -80,6 +80,12 @@ def test_compiled_rooms_of_other_sources_are_never_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(not rooms.compiled, reason="the rooms have not been compiled, or are not used")
+def test_compiled_rooms_run_from_a_folder_with_dots_in_its_name(tmp_path: Path) -> None:
+    folder = copied(tmp_path / "lib.v1" / "python3.11" / "site-packages")
+    assert report(folder) == f"compiled, {len(rooms.ROOMS)} modules"
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="the rooms have not been compiled, or are not used")
 def test_compiled_rooms_that_are_incomplete_are_never_run(tmp_path: Path) -> None:
     folder = copied(tmp_path, "number.*.so", "number.*.pyd")
     assert report(folder) == "plain Python: the compiled drjit_core.ir.number is missing"
