@@ -83,6 +83,7 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
         if not hasattr(dtype, "_record"):
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        require_backend(dtype, function)  # that of a field is seen here only
         if dtype._depth < 0:
             sizes = shape if isinstance(shape, tuple) else (shape,)
             if not dtype._dynamic:
