@@ -279,7 +279,8 @@ def call_site(otherwise: str) -> str:
 def _method_name(cls: type, code: CodeType) -> str:
     """What users of a class call the method whose code is given: ``__pow__``; empty if it is none of theirs."""
     names = [code.co_name] if hasattr(cls, code.co_name) else [
-        name for base in cls.__mro__ for name, member in vars(base).items() if getattr(member, "__code__", None) is code]
+        name for base in cls.__mro__ for name, member in vars(base).items()
+        if getattr(member, "__code__", None) is code]
     return next((name for name in names if not name.startswith("_") or name.endswith("__")), "")
 
 
