@@ -19,7 +19,6 @@ from .._arrays.broadcasting import make as make_tensor
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.operators import FlatSlots
 from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
@@ -34,8 +33,14 @@ __all__ = ["arange", "empty", "empty_like", "full", "linspace", "meshgrid", "one
 Fill = Callable[[type[ArrayBase], int], Node]
 
 
-#: The flat array types that have been seen to be available, and the types of their elements.
+#: The flat array types of the library that have been seen to be available, and the types of their elements.
 _flat_types: dict[Any, int] = {}
+
+
+def _note_type(cls: Any) -> None:
+    """Note that a type is available, if it is a flat one of ours: types that programs derive come and go."""
+    if cls._dynamic and not cls._depth and "_record" in vars(cls):
+        _flat_types[cls] = cls._type
 
 
 def _flat_type(dtype: Any, size: Any) -> int:
@@ -83,6 +88,7 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
     if isinstance(dtype, type) and issubclass(dtype, ArrayBase):
         if not hasattr(dtype, "_record"):
             raise TypeError(f"{function}(): 'dtype' must be a concrete array type, found {describe(dtype)}.")
+        require_backend(dtype, function)  # that of a field is seen here only
         if dtype._depth < 0:
             sizes = shape if isinstance(shape, tuple) else (shape,)
             if not dtype._dynamic:
@@ -90,8 +96,7 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
             size = math.prod(sizes)
             return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
         count, size = _array_size(dtype, shape, function)
-        if issubclass(dtype, FlatSlots) and dtype._dynamic:
-            _flat_types[dtype] = dtype._type
+        _note_type(dtype)
         nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
         if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
             zero = literal(dtype._type, 0, size)
@@ -321,8 +326,7 @@ def _flat_dtype(dtype: Any, function: str, kinds: str, expected: str) -> Any:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be a dynamically sized 1D array.")
     if dtype._kind not in kinds:
         raise TypeError(f"{function}(): unsupported dtype {describe(dtype)} -- must be {expected}.")
-    if dtype._dynamic and not dtype._depth:
-        _flat_types[dtype] = dtype._type
+    _note_type(dtype)
     return dtype
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import gc
 import operator
 import threading
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -149,6 +150,19 @@ def test_results_of_derived_types_are_made_without_their_new() -> None:
     assert (array + 1)[0] == 3
     assert (vector + vector).y[0] == 4
     assert (Demanding.made, DemandingVector.made) == (1, 1)
+
+
+def test_derived_types_that_arrays_were_created_of_come_and_go() -> None:
+    kept = []
+    for create in (lambda cls: dr.zeros(cls, 3), lambda cls: dr.full(cls, 2, 3), lambda cls: dr.empty(cls, 3),
+                   lambda cls: dr.arange(cls, 3), lambda cls: dr.linspace(cls, 0, 1, 3)):
+        derived = type("Derived", (Float,), {})
+        for _ in range(2):
+            assert type(create(derived)) is derived
+        kept.append(weakref.ref(derived))
+        del derived
+    gc.collect()
+    assert [reference() for reference in kept] == [None] * len(kept)
 
 
 # --- threads ---------------------------------------------------------------------------------------------------------

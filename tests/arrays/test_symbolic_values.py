@@ -192,6 +192,21 @@ def test_a_loop_uses_what_was_kept_from_another() -> None:
     assert f"{what} ({__file__}:{line_of(caught.value)}): this array is symbolic" in str(caught.value)
 
 
+@pytest.mark.parametrize("use", [
+    lambda x: x + 1, lambda x: x + 2.5, lambda x: 2.5 - x, lambda x: x // Float(2), lambda x: x ** 2,
+    lambda x: x ** 2.5, lambda x: 2 ** x, lambda x: x @ x, lambda x: 2 @ x, lambda x: -x, Float, Array3f,
+    TensorXf, Matrix2f,
+])
+def test_functions_that_messages_name_are_those_of_the_array(use: Callable[[Any], Any]) -> None:
+    kept: list[Any] = []
+    dr.while_loop((Int(0),), lambda i: i < 3, lambda i: (kept.append(i), (i + 1,))[1])
+    with pytest.raises(SymbolicValue) as caught:
+        use(kept[0])
+    named = str(caught.value).partition("(")[0].rstrip()
+    owner, _, name = named.rpartition(".")
+    assert named == "operation" or hasattr(getattr(dr.llvm, owner.rpartition(".")[2]), name), named
+
+
 # --- advice ----------------------------------------------------------------------------------------------------------
 
 

@@ -144,6 +144,15 @@ def test_types_of_an_unavailable_backend_can_be_named_and_raise_when_used(name: 
         dr.arange(cuda.Float, 3)
 
 
+@needs_no_gpu
+def test_fields_of_an_unavailable_backend_raise_and_are_not_taken_for_available_ones_later() -> None:
+    fields = type("Fields", (), {"DRJIT_STRUCT": {"x": cuda.UInt64}})
+    for dtype in (fields, cuda.PCG32, cuda.UInt64):
+        for create in (dr.zeros, dr.ones, dr.empty, lambda dtype: dr.full(dtype, 1), lambda dtype: dr.opaque(dtype, 1)):
+            with pytest.raises(RuntimeError, match="CUDA backend is not available"):
+                create(dtype)
+
+
 def test_backends_do_not_mix() -> None:
     from drjit._promotion.promote import wrap
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import itertools
 import sys
 from collections.abc import Callable
-from types import FrameType
+from types import CodeType, FrameType
 from typing import Any
 
 from ..errors import SymbolicValue
@@ -270,9 +270,18 @@ def call_site(otherwise: str) -> str:
     code, package = called.f_code, called.f_globals["__name__"].partition(".")[0]
     if code.co_argcount and code.co_varnames[0] == "self" and "<locals>" not in code.co_qualname:
         cls = type(called.f_locals["self"])
-        return f"{cls.__module__}.{cls.__qualname__}.{code.co_name}"
+        name = _method_name(cls, code)
+        return f"{cls.__module__}.{cls.__qualname__}.{name}" if name else otherwise
     known = code.co_name in vars(sys.modules[package]) and not code.co_name.startswith("_")
     return f"{package}.{code.co_name}" if known else otherwise
+
+
+def _method_name(cls: type, code: CodeType) -> str:
+    """What users of a class call the method whose code is given: ``__pow__``; empty if it is none of theirs."""
+    names = [code.co_name] if hasattr(cls, code.co_name) else [
+        name for base in cls.__mro__ for name, member in vars(base).items()
+        if getattr(member, "__code__", None) is code]
+    return next((name for name in names if not name.startswith("_") or name.endswith("__")), "")
 
 
 # --- words -----------------------------------------------------------------------------------------------------------
