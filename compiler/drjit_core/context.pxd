@@ -8,5 +8,6 @@ cdef class Context:
     cdef public list statements
     cdef public bint acting
     cdef public object backend
+    cdef public str branches
 
 cpdef Context current()

@@ -27,6 +27,8 @@ class Context(threading.local):
     recording: Any = None
     #: Where it evaluates, unless on the usual backend (see :mod:`drjit_core.runtime.backends`).
     backend: Any = None
+    #: How branches that few elements take are traced (see :mod:`drjit_core.ir.expansion`).
+    branches: str = "both"
     #: Whether its statements are acting just now (see :mod:`drjit_core.ir.deferred`).
     acting: bool = False
 

@@ -19,6 +19,7 @@ cdef class Context:
         self.mode = 0
         self.region = None
         self.recording = None
+        self.branches = "both"
         self.open = {}
         self.scheduled = []
         self.statements = []
@@ -52,7 +53,7 @@ cpdef Context current():
 cdef class _State:
     """Stands for the context of the thread that asks."""
 
-    def __getattr__(self, name):
+    def __getattribute__(self, name):
         return getattr(current(), name)
 
     def __setattr__(self, name, value):

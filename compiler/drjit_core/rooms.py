@@ -35,6 +35,7 @@ ROOMS = (
     "drjit_core.ir.symbolic",
     "drjit_core.ir.build",
     "drjit_core.ir.number",
+    "drjit_core.ir.fold",
     "drjit_core.ir.simplify",
     "drjit_core.ir.trace",
     "drjit_core.runtime.elements",

@@ -37,8 +37,8 @@ from drjit_core import (
     undefined,
     write_element,
 )
+from drjit_core.ir.fold import kept_literals
 from drjit_core.ir.node import live_nodes, node_count, numbered_count, sweep
-from drjit_core.ir.number import kept_literals
 from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, UINT32, array, values
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from ..flags import state
 from ..ir.build import append, broadcast_size
-from ..ir.expansion import context, expanding
+from ..ir.expansion import expanding
 from ..ir.node import Node, remember, remembered
 from ..ir.region import Cond, Region
 from ..ir.symbolic import Tracing, close, open_, scope_of
@@ -28,13 +28,13 @@ def rarely(name: str, mask: Node, values: Sequence[Node], arguments: Sequence[No
     A packet in which no element has the mask set skips the branch, which therefore may cost much.  Its result must
     follow from name, arguments and their types alone: it is a ``COND`` whose regions are traced once, and which a
     backend makes one function of (:attr:`drjit_core.ir.region.Cond.rare`).  Where there is no text to be made, both
-    sides are computed, or only the usual one (:data:`drjit_core.ir.expansion.context`).
+    sides are computed, or only the usual one (:func:`drjit_core.ir.expansion.expanding`).
     """
     if mask.kind == LITERAL:
         return list(branch(*arguments) if mask.payload else values)
-    if context.branches == "usual":
+    if state.branches == "usual":
         return list(values)
-    if context.branches == "both":
+    if state.branches == "both":
         return [ops.select(mask, other, value) for other, value in zip(branch(*arguments), values, strict=True)]
     given = tuple(argument.id for argument in arguments)
     keys = [(name, mask.id, value.id, given, state.mode) for value in values]

@@ -7,14 +7,13 @@ some fifty other operations.  A backend is free to have an instruction of its ow
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ..flags import JitFlag, state
 from .node import Node
 
-__all__ = ["EXPANSIONS", "TRACED", "context", "expanding", "expansion"]
+__all__ = ["EXPANSIONS", "TRACED", "expanding", "expansion"]
 
 #: By kind, the function that traces the expansion for some operands.  :mod:`drjit_core.math` enters them.
 EXPANSIONS: dict[int, Callable[..., Node]] = {}
@@ -22,24 +21,19 @@ EXPANSIONS: dict[int, Callable[..., Node]] = {}
 TRACED: dict[int, Callable[..., Node]] = {}
 
 
-class _Context(threading.local):
-    """How branches that few elements take are traced: as ``branch``, ``both`` sides, or only the ``usual`` one."""
-
-    branches = "both"
-
-
-context = _Context()
-
-
 @contextmanager
 def expanding(branches: str) -> Iterator[None]:
-    """Trace under the default flags, whatever the thread has set, as outside of regions."""
-    backup = state.flags, state.mode, state.region, context.branches
-    state.flags, state.mode, state.region, context.branches = int(JitFlag.Default), 0, None, branches
+    """Trace under the default flags, whatever the thread has set, as outside of regions.
+
+    Of branches that few elements take, there will be a ``branch``, ``both`` sides (as elsewhere), or only the ``usual``
+    one.
+    """
+    backup = state.flags, state.mode, state.region, state.branches
+    state.flags, state.mode, state.region, state.branches = int(JitFlag.Default), 0, None, branches
     try:
         yield
     finally:
-        state.flags, state.mode, state.region, context.branches = backup
+        state.flags, state.mode, state.region, state.branches = backup
 
 
 def expansion(node: Node) -> Node:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from ..types import FLOAT16, TYPES
-from .build import held_literals, known_literal, literal
+from .build import known_literal, literal
 from .node import Node
 
-__all__ = ["kept_literals", "number"]
+__all__ = ["number", "recent_literals"]
 
 #: The range of Python numbers that become literals without further ado, by type; masks have none.
 _LARGEST = 1.7976931348623157e308  # of a Python float: an int beyond cannot become one
@@ -29,6 +29,6 @@ def number(type_: int, value: Any) -> Node | None:
     return None
 
 
-def kept_literals() -> int:
-    """How many literals the compiler holds, so that they are there when they are asked for again."""
-    return len({node.id for node in held_literals()})
+def recent_literals() -> list[Node]:
+    """The literals that this room holds on its own: none in this form."""
+    return []

@@ -10,7 +10,7 @@ from .node cimport Node, blank_node, enter_literal, literal_of_bits, new_id
 
 from ..ops.table import LITERAL as _LITERAL
 from ..types import FLOAT16 as _FLOAT16, FLOAT32 as _FLOAT32, TYPES
-from .build import announce, held_literals
+from .build import announce
 from .node import BAKED as _BAKED, PARAMETER as _PARAMETER
 
 cdef extern from "Python.h":
@@ -104,9 +104,7 @@ cdef Node _literal(int type_, object value, Bits bits, bint integer):
     return node
 
 
-def kept_literals():
-    """How many literals the compiler holds, so that they are there when they are asked for again."""
+def recent_literals():
+    """The literals that were asked for last."""
     cdef int k
-    cdef set found = {(<Node> node).id for node in held_literals()}
-    found.update([(<Node> _recent[k].node).id for k in range(COUNT) if _recent[k].node != NULL])
-    return len(found)
+    return [<Node> _recent[k].node for k in range(COUNT) if _recent[k].node != NULL]

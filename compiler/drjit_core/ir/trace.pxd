@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
+from .fold cimport attribute, fold1, fold2, fold3, fold_cast
 from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
 
 cdef int LITERAL, CAST, GATHER, BOUND

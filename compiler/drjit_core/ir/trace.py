@@ -38,9 +38,10 @@ from ..ops.table import (
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
-from . import fold, simplify
+from . import simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
+from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
 from .symbolic import (
     Tracing,
@@ -105,7 +106,8 @@ def unary(kind: int, a: Node) -> Node:
         if a.kind == INVALID:
             return invalid(type_)
         if context.flags & CONSTANT_PROPAGATION:
-            return sized_by(fold.unary(OPS[kind], a, type_), a)
+            node = fold1(kind, a, type_)
+            return node if context.recording is None else sized_by(node, a)
     if a.kind == kind or a.kind == _NEG:  # of other operands, no rule knows anything
         simpler = simplify.unary(ops, kind, a)
         if simpler is not None:
@@ -151,7 +153,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
             return invalid(type_)
         if a.kind == LITERAL and b.kind == LITERAL:
             if context.flags & CONSTANT_PROPAGATION:
-                return sized_by(fold.binary(OPS[kind], a, b, type_, size), a, b)
+                node = fold2(kind, a, b, type_, size)
+                return node if context.recording is None else sized_by(node, a, b)
         elif (a.attr == BAKED or b.attr == BAKED or a is b and _KNOWS_EQUALS[kind]) \
                 and context.flags & CONSTANT_PROPAGATION:
             simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
@@ -198,7 +201,8 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
             and context.flags & CONSTANT_PROPAGATION:
         if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
-            return sized_by(fold.ternary(OPS[kind], a, b, c, type_, size), a, b, c)
+            node = fold3(kind, a, b, c, type_, size)
+            return node if context.recording is None else sized_by(node, a, b, c)
         simpler = simplify.ternary(ops, kind, a, b, c, size)
         if simpler is not None:
             return simpler if context.recording is None else sized_by(simpler, a, b, c)
@@ -261,8 +265,7 @@ def cast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == LITERAL and current().flags & CONSTANT_PROPAGATION:
-        return sized_by(literal(type_, semantics.cast(a.payload, TYPES[a.type], TYPES[type_]), a.size,
-                                fold.attribute(a)), a)
+        return sized_by(fold_cast(a, type_), a)
     return append(CAST, type_, a.size, a)
 
 
@@ -280,7 +283,7 @@ def bitcast(a: Node, type_: int) -> Node:
         # a literal keeps the sign of a NaN, but none of its other bits
         if value == value or semantics.bits_of(math.copysign(math.nan, value), target) == \
                 semantics.bits_of(a.payload, source):
-            return sized_by(literal(type_, value, a.size, fold.attribute(a)), a)
+            return sized_by(literal(type_, value, a.size, attribute(a)), a)
     if a.kind == BITCAST:
         operand = a.d0
         if operand is not None:  # another thread may have evaluated the node meanwhile

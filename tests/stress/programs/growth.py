@@ -11,8 +11,8 @@ import numpy as np
 import drjit as dr
 from drjit.llvm import Float, UInt32
 from drjit_core import malloc_statistics
+from drjit_core.ir.fold import kept_literals
 from drjit_core.ir.node import node_count
-from drjit_core.ir.number import kept_literals
 from tests.stress.programs.common import watch
 
 

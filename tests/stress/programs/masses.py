@@ -11,8 +11,8 @@ from typing import Any
 import drjit as dr
 from drjit._base.handle import live_arrays
 from drjit.llvm import Array3f, Float
+from drjit_core.ir.fold import kept_literals
 from drjit_core.ir.node import node_count
-from drjit_core.ir.number import kept_literals
 from tests.stress.programs.common import watch
 
 __all__ = ["WAYS"]
