@@ -8,13 +8,13 @@ trace function; for all other operands there is a plan (:mod:`drjit._promotion.p
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import drjit_core as core
 from drjit_core import KIND, binary, cast, number, ops, read_element, unary
 
 from .._access.store import store
-from .._base.errors import FAILURES, CallSite, SizeError, translate
+from .._base.errors import FAILURES, CallSite, SizeError, no_deletion, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
 from .._base.nodes import number_of
 from .._base.operators import FlatSlots, NestedSlots, Operators, TensorSlots
@@ -207,6 +207,9 @@ class NestedHandle(NestedSlots):
         if type(key) is int and 0 <= key < outer_size(self) and replace_component(self, key, value):
             return
         self._set(key, value)  # type: ignore[attr-defined]
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise no_deletion(self)
 
     def _forward(self, operation: int, other: Any) -> Any:
         cls: Any = type(self)
@@ -451,7 +454,7 @@ def inner_product(a: Any, b: Any) -> Any:
     if cls is not type(b) or not isinstance(a, NestedSlots) or cls._depth != 1 or cls._special or not cls._dynamic:
         return None
     left, right = a, b
-    if not left._c or len(left._c) != len(right._c):
+    if len(left._c) != len(right._c) or not left._c:
         return None
     return flat_array(cls._value, dot(left._c, right._c))
 

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
 from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of, read_element, state_of, symbolic_error
 
-from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe
+from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe, no_deletion
 from .links import links
+from .operators import FlatSlots, NestedSlots, TensorSlots
 from .types import Record, members
 
 if TYPE_CHECKING:
@@ -105,6 +106,16 @@ class ArrayBase:
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         raise TypeError(f"{describe(self)}.__init__(): this type cannot be instantiated, use an array type of a "
                         "backend such as drjit.llvm.Float.")
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if sum([issubclass(cls, kind) for kind in (FlatSlots, NestedSlots, TensorSlots)]) > 1:
+            raise TypeError(f"{cls.__name__}: multiple bases have instance lay-out conflict: a class of arrays is "
+                            "one of flat arrays, of nested arrays or of tensors, found the bases "
+                            f"{', '.join(base.__name__ for base in cls.__bases__)}.")
+
+    def __delitem__(self, key: Any) -> NoReturn:
+        raise no_deletion(self)
 
     # --- how nodes are held: implemented by the two subclasses -------------------------------------------------------
 

@@ -16,7 +16,7 @@ from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
            "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called",
-           "describe", "describe_all", "translate", "user_part"]
+           "describe", "describe_all", "no_deletion", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -133,6 +133,12 @@ def _with_shape(value: Any) -> str:
     except RuntimeError:  # components of several sizes
         return f"{describe(value)} (ragged)"
     return f"{describe(value)} of shape {shape}"
+
+
+def no_deletion(array: Any) -> TypeError:
+    """The exception for ``del array[key]``."""
+    return TypeError(f"{array._name}.__delitem__(): the elements of an array cannot be deleted, which has a size that "
+                     "stays; assign other values, or make an array of those to keep, as in drjit.gather.")
 
 
 def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Exception:

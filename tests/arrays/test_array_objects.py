@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt32
+from drjit.llvm import Array3f, Bool, Float, Int, Matrix4f, TensorXf, UInt32
 from drjit_core.context import current
 
 # --- components that become arrays of their own ----------------------------------------------------------------------
@@ -204,3 +204,19 @@ def test_what_the_context_of_a_dead_thread_held_may_run_other_threads_when_it_en
     assert found is mine
     assert again is mine
     assert seen["other"] is not mine
+
+
+@pytest.mark.parametrize("make", [lambda: Float(1, 2), lambda: Array3f(1, 2, 3), lambda: Matrix4f(1),
+                                  lambda: TensorXf([1, 2], (1, 2))])
+def test_elements_cannot_be_deleted(make) -> None:
+    array = make()
+    text = repr(array)
+    with pytest.raises(TypeError, match=rf"drjit\.llvm\.{type(array).__name__}\.__delitem__\(\): the elements"):
+        del array[0]
+    assert repr(array) == text
+
+
+@pytest.mark.parametrize("bases", [(Float, Array3f), (Array3f, TensorXf), (TensorXf, Float)])
+def test_a_class_is_of_one_kind_of_arrays(bases: tuple[type, ...]) -> None:
+    with pytest.raises(TypeError, match="multiple bases have instance lay-out conflict"):
+        type("Mixed", bases, {})
