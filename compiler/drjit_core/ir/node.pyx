@@ -368,7 +368,8 @@ cpdef void enter(Node node, int mode):
 
 
 cdef inline uint64_t _literal_hash(int type_, int64_t size, uint64_t bits, int64_t attr, int64_t tag) noexcept:
-    cdef uint64_t h = _mixed(_mixed(<uint64_t> (4 * type_ + attr), <uint64_t> size), bits)
+    cdef uint64_t h = _mixed(<uint64_t> (4 * type_ + attr), <uint64_t> size)
+    h = _mixed(h, bits ^ (bits >> 32))  # numbers such as 1.25 differ in their high bits alone, which move no lower ones
     if tag:
         h = _mixed(h, <uint64_t> tag)
     h ^= h >> 32
