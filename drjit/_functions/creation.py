@@ -353,7 +353,7 @@ def arange(dtype: type[T], start_or_size: int | None = None, stop: int | None = 
     >>> dr.arange(Float, 10, 0, -2)
     [10, 8, 6, 4, 2]
     """
-    if stop is None and step is None and start is None and size is None:
+    if stop is None and step is None and start is None and size is None:  # so few that each type here has the last one
         known = _flat_type(dtype, start_or_size)
         if known and (INT32 <= known <= UINT64 or known >= FLOAT16) and start_or_size <= 1 << 24:  # type: ignore[operator]
             return flat_array(dtype, cast(counter(start_or_size), known))  # type: ignore[arg-type, no-any-return]
