@@ -80,7 +80,7 @@ class ModuleEmitter:
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
         if self.accumulators:
-            lines.append(reduction.combine(self.accumulators))
+            lines.append(reduction.combine(self.accumulators, kernel.reductions))
         lines += [calls.target(self, target) for target in self.linear.targets]
         lines += self.helpers.values()
         if kernel.streaming:
@@ -103,17 +103,21 @@ class ModuleEmitter:
             memory.store(emitter, store)
         for number, scatter in enumerate(function.scatters):
             memory.scatter(emitter, scatter, f"%s{number}")
-        self.accumulators = accumulators = [reduction.accumulate(emitter, number, output)
-                                            for number, output in enumerate(function.reductions)]
-        end = []
+        self.accumulators = accumulators = reduction.accumulators_of(emitter, function.reductions)
+        end: list[str] = []
         if emitter.vectorized:
-            emitter.phis = [
-                f"%index = phi i64 [ %begin, %{emitter.entry_block} ], [ %index_next, %{emitter.body_block} ]",
-                *(accumulator.phi(emitter.entry_block, emitter.body_block) for accumulator in accumulators)]
-            end += [f"%index_next = add i64 %index, {self.lanes}", "%more = icmp ult i64 %index_next, %end",
+            entry, latch = emitter.entry_block, emitter.body_block
+            end.append(f"%index_next = add i64 %index, {self.lanes}")
+            if any(accumulator.flushed for accumulator in accumulators):
+                end.append(f"%count = lshr i64 %index_next, {self.lanes.bit_length() - 1}")
+            flush, latch = reduction.latch(accumulators, "%count", "", latch)
+            emitter.phis = [f"%index = phi i64 [ %begin, %{entry} ], [ %index_next, %{latch} ]"]
+            for accumulator in accumulators:
+                emitter.phis += accumulator.phis(entry, latch, bool(flush))
+            end += [*flush, "%more = icmp ult i64 %index_next, %end",
                     f"br i1 %more, label %packet, label %done{', !prof !3' if function.rare else ''}", "done:"]
-        for accumulator in accumulators:
-            end += accumulator.finish(emitter)
+        for number, accumulator in enumerate(accumulators):
+            end += accumulator.store_partial(number, len(accumulators))
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
         signature = (f"void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "

@@ -2,6 +2,11 @@
 
 Partial results lie at ``partials + block * stride + 8 * number``; the stride is a multiple of a cache line.  As blocks
 depend on the width alone, the result has the same bits in every run.
+
+Sums of single precision are *flushed* every few packets: what a packet has gathered is added to a second accumulator of
+double precision, which is what blocks store.  So the error does not grow with the number of elements (of 16M elements of
+0.1, it is one unit in the last place; with one accumulator a lane and block, a thousand), and costs nothing, because the
+loop waits for memory.  Half precision is accumulated in single precision, and flushed likewise.
 """
 
 from __future__ import annotations
@@ -10,13 +15,18 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Reduction
 from ..ops.reductions import REDUCTIONS
-from ..types import BOOL, FLOAT16, FLOAT32, UINT8
-from .texts import HORIZONTAL, TypeText, accumulation, constant
+from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT8, ReduceOp
+from .texts import TypeText, accumulation, constant
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["Accumulator", "accumulate", "combine", "partial_stride"]
+__all__ = ["Accumulator", "FLUSHED_PACKETS", "combine", "latch", "partial_stride"]
+
+#: Packets between two flushes, a power of two.
+FLUSHED_PACKETS = 8
+#: Lanes of a flushed accumulator: one register of eight doubles, to which a packet is folded first.
+_FLUSHED_LANES = 8
 
 
 def partial_stride(count: int) -> int:
@@ -25,94 +35,171 @@ def partial_stride(count: int) -> int:
 
 
 class Accumulator:
-    """The running result of one reduction; half precision is accumulated in single precision."""
+    """The running result of one reduction in a loop over packets.
 
-    def __init__(self, emitter: FunctionEmitter, number: int, output: Reduction) -> None:
-        self.number = number
-        self.output = output
-        self.op = output.op
-        self.type = FLOAT32 if output.type == FLOAT16 else output.type
+    ``tag`` makes the names of its values unique.
+    """
+
+    def __init__(self, emitter: FunctionEmitter, tag: str, op: int, type_: int) -> None:
+        self.emitter = emitter
+        self.op = op
+        self.result = type_
+        #: Of what packets are added up, and of what is known in the end.
+        self.type = FLOAT32 if type_ == FLOAT16 else type_
+        self.flushed = op == ReduceOp.Add.value and self.type == FLOAT32
+        self.last = FLOAT64 if self.flushed else self.type
         self.packet: TypeText = emitter.packets[self.type]
-        self.scalar: TypeText = emitter.scalars[self.type]
-        self.name = f"%sum{number}"
-        self.start = constant(self.type, REDUCTIONS[self.op].identity(self.type))
+        self.name = f"%sum{tag}"
+        self.start = constant(self.type, REDUCTIONS[op].identity(self.type))
+        lanes = min(_FLUSHED_LANES, emitter.lanes)
+        self.wide = TypeText(emitter.packets[FLOAT64].info, lanes)
 
     def step(self, d: str, a: str, b: str, t: TypeText) -> str:
         """Text that combines ``b`` into ``a``."""
         return accumulation(self.op, d, a, b, t)
 
-    def phi(self, entry: str, body: str) -> str:
-        """The accumulator's phi instruction in the loop over packets."""
-        start = self.packet.splat(self.start)
-        return f"{self.name} = phi {self.packet} [ {start}, %{entry} ], [ {self.name}_next, %{body} ]"
+    def accumulate(self, value: str) -> None:
+        """Add a packet of the reduced type, as far as its elements take part."""
+        emitter, name, packet = self.emitter, self.name, self.packet
+        out = emitter.lines
+        if self.result == FLOAT16:
+            out.append(f"{name}_single = fpext {emitter.packets[FLOAT16]} {value} to {packet}")
+            value = f"{name}_single"
+        out.append(f"{name}_in = select {packet.mask} {emitter.active_mask(False)}, {packet} {value}, "
+                   f"{packet} {packet.splat(self.start)}")
+        out.append(self.step(f"{name}_next", name, f"{name}_in", packet))
 
-    def finish(self, emitter: FunctionEmitter) -> list[str]:
-        """Reduce the packet to one element and store it among the partial results."""
-        name, packet, scalar = self.name, self.packet, self.scalar
-        stored = emitter.scalars[UINT8 if self.type == BOOL else self.type]
-        kind = packet.info.kind
-        value = f"{name}_total"
-        # where the order shows, the intrinsic begins with a number and goes on in the order of the lanes
-        start = f"{scalar} {self.start}, " if kind in REDUCTIONS[self.op].rounds else ""
-        lines = [f"{value} = call {scalar} @llvm.vector.reduce.{HORIZONTAL[self.op][kind]}.{packet.suffix}("
-                 f"{start}{packet} {name}_next)"]
+    def phis(self, entry: str, latch: str, flushing: bool) -> list[str]:
+        """The accumulator's phi instructions in the loop over packets."""
+        start, last = self.packet.splat(self.start), f"{self.name}_last" if flushing else f"{self.name}_next"
+        lines = [f"{self.name} = phi {self.packet} [ {start}, %{entry} ], [ {last}, %{latch} ]"]
+        if self.flushed:
+            zero = self.wide.splat("-0.0")
+            lines.append(f"{self.name}_wide = phi {self.wide} [ {zero}, %{entry} ], [ {self.name}_wide_last, %{latch} ]")
+        return lines
+
+    def flush(self, suffix: str, wide: str) -> list[str]:
+        """Text that adds what packets have gathered to the accumulator of double precision, as ``<name>_wide<suffix>``.
+        """
+        name = self.name
+        lines, value, _ = self.folded(f"{name}_next", f"{name}_f{suffix}", self.packet, self.wide.lanes)
+        single = TypeText(self.packet.info, self.wide.lanes)
+        return [*lines, f"{name}_wide{suffix}_in = fpext {single} {value} to {self.wide}",
+                f"{name}_wide{suffix} = fadd {self.wide} {wide}, {name}_wide{suffix}_in"]
+
+    def folded(self, value: str, name: str, type_: TypeText, lanes: int) -> tuple[list[str], str, TypeText]:
+        """Text that combines the halves of a packet until it has so many lanes; the result's name and type."""
+        lines = []
+        while type_.lanes > lanes:
+            half = type_.lanes // 2
+            smaller = TypeText(type_.info, half)
+            names = []
+            for part in range(2):
+                chosen = ", ".join(f"i32 {part * half + lane}" for lane in range(half))
+                names.append(f"{name}_{half}_{part}")
+                lines.append(f"{names[-1]} = shufflevector {type_} {value}, {type_} poison, <{half} x i32> <{chosen}>")
+            value, type_ = f"{name}_{half}", smaller
+            lines.append(self.step(value, *names, type_))
+        return lines, value, type_
+
+    def total(self) -> tuple[list[str], str]:
+        """Text that reduces the accumulators to one element, after the loop; its name, of the type ``last``."""
+        name = self.name
+        if self.flushed:
+            lines = self.flush("_end", f"{name}_wide")
+            value, type_ = f"{name}_wide_end", self.wide
+        else:
+            lines, value, type_ = [], f"{name}_next", self.packet
+        more, value, type_ = self.folded(value, f"{name}_t", type_, 1)
+        return [*lines, *more, f"{name}_total = extractelement {type_} {value}, i32 0"], f"{name}_total"
+
+    def rounded(self, value: str) -> tuple[list[str], str]:
+        """Text that makes the result of a total."""
+        if self.last == self.result:
+            return [], value
+        scalars = self.emitter.scalars
+        return [f"{value}_rounded = fptrunc {scalars[self.last]} {value} to {scalars[self.result]}"], f"{value}_rounded"
+
+    def store_partial(self, number: int, count: int) -> list[str]:
+        """Text that stores the total among the partial results of the block."""
+        lines, value = self.total()
+        name, stored = self.name, self.emitter.scalars[UINT8 if self.type == BOOL else self.last]
         if self.type == BOOL:
             lines.append(f"{value}_m = zext i1 {value} to i8")
             value += "_m"
-        stride = partial_stride(len(emitter.function.reductions))
-        offset = f"{name}_offset"
-        lines += [f"{offset}_0 = mul i64 %block, {stride}", f"{offset} = add i64 {offset}_0, {8 * self.number}",
-                  f"{name}_at = getelementptr i8, ptr %p1, i64 {offset}",
-                  f"store {stored} {value}, ptr {name}_at, align 8"]
-        return lines
+        return [*lines, f"{name}_offset_0 = mul i64 %block, {partial_stride(count)}",
+                f"{name}_offset = add i64 {name}_offset_0, {8 * number}",
+                f"{name}_at = getelementptr i8, ptr %p1, i64 {name}_offset",
+                f"store {stored} {value}, ptr {name}_at, align 8"]
 
 
-def accumulate(emitter: FunctionEmitter, number: int, output: Reduction) -> Accumulator:
-    """Emit the step of a reduction in the loop over packets."""
-    assert emitter.vectorized
-    accumulator = Accumulator(emitter, number, output)
-    emitter.parameter(1, "ptr")
-    value = emitter.value(output.value, False)
-    out, name, packet = emitter.lines, accumulator.name, accumulator.packet
-    if output.type == FLOAT16:
-        out.append(f"{name}_wide = fpext {emitter.packets[FLOAT16]} {value} to {packet}")
-        value = f"{name}_wide"
-    out.append(f"{name}_in = select {packet.mask} {emitter.active_mask(False)}, {packet} {value}, "
-               f"{packet} {packet.splat(accumulator.start)}")
-    out.append(accumulator.step(f"{name}_next", name, f"{name}_in", packet))
-    return accumulator
+def latch(accumulators: list[Accumulator], count: str, label: str, before: str) -> tuple[list[str], str]:
+    """Text at the end of an iteration that flushes the accumulators if it is time, and the label that it ends in.
+
+    ``count`` is the number of packets so far, this one included; ``label`` makes labels unique; ``before`` is the label
+    of the block that the text goes on with.
+    """
+    flushed = [accumulator for accumulator in accumulators if accumulator.flushed]
+    if not flushed:
+        return [], before
+    lines = [f"%since{label} = and i64 {count}, {FLUSHED_PACKETS - 1}", f"%due{label} = icmp eq i64 %since{label}, 0",
+             f"br i1 %due{label}, label %flush{label}, label %latch{label}", f"flush{label}:"]
+    for accumulator in flushed:
+        lines += accumulator.flush("_due", f"{accumulator.name}_wide")
+    lines += [f"br label %latch{label}", f"latch{label}:"]
+    for accumulator in accumulators:
+        name, packet = accumulator.name, accumulator.packet
+        if accumulator.flushed:
+            lines += [f"{name}_last = phi {packet} [ {name}_next, %{before} ], "
+                      f"[ {packet.splat(accumulator.start)}, %flush{label} ]",
+                      f"{name}_wide_last = phi {accumulator.wide} [ {name}_wide, %{before} ], "
+                      f"[ {name}_wide_due, %flush{label} ]"]
+        else:
+            lines.append(f"{name}_last = phi {packet} [ {name}_next, %{before} ], [ {name}_next, %flush{label} ]")
+    return lines, f"latch{label}"
 
 
-def combine(accumulators: list[Accumulator]) -> str:
+def accumulators_of(emitter: FunctionEmitter, outputs: list[Reduction]) -> list[Accumulator]:
+    """Emit the steps of a kernel's reductions in its loop over packets."""
+    result = []
+    for number, output in enumerate(outputs):
+        emitter.parameter(1, "ptr")
+        result.append(Accumulator(emitter, str(number), output.op, output.type))
+        result[-1].accumulate(emitter.value(output.value, False))
+    return result
+
+
+def combine(accumulators: list[Accumulator], outputs: list[Reduction]) -> str:
     """The function that reduces the partial results of all blocks and writes the outputs."""
     lines = ["define void @combine(ptr noalias %parameters, i64 %blocks) #0 {", "entry:",
              "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
              "%partials = load ptr, ptr %partials_at, align 8", "br label %next", "next:",
              "%block = phi i64 [ 0, %entry ], [ %block_next, %next ]"]
+    scalars = accumulators[0].emitter.scalars
     for a in accumulators:
-        lines.append(f"{a.name} = phi {a.scalar} [ {a.start}, %entry ], [ {a.name}_next, %next ]")
+        start = "-0.0" if a.flushed else a.start
+        lines.append(f"{a.name} = phi {scalars[a.last]} [ {start}, %entry ], [ {a.name}_next, %next ]")
     stride = partial_stride(len(accumulators))
     lines.append(f"%offset = mul i64 %block, {stride}")
-    for a in accumulators:
+    for number, a in enumerate(accumulators):
         name = a.name
-        stored = "i8" if a.type == BOOL else a.scalar
-        lines += [f"{name}_offset = add i64 %offset, {8 * a.number}",
+        stored = "i8" if a.type == BOOL else scalars[a.last]
+        lines += [f"{name}_offset = add i64 %offset, {8 * number}",
                   f"{name}_at = getelementptr i8, ptr %partials, i64 {name}_offset",
                   f"{name}_in{'_m' if a.type == BOOL else ''} = load {stored}, ptr {name}_at, align 8"]
         if a.type == BOOL:
             lines.append(f"{name}_in = icmp ne i8 {name}_in_m, 0")
-        lines.append(a.step(f"{name}_next", name, f"{name}_in", a.scalar))
+        lines.append(a.step(f"{name}_next", name, f"{name}_in", scalars[a.last]))
     lines += ["%block_next = add i64 %block, 1", "%more = icmp ult i64 %block_next, %blocks",
               "br i1 %more, label %next, label %done", "done:"]
-    for a in accumulators:
-        name, value, stored = a.name, f"{a.name}_next", str(a.scalar)
-        if a.output.type == FLOAT16:
-            lines.append(f"{name}_half = fptrunc float {value} to half")
-            value, stored = f"{name}_half", "half"
-        elif a.type == BOOL:
+    for a, output in zip(accumulators, outputs, strict=True):
+        rounding, value = a.rounded(f"{a.name}_next")
+        name, stored = a.name, str(scalars[a.result])
+        lines += rounding
+        if a.type == BOOL:
             lines.append(f"{name}_byte = zext i1 {value} to i8")
             value, stored = f"{name}_byte", "i8"
-        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {a.output.slot}",
+        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {output.slot}",
                   f"{name}_result = load ptr, ptr {name}_result_at, align 8",
                   f"store {stored} {value}, ptr {name}_result, align 1"]
     return "\n".join([*lines, "ret void", "}"])
