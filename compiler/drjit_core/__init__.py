@@ -55,8 +55,10 @@ from .ir.trace import (
     ops,
     reduce,
     scatter,
+    segment,
     ternary,
     unary,
+    view,
 )
 from .messages import log_level, set_log_level
 from .math import *

@@ -42,19 +42,23 @@ from ..ops.table import (
     REDUCE,
     RESULT,
     SCATTER,
+    SEGMENT,
     UNDEFINED,
+    VIEW,
 )
-from ..passes.domain import WIDE_EXTENT, Domain
+from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
 __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
-           "REPORT_WORDS", "REVERSED", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH", "STREAMING_WIDTH",
-           "UNALIGNED", "assemble", "streamed_bytes"]
+           "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
+           "STREAMING_WIDTH", "STRIDED", "UNALIGNED", "assemble", "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
 #: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
 SCALAR, ALIGNED, UNALIGNED, SHIFTED, SHIFTED_UNALIGNED, REVERSED = range(6)
+#: In kernels that go over rows also: one element for each row; elements of a row at some distance from each other.
+ROW, STRIDED = 6, 7
 FIRST_PARAMETER = 2
 #: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
@@ -106,13 +110,14 @@ class Binding:
     A :class:`Program` is one for itself; those of a recording know nothing of the graph.
     """
 
-    __slots__ = ("calls", "functions", "key", "links", "parameters", "single", "trips", "width")
+    __slots__ = ("calls", "functions", "key", "links", "parameters", "single", "trips", "unit", "units", "width")
 
     def __init__(self, key: Any, parameters: list[int], width: int, single: bool, trips: int | None,
-                 functions: Any, links: Sequence[tuple[int, int]] = ()) -> None:
+                 functions: Any, links: Sequence[tuple[int, int]] = (), unit: int = 1) -> None:
         self.key = key
         self.parameters = parameters
         self.width = width
+        self.unit, self.units = unit, width // unit
         self.single = single
         self.trips = trips
         self.calls: Any = {}  # values with a `slot` and `targets`
@@ -133,7 +138,7 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
-                 "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters",
+                 "axes", "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters",
                  "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores",
                  "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
@@ -146,6 +151,8 @@ class Program:
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
         self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
         self.key: Any = [policy.backend << 8 | len(domain.extents), *domain.classes]
+        self.axes = 0  # parameter with the extent of a row, followed by those of the other axes but the outermost, and
+        # the number and length of its parts
         self.order: list[Node] = []
         self.position: dict[int, int] = {}  # node id -> place in order
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
@@ -174,6 +181,23 @@ class Program:
         self.arguments: list[Node] = []  # formals that are values
         self.live: Node | None = None  # the mask of the elements that take part
         self.extras: list[Node] = []  # captures that are arguments
+        if not domain.is_flat:
+            self.axes = len(self.parameters)
+            self.parameters += (*domain.extents[:0:-1], domain.parts, domain.part or domain.row)
+
+    @property
+    def units(self) -> int:
+        """Number of parts that the work is made of: elements, rows, parts of rows, or columns of rows."""
+        return self.domain.units
+
+    @property
+    def unit(self) -> int:
+        """Number of elements of such a part."""
+        return self.domain.unit
+
+    def has_rows(self, node: Node) -> bool:
+        """Whether a node has an element for each row."""
+        return not self.domain.is_flat and 1 != node.size != self.width
 
     @property
     def outer(self) -> Program | None:
@@ -258,6 +282,8 @@ class Program:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
                     used = (node.d0, node.d1, node.d2, *node.payload.values())
+                elif kind == VIEW and node.d0.kind == EVALUATED:  # type: ignore[union-attr]
+                    used = ()
                 else:
                     used = (node.d0,)
                 for operand in used:
@@ -286,7 +312,8 @@ class Program:
             self.append_literal(literal)
         elif kind == EVALUATED:
             buffer = node.payload
-            access = SCALAR if node.size == 1 else ALIGNED if buffer.padded else UNALIGNED
+            access = SCALAR if node.size == 1 else ROW if self.has_rows(node) else \
+                ALIGNED if buffer.padded else UNALIGNED
             key += (kind << 4 | node.type, access)
             self.accesses[node.id] = access
             self.slots[node.id] = len(self.parameters)
@@ -299,6 +326,10 @@ class Program:
                     position[mask.id])
         elif kind == ACCESS:
             self.append_access(node)
+        elif kind == VIEW:
+            self.append_view(node)
+        elif kind == SEGMENT:
+            key += (kind << 4 | node.type, node.attr, position[node.d0.id])  # type: ignore[union-attr]
         elif kind == LOOP:
             self.append_loop(node)
         elif kind == COND:
@@ -314,6 +345,8 @@ class Program:
             key += (kind << 4 | node.type, position[node.d0.id], node.attr)
         elif kind == COUNTER or kind == UNDEFINED:
             key.append(kind << 4 | node.type)
+            if not self.domain.is_flat:
+                key.append(self.has_rows(node))
         elif kind == OPAQUE:  # the same value, whatever becomes of it
             assert node.d0 is not None
             self.order.pop()
@@ -336,6 +369,22 @@ class Program:
         self.key += (ACCESS << 4 | node.type, self.pointer(source), layout)
         self.firsts[node.id] = len(self.parameters)
         self.parameters.append(first)
+
+    def append_view(self, node: Node) -> None:
+        """Key and parameters of a view: of an array in memory, or of what there is one of for each row."""
+        source, (base, extents, strides) = node.d0, node.payload
+        assert source is not None and not self.domain.is_flat
+        if source.kind != EVALUATED:
+            self.accesses[node.id] = ROW
+            self.key += (VIEW << 4 | node.type, ROW, self.position[source.id])
+            return
+        steps = strides_in(self.domain, extents, strides)
+        layout = {0: ROW, 1: SHIFTED if source.payload.padded else SHIFTED_UNALIGNED, -1: REVERSED}.get(steps[-1], STRIDED)
+        self.accesses[node.id] = layout
+        moving = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))  # axes that matter
+        self.key += (VIEW << 4 | node.type, layout, self.pointer(source), moving)
+        self.firsts[node.id] = len(self.parameters)
+        self.parameters += (base, *(stride & _WORD for stride in steps))
 
     def append_literal(self, node: Node) -> None:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
@@ -540,6 +589,10 @@ class Program:
         return strategy
 
 
+#: A parameter, of which negative numbers take the upper half.
+_WORD = (1 << 64) - 1
+
+
 def _as_literal(node: Node) -> Node:
     """A literal with the value that a constant has now, and its place in the graph."""
     literal: Node = new_node(Node)
@@ -555,11 +608,11 @@ def _float_bits(type_: int, value: float) -> int:
 
 def streamed_bytes(program: Program) -> int:
     """Bytes that each element of a kernel reads and writes by position; 0 if it writes none."""
-    if not program.stores:
+    if not program.stores or any(program.has_rows(node) for node in program.stores):
         return 0
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
-        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) != SCALAR)
+        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) not in (SCALAR, ROW))
 
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
@@ -568,7 +621,8 @@ def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)
-    if kernel.width > STREAMING_WIDTH and kernel.width * streamed_bytes(program) > policy.cache_bytes:
+    if kernel.width > STREAMING_WIDTH and kernel.width * streamed_bytes(program) > policy.cache_bytes and (
+            kernel.domain.is_flat or kernel.domain.row % 64 == 0):  # past the cache, whole lines are written
         program.streaming = True
         program.key.append(STREAMED)
     program.finish_key()

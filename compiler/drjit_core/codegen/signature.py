@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ops.table import ACCESS, EVALUATED, GATHER, LITERAL, SCATTER
+from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
 from ..types import ReduceMode, ReduceOp
 from .program import SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
@@ -32,6 +32,10 @@ class Role(enum.StrEnum):
     TABLES = "tables"  # address of the tables of a scatter-reduction
     TABLE_BYTES = "table bytes"
     FIRST = "first"  # position of the first element of a part of an array
+    STRIDE = "stride"  # of a view, along an axis of the domain
+    EXTENT = "extent"  # of an axis of the domain, the innermost first; but the outermost
+    PARTS = "parts"  # number of parts that a row is cut into
+    PART = "part"  # number of elements of such a part
     LIMIT = "limit"  # which indices are compared with
     REPORT = "report"  # address of what checks find
     CALLS = "calls"  # address of the table of a call
@@ -72,12 +76,21 @@ def slots_of(program: Program) -> list[Slot]:
 
     enter(0, Role.WIDTH)
     enter(1, Role.PARTIALS)
+    if not program.domain.is_flat:
+        count = len(program.domain.extents) - 1
+        for number in range(count):
+            enter(program.axes + number, Role.EXTENT)
+        enter(program.axes + count, Role.PARTS)
+        enter(program.axes + count + 1, Role.PART)
     for node in program.order:
         number = program.slots.get(node.id)
         if number is not None and node.kind in (LITERAL, EVALUATED):
             enter(number, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
-        elif node.kind == ACCESS:
+        elif node.id in program.firsts:
             enter(program.firsts[node.id], Role.FIRST, node)
+            if node.kind == VIEW:
+                for axis in range(len(program.domain.extents)):
+                    enter(program.firsts[node.id] + 1 + axis, Role.STRIDE, node)
     if not program.is_function:
         for node in (*program.stores, *program.reductions):
             enter(program.slots[node.id], Role.OUTPUT, node)

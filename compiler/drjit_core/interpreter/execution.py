@@ -42,7 +42,9 @@ from ..ops.table import (
     REDUCE,
     RESULT,
     SCATTER,
+    SEGMENT,
     UNDEFINED,
+    VIEW,
 )
 from . import elementwise, memory
 from .elementwise import Array, dtype_of, filled
@@ -171,6 +173,21 @@ class Interpreter:
         found: Array = self._memory(node.d0)[first + stride * np.arange(node.size)]
         return found
 
+    def _view(self, node: Node) -> Array:
+        base, extents, strides = node.payload
+        positions = np.full((1,) * len(extents), base)
+        for axis, (extent, stride) in enumerate(zip(extents, strides, strict=True)):
+            shape = [1] * len(extents)
+            shape[axis] = extent
+            positions = positions + np.reshape(np.arange(extent) * stride, shape)
+        found: Array = self._memory(node.d0)[positions.reshape(-1)]
+        return found
+
+    def _segment(self, node: Node) -> Array:
+        extent, inner = node.payload
+        parts = np.reshape(self._memory(node.d0), (-1, extent, inner))
+        return memory.reduce_axis(parts, node.attr, 1, node.type).reshape(-1)
+
     def _scatter(self, node: Node) -> Array:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
         width = max(node.d1.size, node.d2.size, node.d3.size)
@@ -255,7 +272,8 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
-    GATHER: Interpreter._gather, ACCESS: Interpreter._access, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
+    GATHER: Interpreter._gather, ACCESS: Interpreter._access, VIEW: Interpreter._view,
+    SEGMENT: Interpreter._segment, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

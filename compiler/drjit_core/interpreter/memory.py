@@ -10,7 +10,7 @@ from ..ops.reductions import REDUCTIONS
 from ..types import ReduceOp
 from .elementwise import Array
 
-__all__ = ["fetch", "gather", "reduce", "scatter"]
+__all__ = ["fetch", "gather", "reduce", "reduce_axis", "scatter"]
 
 
 def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array, Array]:
@@ -67,11 +67,19 @@ _UPDATES: dict[int, Any] = {
 
 def reduce(values: Array, op: int, size: int, type_: int) -> Array:
     """All of ``size`` elements in one, floats in some order; a value of size 1 stands for as many."""
-    values = np.broadcast_to(values, size)
+    return reduce_axis(np.broadcast_to(values, size), op, 0, type_).reshape(1)
+
+
+def reduce_axis(values: Array, op: int, axis: int, type_: int) -> Array:
+    """The elements along an axis in one, floats in some order."""
     dtype = values.dtype
-    wide: Any = np.float32 if dtype == np.float16 else dtype
+    wide: Any = dtype
+    if op == ReduceOp.Add.value and dtype in (np.float16, np.float32):
+        wide = np.float64
+    elif dtype == np.float16:
+        wide = np.float32
     with np.errstate(all="ignore"):
-        result = _UPDATES[op].reduce(values.astype(wide), dtype=wide)
-    if op in (ReduceOp.Min.value, ReduceOp.Max.value) and result != result:  # nothing but NaN
-        result = REDUCTIONS[op].identity(type_)
-    return np.array([result], dtype)
+        result: Array = _UPDATES[op].reduce(values.astype(wide), axis=axis, dtype=wide).astype(dtype)
+    if op in (ReduceOp.Min.value, ReduceOp.Max.value) and dtype.kind == "f":  # nothing but NaN
+        result = np.where(np.isnan(result), dtype.type(REDUCTIONS[op].identity(type_)), result)
+    return result

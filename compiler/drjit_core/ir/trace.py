@@ -35,6 +35,8 @@ from ..ops.table import (
     OPS,
     REDUCE,
     SCATTER,
+    SEGMENT,
+    VIEW,
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
@@ -56,7 +58,7 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "opaque", "ops", "reduce", "scatter"]
+           "opaque", "ops", "reduce", "scatter", "segment", "view"]
 
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
@@ -354,6 +356,21 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
     return gather(source, index, literal(BOOL, True), harmless=True)
 
 
+def view(source: Node, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> Node | None:
+    """The elements of an array at ``base + i * strides[0] + j * strides[1] + …``, in C order of the indices.
+
+    All positions must exist, and no extent may be 1.  ``None`` where positions have to be computed: in regions and
+    recordings.
+    """
+    context = current()
+    if context.region is not None or context.recording is not None or source.scope:
+        return None
+    size = math.prod(extents)
+    if source.kind == LITERAL:
+        return literal(source.type, source.payload, size, source.attr)
+    return append(VIEW, source.type, size, source, payload=(base, extents, strides))
+
+
 #: Tags of literals: what a position begins with, and grows by.
 _FIRST, _STRIDE = 1, 2
 
@@ -464,3 +481,15 @@ def reduce(a: Node, op: int) -> Node:
     if a.scope:
         raise symbolic_error(a, "reduce", "a reduction needs the values of all elements")
     return append(REDUCE, a.type, 1, a, attr=op)
+
+
+def segment(a: Node, op: int, outer: int, extent: int, inner: int) -> Node | None:
+    """Reduction of an array of three axes along the middle one.
+
+    ``None`` where that takes a loop: in regions and recordings.
+    """
+    context = current()
+    if context.region is not None or context.recording is not None or a.scope:
+        return None
+    assert a.size == outer * extent * inner and outer * inner > 1 < extent and a.kind > LITERAL
+    return append(SEGMENT, a.type, outer * inner, a, attr=op, payload=(extent, inner))

@@ -6,6 +6,7 @@ that is evaluated, and the tests call it directly.  A failure is a defect of thi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 
 from ..ops.table import (
@@ -95,6 +96,17 @@ def _check(node: Node) -> None:
         last = first + stride * (node.size - 1)
         _require(stride in (1, -1), node, "its elements are no neighbours")
         _require(0 <= min(first, last) <= max(first, last) < values[0].size, node, "leaves its array")
+    elif kind == VIEW:
+        base, extents, strides = node.payload
+        reach = [(extent - 1) * stride for extent, stride in zip(extents, strides, strict=True)]
+        _require(math.prod(extents) == node.size and min(extents) > 1, node, "has other extents than elements")
+        _require(base + sum(step for step in reach if step < 0) >= 0 and
+                 base + sum(step for step in reach if step > 0) < values[0].size, node, "leaves its array")
+    elif kind == SEGMENT:
+        _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
+        extent, inner = node.payload
+        _require(node.size > 1 < extent and node.size * extent == values[0].size and not node.size % inner, node,
+                 "its parts are not all of its operand")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:

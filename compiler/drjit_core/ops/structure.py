@@ -51,4 +51,7 @@ rows = Rows([
                 speculable=False),
     _structural("access", (MEMORY,), "A part of an array in its own or in reverse order: offset and stride.",
                 result="same", size="own", cost=7, needs_memory=True),
+    _structural("view", (VALUE,), "Elements of an array in another layout: base, extents, strides.", size="own",
+                cost=7),
+    _structural("segment", (VALUE,), "Reduction of an array of three axes along the middle one.", size="own", cost=1),
 ])

@@ -1,27 +1,43 @@
 """What a kernel iterates over.
 
-All that a kernel computes has an element for each point of its *domain*, or one for all points.  Domains have one
-dimension for the time being: arrays are flat.  The key of a program knows the class of each extent; the extents
-themselves are parameters.
+All that a kernel computes has an element for each point of its *domain*, or one for each row of it, or one for all
+points.  A domain has one extent if everything that the kernel reads and writes lies flat.  *Views* (``VIEW``: base,
+extents, strides) and reductions along axes (``SEGMENT``) give it several: its extents are the common refinement of
+theirs, adjacent axes merged as far as all of them allow.  The innermost extent is that of a *row*, over which packets
+run; the others are counted.  The key of a program knows the classes of extents; the extents themselves are parameters.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Domain", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "flat"]
+__all__ = ["Domain", "MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "flat", "refine", "strides_in"]
 
 #: Classes of extents: one element; positions of 32 bits; positions of 64 bits.
 ONE, PLAIN, WIDE = 1, 2, 3
 #: Extents from which on positions have 64 bits.
 WIDE_EXTENT = 1 << 31
+#: Domains have at most so many extents; views that ask for more are computed by index.
+MOST_AXES = 8
+#: Rows of at most so many elements are classes of their own, since packets need not be longer.
+_SHORT_ROWS = (8, 16, 32, 64)
+#: Where there are fewer rows than this, long ones are cut into parts of so many elements, which threads may share.
+_FEW_ROWS, _PART = 64, 1 << 14
 
 
 class Domain(NamedTuple):
-    """Extents of a kernel, outermost first."""
+    """Extents of a kernel, outermost first.
+
+    Where ``columns`` is set, the last axis but one is what is reduced, and one unit of work is the whole of the last
+    two; else a unit is a row, or a part of one (``parts``, each of ``part`` elements but the last).
+    """
 
     extents: tuple[int, ...]
+    columns: bool = False
+    parts: int = 1
+    part: int = 0
 
     @property
     def size(self) -> int:
@@ -29,11 +45,92 @@ class Domain(NamedTuple):
         return math.prod(self.extents)
 
     @property
+    def is_flat(self) -> bool:
+        """Whether there are no rows."""
+        return len(self.extents) == 1
+
+    @property
+    def row(self) -> int:
+        """Number of points of a row."""
+        return self.extents[-1]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return math.prod(self.extents[:-1])
+
+    @property
+    def units(self) -> int:
+        """Number of parts that the work is made of: what blocks are cut from."""
+        return self.size if self.is_flat else math.prod(self.extents[:-2]) if self.columns else self.rows * self.parts
+
+    @property
+    def unit(self) -> int:
+        """Number of points of such a part, the largest if they differ."""
+        return 1 if self.is_flat else self.row * self.extents[-2] if self.columns else self.part or self.row
+
+    @property
     def classes(self) -> list[int]:
-        """What the text of a kernel depends on, for each extent."""
-        return [ONE if extent == 1 else PLAIN if extent < WIDE_EXTENT else WIDE for extent in self.extents]
+        """What the text of a kernel depends on: the whole, and of rows, how long they are."""
+        whole = ONE if self.size == 1 else PLAIN if self.size < WIDE_EXTENT else WIDE
+        if self.is_flat:
+            return [whole]
+        short = sum(self.row > length for length in _SHORT_ROWS)
+        return [whole, self.columns | 2 * (self.parts > 1) | 4 * (self.row % 64 == 0) | short << 3]
+
+    @property
+    def longest_packet(self) -> int:
+        """Number of elements beyond which a packet would be longer than any row of the class."""
+        return next((length for length in _SHORT_ROWS if self.row <= length), 1 << 16)
 
 
 def flat(size: int) -> Domain:
     """The domain of flat arrays."""
     return Domain((size,))
+
+
+def _steps(extents: Sequence[int]) -> list[int]:
+    """Numbers of elements within which each axis but the outermost repeats, from the innermost on."""
+    result, size = [], 1
+    for extent in reversed(extents[1:]):
+        size *= extent
+        result.append(size)
+    return result
+
+
+def refine(size: int, views: Iterable[Sequence[int]], row: int = 0) -> tuple[tuple[int, ...], list[bool]]:
+    """The extents of a domain of so many points in which views of some extents can be expressed, and which can.
+
+    If ``row`` is given, rows have that number of points, and views that cut rows are left out.
+    """
+    found = {row} if row else set()
+    fits = []
+    for extents in views:
+        wanted = found | set(_steps(extents))
+        chain = sorted(wanted)
+        good = len(chain) < MOST_AXES and (not row or chain[0] == row) and \
+            all(large % small == 0 for small, large in zip(chain, chain[1:], strict=False))
+        fits.append(good)
+        if good:
+            found = wanted
+    chain = [1, *sorted(found), size]
+    return tuple(large // small for small, large in zip(chain, chain[1:], strict=False))[::-1], fits
+
+
+def strides_in(domain: Domain, extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:
+    """The strides of a view along each axis of a domain that refines its extents."""
+    result = []
+    axis, done = len(extents) - 1, 1  # how much of the view's axis the axes of the domain so far have used
+    for extent in reversed(domain.extents):
+        result.append(strides[axis] * done)
+        done *= extent
+        if done == extents[axis]:
+            axis, done = axis - 1, 1
+    return tuple(reversed(result))
+
+
+def cut(domain: Domain) -> Domain:
+    """The same domain, its rows in parts if they are few and long."""
+    if domain.is_flat or domain.columns or domain.rows >= _FEW_ROWS or domain.row < 2 * _PART:
+        return domain
+    return domain._replace(parts=-(-domain.row // _PART), part=_PART)

@@ -9,6 +9,12 @@ memory.  Branches are first given what only one of their sides needs (:mod:`.sin
 2. Stages are computed bottom-up over the graph.
 3. Top-down from the last stage, each kernel claims what it computes.  A value from an earlier stage is recomputed if
    that is cheaper than writing and reading it, else it becomes a store of the kernel that computes it first.
+
+Reductions along the last axis (``SEGMENT``) are no barrier for what uses them on the same *row*: a kernel that goes over
+its rows one by one has the sum of a row when it has seen the row, and may go over it once more.  Values with one element
+for each row, and those of whole rows that are computed from them, share a kernel whose rows have that length; what asks
+for anything else waits for the next stage.  Where there are regions, and for reductions along other axes, such a result
+is a barrier like any other.
 """
 
 from __future__ import annotations
@@ -21,8 +27,12 @@ from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
 from ..ops.table import (
+    BITCAST,
+    CAST,
+    COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
+    GATHER,
     IS_BARRIER,
     IS_WRITE,
     NEEDS_MEMORY,
@@ -31,10 +41,13 @@ from ..ops.table import (
     PHI,
     REDUCE,
     RESULT,
+    SEGMENT,
     UNDEFINED,
+    VIEW,
 )
 from ..types import ReduceOp
-from .domain import Domain, flat
+from .domain import Domain, cut, flat, refine
+from .positions import lower
 from .sink import sink
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
@@ -47,12 +60,14 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
 
-    __slots__ = ("domain", "order", "outputs", "stage", "undefined", "width")
+    __slots__ = ("columns", "domain", "order", "outputs", "row", "stage", "undefined", "width")
 
-    def __init__(self, stage: int, domain: Domain) -> None:
+    def __init__(self, stage: int, domain: Domain, row: int = 0, columns: int = 0) -> None:
         self.stage = stage
         self.domain = domain
         self.width = domain.size  # number of points
+        self.row = row  # number of points of a row, if something asks for rows of some length
+        self.columns = columns  # number of rows that are reduced to one, column by column; 0: none
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
@@ -65,7 +80,7 @@ def width_of(node: Node) -> int:
     if node.kind == RESULT:
         assert node.d0 is not None
         return node.d0.size
-    if node.kind == REDUCE:
+    if node.kind == REDUCE or node.kind == SEGMENT:
         assert node.d0 is not None
         return node.d0.size
     return width_of_write(node) if IS_WRITE[node.kind] else node.size
@@ -90,9 +105,9 @@ def plan(roots: list[Node]) -> list[Kernel]:
     if any(map(writes, order)) and _separate_targets(order, roots):
         order = post_order(roots)
     del writing
-    stages = _stages(order)
+    stages, rows = _stages(order)
     del order
-    return _Planner(stages).run(roots)
+    return _Planner(stages, rows).run(roots)
 
 
 def add_results(loops: list[Node], roots: list[Node]) -> None:
@@ -139,7 +154,7 @@ def post_order(roots: Iterable[Node]) -> list[Node]:
 
 
 #: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((OPAQUE, RESULT, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
+_STRUCTURED = frozenset((OPAQUE, RESULT, SEGMENT, VIEW, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
 
 
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
@@ -223,7 +238,7 @@ def _copy(target: Any) -> Node:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return IS_BARRIER[node.kind] or is_version(node)
+    return IS_BARRIER[node.kind] or is_version(node) or node.kind == SEGMENT and node.payload[1] > 1
 
 
 def _memory_of(loop: Node) -> Iterator[Node]:
@@ -246,9 +261,43 @@ def _merges(scatter: Node, previous: Node) -> bool:
     return scatter.d2 is previous.d2 and scatter.d3 is previous.d3  # the same element of the same lane
 
 
-def _stages(order: list[Node]) -> dict[int, int]:
-    """Stage by node id, for unevaluated nodes."""
+class _Rows:
+    """What kernels that go over rows have in common."""
+
+    def __init__(self, order: list[Node]) -> None:
+        #: Whether reductions along axes are no barriers.
+        self.fused = not any(node.kind in CONTROL for node in order)
+        #: Length of the rows, by the ids of values with one element for each of them.
+        self.each: dict[int, int] = {}
+        #: By the ids of values of whole rows that depend on such.
+        self.whole: dict[int, int] = {}
+        self._alike: dict[int, bool] = {}
+
+    def may_be_computed_once_a_row(self, node: Node) -> bool:
+        """Whether a value with one element for each row can be computed by a kernel that goes over rows."""
+        known = self._alike.get(node.id)
+        if known is None:
+            kind = node.kind
+            if kind <= UNDEFINED or kind == EVALUATED or kind == COUNTER or node.id in self.each or node.size == 1:
+                known = node.size != 1 or not _in_memory(node)
+            elif kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
+                known = all(self.may_be_computed_once_a_row(operand) for operand in (node.d0, node.d1, node.d2)
+                            if operand is not None)
+            else:
+                known = False
+            self._alike[node.id] = known
+        return known
+
+
+def _repeats_rows(view: Node, row: int) -> bool:
+    """Whether a view repeats each element of its operand so often."""
+    return view.payload == (0, (view.size // row, row), (1, 0))
+
+
+def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
+    """Stage by node id, for unevaluated nodes; what is computed row by row."""
     stages: dict[int, int] = {}
+    rows = _Rows(order)
     for node in order:
         stage = 0
         kind = node.kind
@@ -264,41 +313,81 @@ def _stages(order: list[Node]) -> dict[int, int]:
             stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
+        elif kind == VIEW:
+            source: Any = node.d0
+            row = rows.each.get(source.id)
+            if row is not None and _repeats_rows(node, row):
+                rows.whole[node.id] = row
+                stage = stages[source.id]
+            elif source.id in stages:
+                stage = stages[source.id] + 1
+            used = ()
         else:
             used = (node.d0, node.d1, node.d2, node.d3)
+        barrier = _row_of_result(node, used, stages, rows) if rows.each else ()
         for operand in used:
             if operand is not None and operand.id in stages:
                 needed = stages[operand.id]
-                if _in_memory(operand) or (operand.kind == RESULT and operand.size == 1 and width_of(node) > 1):
+                if _in_memory(operand) or operand.id in barrier or (
+                        operand.kind == RESULT and operand.size == 1 and width_of(node) > 1):
                     needed += 1
                 if needed > stage:
                     stage = needed
+        if kind == SEGMENT and rows.fused and node.payload[1] == 1:
+            rows.each[node.id] = node.payload[0]
         stages[node.id] = stage
-    return stages
+    return stages, rows
+
+
+def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, int], rows: _Rows) -> Iterable[int]:
+    """Note what a node is to a kernel that goes over rows; the ids of operands that it has to wait for."""
+    operands = [operand for operand in used if operand is not None and operand.id in stages]
+    each = {rows.each[operand.id] for operand in operands if operand.id in rows.each}
+    whole = {rows.whole[operand.id] for operand in operands if operand.id in rows.whole}
+    if not each and not whole:
+        return ()
+    kind = node.kind
+    if len(each) == 1 and (kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST):
+        (rows.each[node.id],) = each
+        # whole rows of another kernel that happen to be as many, and what packets are needed for
+        return [operand.id for operand in operands if operand.id not in rows.each and (
+            operand.id in rows.whole or not rows.may_be_computed_once_a_row(operand))]
+    row = node.payload[0] if kind == SEGMENT and node.payload[1] == 1 else min(whole, default=0)
+    if kind == SEGMENT and node.payload[1] > 1:
+        row = -1  # goes over columns
+    elif whole and row in whole and kind != SEGMENT:
+        rows.whole[node.id] = row
+    return [operand.id for operand in operands
+            if operand.id in rows.each or rows.whole.get(operand.id, row) != row]
 
 
 # --- claiming --------------------------------------------------------------------------------------------------------
 
 
+#: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one.
+_Key = tuple[int, int, int, int]
+
+
 class _Planner:
     """Assigns outputs to kernels, from the last stage to the first."""
 
-    def __init__(self, stages: dict[int, int]) -> None:
+    def __init__(self, stages: dict[int, int], rows: _Rows) -> None:
         self.stages = stages
-        self.kernels: dict[tuple[int, int], Kernel] = {}
+        self.rows = rows
+        self.kernels: dict[_Key, Kernel] = {}
         self.stored: set[int] = set()
+        self.done: set[_Key] = set()
 
     def run(self, roots: list[Node]) -> list[Kernel]:
         for root in roots:
             if root.id in self.stages:
                 self.store(root)
-        done: set[tuple[int, int]] = set()
         while True:
-            pending = [key for key in self.kernels if key not in done]
+            pending = [key for key in self.kernels if key not in self.done]
             if not pending:
                 break
             key = max(pending)
-            done.add(key)
+            self.done.add(key)
             self.claim(self.kernels[key])
         for kernel in self.kernels.values():  # program order of the writes, whatever order they were found in
             kernel.outputs.sort(key=_id)
@@ -309,11 +398,32 @@ class _Planner:
         if node.id in self.stored:
             return
         self.stored.add(node.id)
-        key = (self.stages[node.id], width_of(node))
+        self.kernel_of(node).outputs.append(node)
+
+    def kernel_of(self, node: Node) -> Kernel:
+        """The kernel of a node's stage, width, and rows; what has none goes with those that do."""
+        stage, width, columns = self.stages[node.id], width_of(node), 0
+        row = self.rows.each.get(node.id) or self.rows.whole.get(node.id, 0)
+        if node.kind == SEGMENT:
+            extent, inner = node.payload
+            if inner > 1:
+                row, columns = inner, extent
+            else:
+                row = extent
+        elif node.id in self.rows.each:
+            width = node.size * row
+        key = (stage, width, row, columns)
         kernel = self.kernels.get(key)
+        if kernel is None and not columns:
+            for other, found in self.kernels.items():
+                if other[:2] == key[:2] and other not in self.done and not other[3] and 0 in (row, other[2]):
+                    if row:  # one without rows gets some
+                        del self.kernels[other]
+                        self.kernels[key], found.row = found, row
+                    return found
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(key[0], flat(key[1]))
-        kernel.outputs.append(node)
+            kernel = self.kernels[key] = Kernel(stage, flat(width), row, columns)
+        return kernel
 
     def claim(self, kernel: Kernel) -> None:
         """Walk what a kernel computes, storing what must come from earlier kernels.
@@ -321,7 +431,8 @@ class _Planner:
         An output of the kernel may itself be found to need another store in it, so the list can grow meanwhile.
         """
         seen: set[int] = set()
-        position = 0
+        views: list[Node] = []
+        position, regions = 0, False
         while position < len(kernel.outputs):
             stack = [kernel.outputs[position]]
             position += 1
@@ -334,14 +445,26 @@ class _Planner:
                     self.require(kernel, node.d0)
                     register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
                 elif node.kind in CONTROL:
+                    regions = True
                     for memory in _memory_of(node):
                         self.require(kernel, memory)
                     register = (node.d0, node.d1, *node.payload.values())
+                elif node.kind == VIEW:
+                    if self.rows.whole.get(node.id) == kernel.row != 0:
+                        register = (node.d0,)
+                    else:
+                        self.require(kernel, node.d0)
+                        views.append(node)
+                        register = ()
+                elif node.kind == SEGMENT and not self.rows.fused:
+                    self.require(kernel, node.d0)
+                    register = ()
                 else:
                     register = (node.d0, node.d1, node.d2, node.d3)
                 for operand in register:
                     if operand is not None and operand.id in self.stages and not self.from_memory(operand, kernel):
                         stack.append(operand)
+        _choose_domain(kernel, views, regions)
 
     def require(self, kernel: Kernel, memory: Any) -> None:
         """See to it that an array is in memory when a kernel runs that accesses it by index."""
@@ -355,9 +478,13 @@ class _Planner:
         if _in_memory(node):
             self.store(node)
             return True
-        if self.stages[node.id] == kernel.stage and (node.size == kernel.width or node.size == 1):
+        if self.stages[node.id] == kernel.stage and (
+                node.size in (1, kernel.width) and self.rows.whole.get(node.id, kernel.row) == kernel.row
+                or kernel.row and node.size * kernel.row == kernel.width
+                and self.rows.each.get(node.id, kernel.row) == kernel.row):
             return False
-        if node.id in self.stored or self.is_dear(node):
+        if node.id in self.stored or self.is_dear(node) or \
+                node.size not in (1, kernel.width) and not self.rows.may_be_computed_once_a_row(node):
             self.store(node)
             return True
         return False
@@ -373,7 +500,8 @@ class _Planner:
                 continue
             seen.add(current.id)
             kind = current.kind
-            if kind == RESULT or kind == OPAQUE or kind in CONTROL:
+            if kind == RESULT or kind == OPAQUE or kind in CONTROL or current.id in self.rows.each \
+                    or current.id in self.rows.whole:
                 return True
             if current.size > 1 or NEEDS_MEMORY[kind]:
                 cost += OPS[kind].cost
@@ -382,10 +510,28 @@ class _Planner:
             if _in_memory(current):
                 continue
             used = operands(current)
-            if NEEDS_MEMORY[kind]:
+            if NEEDS_MEMORY[kind] or kind == VIEW:
                 next(used)  # is read, not computed
             stack.extend(used)
         return False
+
+
+def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
+    """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
+    if regions:
+        extents, fits = (kernel.width,), [False] * len(views)
+        assert not kernel.row, "a kernel with regions goes over rows"
+    elif views or kernel.row:
+        extents, fits = refine(kernel.width, [view.payload[1] for view in views], kernel.row)
+    else:
+        return
+    for view, fit in zip(views, fits, strict=True):
+        if not fit:
+            lower(view)
+    domain = Domain(extents, kernel.columns > 0)
+    if kernel.columns:
+        assert domain.row == kernel.row
+    kernel.domain = cut(domain) if not kernel.row else domain
 
 
 def _id(node: Node) -> int:

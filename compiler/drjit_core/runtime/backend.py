@@ -112,8 +112,8 @@ class LoadedKernel(Protocol):
     def reuse(self, width: int, /) -> None:
         """Note that a launch of so many elements is coming, for which it has not been looked up."""
 
-    def partial_bytes(self, width: int, /) -> int:
-        """Bytes of partial results that the blocks of a launch of so many elements write."""
+    def partial_bytes(self, width: int, unit: int = 1, /) -> int:
+        """Bytes of partial results that the blocks of a launch of so many units, of so many elements, write."""
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""

@@ -159,7 +159,7 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
         parameters[slots[node.id]] = buffer.address
         outputs.append((node, buffer))
     if program.reductions:
-        partials = backend.allocate(compiled.partial_bytes(program.width))
+        partials = backend.allocate(compiled.partial_bytes(program.units, program.unit))
         parameters[1] = partials.address
         for node in program.reductions:
             buffer = backend.allocate(TYPES[node.type].size)

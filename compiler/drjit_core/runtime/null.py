@@ -47,9 +47,9 @@ class NullKernel:
     def reuse(self, width: int, /) -> None:
         """There is but one tier of text."""
 
-    def partial_bytes(self, width: int, /) -> int:
+    def partial_bytes(self, width: int, unit: int = 1, /) -> int:
         """Bytes of partial results that the blocks of a launch would write."""
-        return partial_bytes(self.reductions, self.work, width)
+        return partial_bytes(self.reductions, self.work, width, unit)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any], /) -> None:
         """Make the tables of calls, with numbers of functions in the place of their addresses."""

@@ -89,13 +89,13 @@ class RecordedLaunch:
     """One launch, in terms of variables."""
 
     __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
-                 "reports", "single", "tables", "trips", "used", "width")
+                 "reports", "single", "tables", "trips", "unit", "used", "width")
 
     def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
         self.kernel = kernel
         self.width = width
         self.bound = bound
-        self.single, self.trips = program.single, program.trips
+        self.single, self.trips, self.unit = program.single, program.trips, program.unit
         self.functions = dict.fromkeys(program.functions)
         self.reports = bounds.parts_of(program)
         self.accesses = bounds.accesses_of(program)
@@ -271,7 +271,9 @@ class Recorder:
         if program.policy.threads != self._threads:
             self.guards.append(Guard(0, 1, 1, "the number of threads has changed while it was recorded"))
         width: Expression = 1
-        if program.width > 1:
+        if not program.domain.is_flat:  # views were traced before the recording, of arrays of these sizes
+            width = self._fixed(program.units * program.unit)
+        elif program.width > 1:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
                 node.kind in (EVALUATED, COUNTER, ACCESS) or node.kind <= UNDEFINED)] or [program.width])
         for decision in decisions_of(program):

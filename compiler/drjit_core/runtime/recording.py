@@ -227,7 +227,8 @@ class _Run:
             else:
                 value = semantics.normalise(source.type, self.value(source.expression))
                 parameters[slot] = semantics.bits_of(value, TYPES[source.type])
-        result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links)
+        result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links,
+                         launch.unit)
         result.calls = {number: Site(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result
@@ -246,7 +247,7 @@ class _Run:
         used = [buffers[variable] for variable in launch.used]
         keep: list[Any] = [buffer for buffer in used if buffer.read_only]
         if kernel.reductions:
-            partials = backend.allocate(kernel.partial_bytes(width))
+            partials = backend.allocate(kernel.partial_bytes(width // launch.unit, launch.unit))
             parameters[1] = partials.address
             used.append(partials)
         tables = []

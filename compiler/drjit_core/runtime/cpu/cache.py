@@ -124,9 +124,9 @@ class CompiledKernel:
         self.build_time = (time.perf_counter_ns() - start) * 1e-6
         _log.info("jit_eval(): optimised kernel %s, build: %.4g ms.", self.hash[:16], self.build_time)
 
-    def partial_bytes(self, width: int) -> int:
-        """Bytes of partial results that the blocks of a launch of so many elements write."""
-        return partial_bytes(self.reductions, self.work, width)
+    def partial_bytes(self, width: int, unit: int = 1) -> int:
+        """Bytes of partial results that the blocks of a launch of so many units write."""
+        return partial_bytes(self.reductions, self.work, width, unit)
 
     def fill_calls(self, bound: Program | Binding, keep: list[Any]) -> None:
         """Make the tables of calls, which become parameters; ``keep`` gets what must live as long."""
@@ -135,13 +135,16 @@ class CompiledKernel:
     def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch with the parameters that are bound now."""
         trips = bound.trips
+        unit = bound.unit
+        if unit > 1:
+            trips = unit
         work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
             (self.work - _LOOP_WORK * self._loops) * trips, True)
         parameters = self._parameters
         if parameters is None:
             parameters = self._parameters = ctypes.c_uint64 * self._count
-        return launches.Launch(self.functions, parameters(*bound.parameters), bound.width, work, keep, timed,
-                               bound.single, known)
+        return launches.Launch(self.functions, parameters(*bound.parameters), bound.units, work, keep, timed,
+                               bound.single, known, unit)
 
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
@@ -235,9 +238,9 @@ def text_of(program: Program) -> str:
     return emit.emit(program, jit.lanes())
 
 
-def partial_bytes(reductions: int, work: int, width: int) -> int:
+def partial_bytes(reductions: int, work: int, width: int, unit: int = 1) -> int:
     """Bytes of partial results of a kernel with reductions, given the operations of an element."""
-    return reduction.partial_stride(reductions) * launches.block_count(work, width)
+    return reduction.partial_stride(reductions) * launches.block_count(work, width, unit)
 
 
 def operations_of(program: Program) -> int:

@@ -109,8 +109,9 @@ def _record(program: Program, path: Path, name: str) -> dict[int, str]:
 
 
 def _script(program: Program, compiled: CompiledKernel, recorded: dict[int, str]) -> str:
-    functions, width = compiled.functions, program.width
-    blocks, size = (1, width) if program.single else (launches.blocks_of(functions, width), functions.size(width))
+    functions, width, unit = compiled.functions, program.units, program.unit
+    blocks, size = (1, width) if program.single else (launches.blocks_of(functions, width, unit),
+                                                      functions.size(width, unit))
     exports = emit.exports(program)
     rows = []
     for slot, parameter in enumerate(slots_of(program)):
@@ -125,7 +126,7 @@ def _memory(program: Program, compiled: CompiledKernel, slot: int, parameter: Sl
     """For a parameter that is an address: role, bytes, what fills them, and the array that they belong to."""
     role, type_, size, node = parameter
     if role is Role.PARTIALS:
-        return str(role), compiled.partial_bytes(program.width), None, None
+        return str(role), compiled.partial_bytes(program.units, program.unit), None, None
     if role is Role.REPORT:
         return str(role), 8 * REPORT_WORDS * size, None, None
     if role is Role.TABLES:

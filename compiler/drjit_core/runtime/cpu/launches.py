@@ -28,9 +28,15 @@ _KERNEL = ctypes.CFUNCTYPE(None, *_ARGUMENTS)
 _COMBINE = ctypes.PYFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64)
 
 
-def block_size(work: int, width: int) -> int:
-    """Elements of a block in a launch of some width, given the operations of an element."""
-    smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // work)
+def block_size(work: int, width: int, unit: int = 1) -> int:
+    """Elements of a block in a launch of some width, given the operations of an element.
+
+    In kernels that go over rows these are *units*, of so many elements each.
+    """
+    if unit > 1:
+        smallest, work = max(1, _LEAST_WORK // (work * unit)), work * unit
+    else:
+        smallest = max(_SMALLEST_BLOCK, _LEAST_WORK // work)
     largest = max(smallest, min(_LARGEST_BLOCK, _MOST_WORK // work))
     size = max(smallest, min(largest, width // _BLOCKS))
     return 1 << size.bit_length() - 1
@@ -57,9 +63,9 @@ class Functions:
                                        _COMBINE(combine) if combine else None)
         return found
 
-    def size(self, width: int) -> int:
-        """Elements of a block in a launch of some width."""
-        return block_size(self.work, width)
+    def size(self, width: int, unit: int = 1) -> int:
+        """Elements, or units, of a block in a launch of some width."""
+        return block_size(self.work, width, unit)
 
 
 class Launch:
@@ -70,26 +76,28 @@ class Launch:
     a store and a call.
     """
 
-    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "width")
+    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "unit",
+                 "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False, known: bool = True) -> None:
+                 timed: bool = False, single: bool = False, known: bool = True, unit: int = 1) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
-        self.operations = operations
+        self.operations = operations  # of an element, or unit
+        self.unit = unit  # elements that the width counts as one
         self.keep = keep
         self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
         self.single = single  # the whole width is one block, for kernels that threads may not share
         #: Whether it is known to end soon, or at least not to repeat anything.
-        self.bounded = known and (operations <= functions.work or width * operations < INLINE_WORK)
+        self.bounded = known and (operations <= functions.work * unit or width * operations < INLINE_WORK)
 
     def blocks(self) -> tuple[int, int]:
         """Number of blocks that the launch is cut into, and their size."""
         if self.single:
             return 1, self.width
-        return blocks_of(self.functions, self.width), self.functions.size(self.width)
+        return blocks_of(self.functions, self.width, self.unit), self.functions.size(self.width, self.unit)
 
     @property
     def milliseconds(self) -> float:
@@ -97,14 +105,14 @@ class Launch:
         return (self.times[1] - self.times[0]) * 1e-6 if self.times is not None else 0.0
 
 
-def blocks_of(functions: Functions, width: int) -> int:
+def blocks_of(functions: Functions, width: int, unit: int = 1) -> int:
     """Number of blocks that a launch is cut into."""
-    return block_count(functions.work, width)
+    return block_count(functions.work, width, unit)
 
 
-def block_count(work: int, width: int) -> int:
+def block_count(work: int, width: int, unit: int = 1) -> int:
     """Number of blocks of a launch, given the operations of an element."""
-    size = block_size(work, width)
+    size = block_size(work, width, unit)
     return (width + size - 1) // size
 
 

@@ -418,7 +418,7 @@ def submit(launch: Launch) -> int:
         run(launch, False)
         return submitted()
     work = width * launch.operations
-    short = work < INLINE_WORK or width <= functions.size(width) or launch.single
+    short = work < INLINE_WORK or width <= functions.size(width, launch.unit) or launch.single
     if pool is None and not short and _worth_starting(work):
         pool = _started()
     if pool is not None and not (pool.completed == pool.submitted and (short or pool.count == 1)):
