@@ -11,6 +11,7 @@ other; their axes stand where the first of them stood if there is nothing but in
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -40,7 +41,7 @@ from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
 from .lanes import TRUE, lane_mask, symbolic_width
 
-__all__ = ["TRUE", "Access", "broadcast_shapes", "contiguous_strides", "expand", "flatten", "is_identity",
+__all__ = ["TRUE", "Access", "broadcast_shapes", "collapsed", "contiguous_strides", "expand", "flatten", "is_identity",
            "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes",
            "slice_index", "strided", "write_mask"]
 
@@ -131,6 +132,12 @@ def _collapse(access: Access) -> list[tuple[int, int | None]]:
     return result
 
 
+@functools.lru_cache(maxsize=4096)
+def collapsed(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[int, int]]:
+    """Extents and strides of a view without axes of one element, axes merged where they follow each other."""
+    return _collapse(Access(0, shape, strides))  # type: ignore[return-value]
+
+
 def positions(access: Access, source_size: int) -> Node:
     """Indices into a flat array of ``source_size`` elements, for each element of the view in C order."""
     count = access.shape_size
@@ -199,6 +206,10 @@ def read(source: Node, access: Access) -> Node:
             size, stride = axes[0] if axes else (1, 1)
             if stride:
                 return core.access(source, access.base, stride, size)
+        else:
+            found = core.view(source, access.base, *zip(*axes, strict=True))
+            if found is not None:
+                return found
     return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
 
 

@@ -120,25 +120,40 @@ def _read(node: Node, index: Node | None) -> Node:
     return node if index is None else gather(node, index, TRUE, True)
 
 
+def _seen(node: Node, shape: Shape, target: Shape) -> Node | None:
+    """What has a shape, in another one: itself, a view of it, or ``None`` where indices have to be computed."""
+    if shape == target or node.size == 1:
+        return node
+    own, offset = contiguous_strides(shape), len(target) - len(shape)
+    strides = tuple([0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
+                     for axis in range(len(target))])
+    axes = slicing.collapsed(target, strides)
+    return node if len(axes) == 1 and axes[0][1] == 1 else core.view(node, 0, *zip(*axes, strict=True))
+
+
 def _align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
     """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
     shape, count = _alignment(shapes)
     if not count:
         return [core.invalid(node.type) for node in nodes], shape
-    return [_read(node, _index(node.size, own, shape)) for node, own in zip(nodes, shapes, strict=True)], shape
+    return [_seen(node, own, shape) or _read(node, _index(node.size, own, shape))
+            for node, own in zip(nodes, shapes, strict=True)], shape
 
 
 def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[Node, Node, Shape]:
     """Likewise of two nodes."""
+    shape, count = _alignment(shapes)
+    if not count:
+        return core.invalid(left.type), core.invalid(right.type), shape
+    seen, other = _seen(left, shapes[0], shape), _seen(right, shapes[1], shape)
+    if seen is not None and other is not None:
+        return seen, other, shape
     kept = core.state.recording is None  # else shapes may be other ones in the replay
     known = _pairs.get(shapes) if kept else None
     if known is not None:
         shape, first, second = known
         if (first is None or first.kind != _EVALUATED) and (second is None or second.kind != _EVALUATED):
             return _read(left, first), _read(right, second), shape
-    shape, count = _alignment(shapes)
-    if not count:
-        return core.invalid(left.type), core.invalid(right.type), shape
     first, second = _index(left.size, shapes[0], shape), _index(right.size, shapes[1], shape)
     for key, (_, *indices) in list(_pairs.items()):
         if len(_pairs) >= _MOST_PAIRS or any(index is not None and index.kind == _EVALUATED for index in indices):

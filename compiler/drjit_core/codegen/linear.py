@@ -16,6 +16,8 @@ instruction          operands; what else it has
 literal, input       none; ``access`` says which parameter holds the value or the address, unless it is part of the text
 row of the table     values
 access               none; ``access``, whose ``first`` is the parameter with the first position
+view                 none; ``access``, whose ``first`` is the parameter with the base, which strides follow
+segment              the packets that are reduced, row by row or column by column
 gather               index, mask; ``access``
 scatter              value, index, mask; ``access``
 fetch                the scatter
@@ -49,14 +51,20 @@ from ..ops.table import (
     OPS,
     RESULT,
     SCATTER,
+    SEGMENT,
     UNDEFINED,
+    VIEW,
 )
-from ..passes.domain import WIDE_EXTENT
+from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..types import TYPES
 from .expand import Call, Expanded
-from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program
+from .program import PLAIN, ROW, SCALAR, SHIFTED, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
+
+#: Rows that a kernel that goes over columns adds up at once.
+COLUMN_ROWS = 8
+
 
 class Access(NamedTuple):
     """How an instruction gets at a parameter, or at memory whose address is one."""
@@ -115,12 +123,17 @@ class Instruction:
 
 
 class Block:
-    """Instructions in order: those of a function that run once, those that run for each packet, or of a region."""
+    """Instructions in order: those of a function that run once, those that run for each packet, or of a region.
 
-    __slots__ = ("formals", "instructions", "is_region", "mask", "once", "results")
+    In kernels that go over rows there are also those that run for each row, and several of either kind.
+    """
 
-    def __init__(self, once: bool, is_region: bool) -> None:
+    __slots__ = ("copy", "formals", "instructions", "is_region", "is_row", "mask", "once", "results")
+
+    def __init__(self, once: bool, is_region: bool, is_row: bool = False, copy: int = 0) -> None:
         self.once = once  # whether it runs once, or is within what does
+        self.is_row = is_row  # whether it runs for each row, or is within what does
+        self.copy = copy  # which of the rows that are worked on together it is about
         self.is_region = is_region  # whether it is part of a loop or branch, not one of the function's own
         self.instructions: list[Instruction] = []
         self.formals: list[Instruction] = []
@@ -144,6 +157,20 @@ class Reduction(NamedTuple):
     slot: int
 
 
+class Pass(NamedTuple):
+    """One pass over the packets of a row, or over those of several rows together, and what comes before it.
+
+    What a later pass needs of an earlier one is computed again, but for what there is one of for each row.
+    """
+
+    rows: tuple[Block, ...]  # for each row (one, but for kernels that go over columns)
+    each: tuple[Block, ...]
+    segments: list[Instruction]  # reductions that are known when it ends
+    stores: list[Store]
+    reductions: list[int]  # of the kernel's: those of which it adds up the packets
+    scatters: list[Instruction]
+
+
 class Function:
     """A kernel's body, a target of its calls, or what computes an expansion or a rare branch."""
 
@@ -164,6 +191,13 @@ class Function:
         self.stores: list[Store] = []
         self.scatters: list[Instruction] = []
         self.reductions: list[Reduction] = []
+        # Of a kernel that goes over rows:
+        self.domain: Domain | None = None
+        self.axes = 0  # see :class:`.program.Program`
+        self.moving: dict[int, int] = {}  # views -> axes but the innermost, as bits, along which their rows differ
+        self.passes: list[Pass] = []
+        self.last_row: Block | None = None  # for each row, after all passes
+        self.row_stores: list[Store] = []  # outputs of one element for each row
         self.wide = False  # positions of elements need 64 bits
         self.streaming = False  # more is read and written than the cache holds
         self.report = 0  # parameter with the address of the report, if indices are checked
@@ -207,6 +241,9 @@ def _function_of(linear: Linear, name: str, program: Program) -> Function:
     expanded = Expanded(program)
     function = Function(name, program.width != 1)
     function.wide, function.streaming, function.report = program.wide, program.streaming, program.report
+    if not program.domain.is_flat:
+        _RowsBuilder(linear, function, expanded, program).build()
+        return function
     builder = _Builder(linear, function, expanded, program)
     builder.add_arguments()
     for node in expanded.order:
@@ -252,13 +289,15 @@ class _Builder:
         self.position = expanded.position
         self.known = function.instructions
         self.last = -1  # the largest number so far
+        self.offset = 0  # what is added to the places of nodes: numbers of instructions that occur once more
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
         assert node is not None
-        return self.known[self.position[node.id]]
+        place = self.position[node.id]
+        return self.known.get(place + self.offset) or self.known[place]
 
     def all_at(self, nodes: Iterable[Node]) -> tuple[Instruction, ...]:
         """The instructions that compute some nodes."""
@@ -268,7 +307,7 @@ class _Builder:
 
     def add(self, node: Node, block: Block | None) -> None:
         """Append a node to a block (``None``: to one of the function's own), unless a region has it already."""
-        number = self.position[node.id]
+        number = self.position[node.id] + self.offset
         if number in self.known:
             return
         kind = node.kind
@@ -284,11 +323,11 @@ class _Builder:
         if special is not None:
             special(self, node, number, block)
             return
-        known, position, uniform, operands = self.known, self.position, True, []
+        uniform, operands = True, []
         for d in (node.d0, node.d1, node.d2):
             if d is None:
                 break
-            operand = known[position[d.id]]
+            operand = self.at(d)
             uniform = uniform and operand.uniform
             operands.append(operand)
         self.append(Instruction(number, node, tuple(operands), uniform), block)
@@ -297,7 +336,7 @@ class _Builder:
         """Append an instruction to a block, and note that it uses its operands."""
         function, number = self.function, instruction.number
         if block is None:
-            block = function.once if instruction.uniform or not function.vectorized else function.each
+            block = self.block_of(instruction)
             function.order.append(instruction)
         block.instructions.append(instruction)
         instruction.once = block.once
@@ -309,6 +348,11 @@ class _Builder:
                 operand.last_use = number
         return instruction
 
+    def block_of(self, instruction: Instruction) -> Block:
+        """Which of the function's own blocks an instruction belongs to."""
+        function = self.function
+        return function.once if instruction.uniform or not function.vectorized else function.each
+
     def define(self, instruction: Instruction, once: bool) -> None:
         """Note where a value is to be found that is in no block's list."""
         instruction.once = once
@@ -318,7 +362,7 @@ class _Builder:
 
     def formal(self, node: Node, once: bool, uniform: bool, *operands: Instruction) -> Instruction:
         """A value that a block begins with."""
-        formal = Instruction(self.position[node.id], node, operands, uniform)
+        formal = Instruction(self.position[node.id] + self.offset, node, operands, uniform)
         self.define(formal, once)
         return formal
 
@@ -469,7 +513,7 @@ class _Builder:
             formals, results, expanded = call.body()
             function = _function_from(self.linear, f"{rows}_{len(expansions)}", expanded, formals, results, uniform)
             expansions[key] = function
-        first, *others = (Instruction(self.position[node.id], node, operands, uniform) for node in call.nodes)
+        first, *others = (Instruction(self.position[node.id] + self.offset, node, operands, uniform) for node in call.nodes)
         self.append(first, block)
         first.results = tuple(others)
         for other in others:
@@ -516,6 +560,11 @@ class _Builder:
                 operand.last_use = count
         for value in (*(reduction.value for reduction in function.reductions), *function.results):
             value.last_use = count
+        self.count_live(count)
+
+    def count_live(self, count: int) -> None:
+        """Count how many values live at once, of those with numbers below a bound."""
+        function = self.function
         ends, live, most, types = [0] * (count + 1), 0, 0, set()
         for number in range(count):
             instruction = self.known.get(number)
@@ -531,6 +580,159 @@ class _Builder:
         function.largest = max((TYPES[type_].size for type_ in types), default=0)
 
 
+class _RowsBuilder(_Builder):
+    """Makes the instructions of a kernel that goes over rows.
+
+    What there is one of for each row is a scalar, computed before the packets of the row; reductions of a row are known
+    after a pass over these.  What such results are needed for comes in a further pass, to which instructions that it has
+    in common with earlier ones belong once more (with numbers of their own).  A kernel that goes over columns works on
+    several rows at once, whose instructions are copies of each other in the same way.
+    """
+
+    def build(self) -> None:
+        """Make all instructions."""
+        program, function = self.program, self.function
+        assert program is not None
+        function.domain, function.axes, function.needs_mask = program.domain, program.axes, True
+        nodes = self.expanded.order
+        count = len(nodes)
+        passes = self._passes(nodes)
+        outputs = {node.id: passes.get(node.id, 0) for node in program.stores if not program.has_rows(node)}
+        copies = COLUMN_ROWS if program.domain.columns else 1
+        segments = {node.id: passes[node.id] - 1 for node in nodes if node.kind == SEGMENT}
+        last = max([*outputs.values(), *segments.values(), 0, *(
+            passes.get(operand.id, 0) for node in (*program.reductions, *program.scatters)
+            for operand in (node.d0, node.d1, node.d2, node.d3)[node.kind == SCATTER:] if operand is not None)])
+        for number in range(last + 1):
+            self._add_pass(number, copies, passes, nodes, segments, outputs)
+        self.offset = 0
+        self.rows = (Block(False, False, True),)
+        for node in nodes:
+            if self._is_of_row(node) and passes[node.id] == last + 1 and node.kind != SEGMENT:
+                self.add(node, None)
+        function.last_row = self.rows[0]
+        function.row_stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores
+                               if program.has_rows(node)]
+        for instruction in function:
+            instruction.last_use = max(instruction.last_use, instruction.number)
+        self.count_live((last + 1) * copies * count)
+
+    def _is_of_row(self, node: Node) -> bool:
+        assert self.program is not None
+        return self.program.has_rows(node)
+
+    def _operands(self, node: Node) -> list[Node]:
+        if node.kind == VIEW:
+            assert node.d0 is not None
+            return [node.d0] if node.d0.kind != EVALUATED else []
+        operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
+        if node.kind == GATHER:
+            operands = operands[1:]
+        elif node.kind == COND:
+            operands += node.payload.initial
+        return operands
+
+    def _passes(self, nodes: Sequence[Node]) -> dict[int, int]:
+        """In which pass each node is known for the first time; those of a row are known before it."""
+        passes: dict[int, int] = {}
+        for node in nodes:
+            known = max((passes.get(self._of(operand).id, 0) for operand in self._operands(node)), default=0)
+            passes[node.id] = known + (node.kind == SEGMENT)
+        for id_, place in self.position.items():  # expansions have the place of their results
+            passes[id_] = passes[nodes[place].id]
+        return passes
+
+    def _of(self, node: Node) -> Node:
+        return self.expanded.order[self.position[node.id]]
+
+    def _add_pass(self, number: int, copies: int, passes: dict[int, int], nodes: Sequence[Node],
+                  segments: dict[int, int], outputs: dict[int, int]) -> None:
+        program, function, count = self.program, self.function, len(nodes)
+        assert program is not None
+        self.rows = tuple(Block(False, False, True, copy) for copy in range(copies))
+        self.each = tuple(Block(False, False, False, copy) for copy in range(copies))
+        ends = [node for node in nodes if segments.get(node.id) == number]
+        stores = [node for node in program.stores if outputs.get(node.id) == number]
+        reductions = [k for k, node in enumerate(program.reductions) if passes[node.d0.id] == number]  # type: ignore[union-attr]
+        scatters = [node for node in program.scatters if number == max(
+            passes[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)]
+        wanted = {self._of(node).id for node in (
+            *(node.d0 for node in ends), *stores, *(program.reductions[k].d0 for k in reductions),
+            *(operand for node in scatters for operand in (node.d1, node.d2, node.d3))) if node is not None}
+        for node in reversed(nodes):
+            if node.id in wanted:
+                wanted.update(self._of(operand).id for operand in self._operands(node))
+        done: list[Instruction] = []
+        for copy in range(copies):
+            self.copy = copy
+            for node in nodes:
+                if node.kind == SEGMENT:
+                    continue
+                if self._is_of_row(node):  # once for each row, as soon as it is known
+                    if passes[node.id] == number and node.id not in function.instructions:
+                        self.offset = copy * count if copies > 1 else 0
+                        self.add(node, None)
+                elif node.size == 1 and self.position[node.id] in self.known:
+                    continue
+                elif node.id in wanted or node.size == 1:
+                    self.offset = (number * copies + copy) * count if node.size != 1 else 0
+                    self.add(node, None)
+            self.offset = (number * copies + copy) * count
+            done += [self._segment(node, copy, count) for node in ends]
+        self.copy, self.offset = 0, number * copies * count
+        function.passes.append(Pass(self.rows, self.each, done, [
+            Store(self.at(node), program.slots[node.id]) for node in stores], reductions,
+            [self.scatter(node, -1) for node in scatters]))
+        if not function.reductions:
+            function.reductions = [None] * len(program.reductions)  # type: ignore[list-item]
+        for k in reductions:
+            node = program.reductions[k]
+            function.reductions[k] = Reduction(self.at(node.d0), node.attr, node.type, program.slots[node.id])
+
+    def _segment(self, node: Node, copy: int, count: int) -> Instruction:
+        segment = Instruction(self.position[node.id] + copy * count, node, (self.at(node.d0),), True)
+        self.define(segment, False)
+        segment.operands[0].last_use = max(segment.operands[0].last_use, self.last)
+        return segment
+
+    def block_of(self, instruction: Instruction) -> Block:
+        """Which of the kernel's own blocks an instruction belongs to."""
+        if not instruction.uniform:
+            return self.each[self.copy]
+        node = instruction.node
+        assert self.program is not None
+        if instruction.kind == VIEW or self.program.has_rows(node) and node.kind != LITERAL and \
+                not instruction.operands or \
+                any(not operand.once for operand in instruction.operands):
+            return self.rows[self.copy] if len(self.rows) > 1 else self.rows[0]
+        return self.function.once
+
+    def add_leaf(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a leaf: one with an element for each row is a scalar."""
+        if not self._is_of_row(node) or node.kind == LITERAL:
+            super().add_leaf(node, number, block)
+            return
+        instruction = Instruction(number, node, (), True)
+        if node.kind == EVALUATED:
+            assert self.program is not None
+            instruction.access = Access(self.program.slots[node.id], ROW)
+        self.append(instruction, block)
+
+    def add_view(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a view."""
+        program, source = self.program, node.d0
+        assert program is not None and source is not None
+        layout = program.accesses[node.id]
+        if node.id not in program.firsts:  # the element of the row
+            self.known[number] = self.at(source)
+            return
+        steps = strides_in(program.domain, *node.payload[1:])
+        self.function.moving[node.id] = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))
+        instruction = Instruction(number, node, (), layout == ROW)
+        self.append(instruction, block).access = Access(program.pointers[source.id], layout,
+                                                        first=program.firsts[node.id])
+
+
 def _varies(region: Region) -> bool:
     """Whether something in a region is never uniform where there are packets: what chooses by element, and writes."""
     return any(node.kind in (COND, CALL, SCATTER, FETCH) or node.kind == LOOP and _varies(node.payload.region)
@@ -539,7 +741,8 @@ def _varies(region: Region) -> bool:
 
 #: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies.
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
-    LITERAL: _Builder.add_leaf, EVALUATED: _Builder.add_leaf, COUNTER: _Builder.add_leaf, UNDEFINED: _Builder.add_leaf,
-    ACCESS: _Builder.add_access, GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
+    **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED), lambda self, *rest: self.add_leaf(*rest)),
+    ACCESS: _Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),  # type: ignore[attr-defined]
+    GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
     RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
 }

@@ -15,7 +15,7 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from ..codegen.linear import Function, Instruction, Linear, linearize
 from ..codegen.program import Program
@@ -36,10 +36,12 @@ from ..ops.table import (
     OPS,
     RESULT,
     SCATTER,
+    SEGMENT,
     UNDEFINED,
+    VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, memory, reduction, texts, values
+from . import calls, control, expansions, jit, memory, reduction, rows, texts, values
 from .function import FunctionEmitter
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration"]
@@ -64,6 +66,10 @@ class ModuleEmitter:
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}
+
+    #: The same in kernels that go over rows.
+    printers_of_rows: ClassVar[dict[int, Any]] = {**printers, COUNTER: rows.counter, EVALUATED: rows.load,
+                                                  VIEW: rows.view, SEGMENT: rows.segment}
 
     def __init__(self, linear: Linear, lanes: int) -> None:
         self.linear = linear
@@ -95,6 +101,8 @@ class ModuleEmitter:
 
     def kernel(self, function: Function) -> str:
         """The kernel: a loop over packets, after which accumulators are stored."""
+        if function.domain is not None:
+            return self.kernel_of_rows(function)
         emitter = FunctionEmitter(self, function)
         if emitter.vectorized and function.needs_mask:
             emitter.mask_elements()
@@ -120,9 +128,28 @@ class ModuleEmitter:
             end += accumulator.store_partial(number, len(accumulators))
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
-        signature = (f"void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
-                     f"i64 %block, i32 %worker) #0{' !prof !2' if function.rare else ''}")
-        return emitter.text(signature, "i64 %end", [*end, "ret void"])
+        return emitter.text(_signature(function), "i64 %end", [*end, "ret void"])
+
+    def kernel_of_rows(self, function: Function) -> str:
+        """A kernel that goes over rows."""
+        emitter = rows.RowsEmitter(self, function)
+        text = emitter.run_rows()
+        self.accumulators = [accumulator for _, accumulator in sorted(emitter.accumulators.items())]
+        end = []
+        for number, accumulator in enumerate(self.accumulators):
+            parts = accumulator.parts()
+            end += [f"{part}_final = load {type_}, ptr {part}_slot, align 64" for part, type_, _ in parts]
+            accumulator.ends = f"{accumulator.name}_final", f"{accumulator.name}_wide_final"
+            end += accumulator.store_partial(number, len(self.accumulators))
+        if function.streaming and jit.is_x86():
+            end.append("call void @llvm.x86.sse.sfence()")
+        emitter.vectorized = False  # the packets are part of the text
+        return emitter.text(_signature(function), "i64 %end", [text, *end, "ret void"])
+
+
+def _signature(function: Function) -> str:
+    return (f"void @{KERNEL}(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, i64 %block, "
+            f"i32 %worker) #0{' !prof !2' if function.rare else ''}")
 
 
 def exports(program: Program) -> list[str]:
@@ -131,7 +158,7 @@ def exports(program: Program) -> list[str]:
             *(calls.name_of_function(number) for number in range(len(program.functions)))]
 
 
-def packets_per_iteration(linear: Linear) -> int:
+def packets_per_iteration(linear: Linear, lanes: int) -> int:
     """How many registers a packet of the text spans: 4, 2 or 1.
 
     LLVM splits wide vectors into registers and interleaves them, which hides latencies.  The more values are live at
@@ -147,10 +174,13 @@ def packets_per_iteration(linear: Linear) -> int:
     registers = max(1, kernel.largest // 4) * kernel.most_live + len(kernel.reductions)
     while packets > 1 and packets * registers > _REGISTERS:
         packets //= 2
+    if kernel.domain is not None:
+        while packets > 1 and packets * lanes > kernel.domain.longest_packet:
+            packets //= 2
     return packets
 
 
 def emit(program: Program, lanes: int) -> str:
     """LLVM text of a kernel for a machine with registers of ``lanes`` elements."""
     linear = linearize(program)
-    return ModuleEmitter(linear, lanes * packets_per_iteration(linear)).text()
+    return ModuleEmitter(linear, lanes * packets_per_iteration(linear, lanes)).text()

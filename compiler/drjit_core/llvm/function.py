@@ -45,6 +45,8 @@ class FunctionEmitter:
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
         self.active = ""  # mask of the elements that take part, if something needs it
+        self.index = "%index"  # position of the first element of a packet
+        self.alignment = 64  # bytes that packets in memory of our own are aligned to; 0: as their elements are
         self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.labels = 0

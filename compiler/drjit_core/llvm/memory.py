@@ -13,12 +13,13 @@ from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["fetch", "gather", "load", "scatter", "scatter_in_region", "store"]
+__all__ = ["fetch", "gather", "load", "reversed_packet", "scatter", "scatter_in_region",
+           "store"]
 
 
 def _alignment(emitter: FunctionEmitter, type_: int, access: int) -> int:
     size = TYPES[type_].size
-    return size if access != ALIGNED else min(64, emitter.lanes * size)
+    return min(emitter.alignment, emitter.lanes * size) if access == ALIGNED and emitter.alignment else size
 
 
 def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -34,10 +35,10 @@ def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if instruction.uniform:
         out.append(f"{value} = load {type_}, ptr {base}, align {align}")
     else:
-        out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
+        out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {emitter.index}")
         if access.layout == UNALIGNED:
             out.append(f"{value} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
-                       f"{type_.mask} %active, {type_} zeroinitializer)")
+                       f"{type_.mask} {emitter.active}, {type_} zeroinitializer)")
         else:
             out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
         _ask_ahead(emitter, name, type_.info.size, _AHEAD)
@@ -71,14 +72,14 @@ def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {first}")
         out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
     else:
-        position, mask, result = f"{name}_position", "%active", value
+        position, mask, result = f"{name}_position", emitter.active, value
         if access.layout == REVERSED:
-            out.append(f"{name}_last = sub i64 {first}, %index")
+            out.append(f"{name}_last = sub i64 {first}, {emitter.index}")
             out.append(f"{position} = sub i64 {name}_last, {emitter.lanes - 1}")
             mask, result = f"{name}_mask", f"{name}_forwards"
-            out.append(_reversed(mask, type_.mask, "%active", emitter.lanes))
+            out.append(reversed_packet(mask, type_.mask, emitter.active, emitter.lanes))
         else:
-            out.append(f"{position} = add i64 {first}, %index")
+            out.append(f"{position} = add i64 {first}, {emitter.index}")
         out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, i64 {position}")
         if access.layout == SHIFTED:
             out.append(f"{result} = load {type_}, ptr {name}_at, align {align}")
@@ -86,14 +87,14 @@ def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
             out.append(f"{result} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {align}, "
                        f"{type_.mask} {mask}, {type_} zeroinitializer)")
         if access.layout == REVERSED:
-            out.append(_reversed(value, type_, result, emitter.lanes))
+            out.append(reversed_packet(value, type_, result, emitter.lanes))
         _ask_ahead(emitter, name, type_.info.size, -_AHEAD if access.layout == REVERSED else _AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {'0' if instruction.uniform else type_.splat(0)}")
     emitter.define(instruction, name)
 
 
-def _reversed(name: str, type_: object, packet: str, lanes: int) -> str:
+def reversed_packet(name: str, type_: object, packet: str, lanes: int) -> str:
     """Text of a packet in reverse order."""
     order = ", ".join(f"i32 {lane}" for lane in reversed(range(lanes)))
     return f"{name} = shufflevector {type_} {packet}, {type_} poison, <{lanes} x i32> <{order}>"
@@ -113,7 +114,7 @@ def store(emitter: FunctionEmitter, output: Store) -> None:
     address = base
     if not uniform:
         address = f"{name}_at"
-        out.append(f"{address} = getelementptr inbounds {type_.element}, ptr {base}, i64 %index")
+        out.append(f"{address} = getelementptr inbounds {type_.element}, ptr {base}, i64 {emitter.index}")
     hint = ", !nontemporal !0" if emitter.function.streaming and not uniform else ""
     out.append(f"store {type_} {value}, ptr {address}, align {align}{hint}")
 

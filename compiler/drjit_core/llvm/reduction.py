@@ -50,6 +50,8 @@ class Accumulator:
         self.last = FLOAT64 if self.flushed else self.type
         self.packet: TypeText = emitter.packets[self.type]
         self.name = f"%sum{tag}"
+        #: Names of what is there after the loop, without and with double precision.
+        self.ends = f"{self.name}_next", f"{self.name}_wide"
         self.start = constant(self.type, REDUCTIONS[op].identity(self.type))
         lanes = min(_FLUSHED_LANES, emitter.lanes)
         self.wide = TypeText(emitter.packets[FLOAT64].info, lanes)
@@ -69,20 +71,24 @@ class Accumulator:
                    f"{packet} {packet.splat(self.start)}")
         out.append(self.step(f"{name}_next", name, f"{name}_in", packet))
 
-    def phis(self, entry: str, latch: str, flushing: bool) -> list[str]:
-        """The accumulator's phi instructions in the loop over packets."""
-        start, last = self.packet.splat(self.start), f"{self.name}_last" if flushing else f"{self.name}_next"
-        lines = [f"{self.name} = phi {self.packet} [ {start}, %{entry} ], [ {last}, %{latch} ]"]
+    def parts(self) -> list[tuple[str, TypeText, str]]:
+        """Names, types and neutral values of what is carried from packet to packet."""
+        parts = [(self.name, self.packet, self.packet.splat(self.start))]
         if self.flushed:
-            zero = self.wide.splat("-0.0")
-            lines.append(f"{self.name}_wide = phi {self.wide} [ {zero}, %{entry} ], [ {self.name}_wide_last, %{latch} ]")
-        return lines
+            parts.append((f"{self.name}_wide", self.wide, self.wide.splat("-0.0")))
+        return parts
+
+    def phis(self, entry: str, latch: str, flushing: bool, goes_on: bool = False) -> list[str]:
+        """The accumulator's phi instructions in the loop over packets, which begins with neutral values, or goes on."""
+        suffix = "_last" if flushing else "_next"
+        return [f"{part} = phi {type_} [ {f'{part}_before' if goes_on else start}, %{entry} ], "
+                f"[ {part}{suffix}, %{latch} ]" for part, type_, start in self.parts()]
 
     def flush(self, suffix: str, wide: str) -> list[str]:
         """Text that adds what packets have gathered to the accumulator of double precision, as ``<name>_wide<suffix>``.
         """
-        name = self.name
-        lines, value, _ = self.folded(f"{name}_next", f"{name}_f{suffix}", self.packet, self.wide.lanes)
+        name, packet = self.name, self.ends[0] if suffix == "_end" else f"{self.name}_next"
+        lines, value, _ = self.folded(packet, f"{name}_f{suffix}", self.packet, self.wide.lanes)
         single = TypeText(self.packet.info, self.wide.lanes)
         return [*lines, f"{name}_wide{suffix}_in = fpext {single} {value} to {self.wide}",
                 f"{name}_wide{suffix} = fadd {self.wide} {wide}, {name}_wide{suffix}_in"]
@@ -106,10 +112,10 @@ class Accumulator:
         """Text that reduces the accumulators to one element, after the loop; its name, of the type ``last``."""
         name = self.name
         if self.flushed:
-            lines = self.flush("_end", f"{name}_wide")
+            lines = self.flush("_end", self.ends[1])
             value, type_ = f"{name}_wide_end", self.wide
         else:
-            lines, value, type_ = [], f"{name}_next", self.packet
+            lines, value, type_ = [], self.ends[0], self.packet
         more, value, type_ = self.folded(value, f"{name}_t", type_, 1)
         return [*lines, *more, f"{name}_total = extractelement {type_} {value}, i32 0"], f"{name}_total"
 

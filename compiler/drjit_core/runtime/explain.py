@@ -19,7 +19,7 @@ from ..ir.build import source_line
 from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
-from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
+from ..ops.table import ACCESS, BITCAST, CAST, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER, VIEW
 from ..types import TYPES
 
 __all__ = ["forget", "note", "remember"]
@@ -106,7 +106,7 @@ def _structure(program: Program) -> Iterator[int]:
             yield position[loop.condition.id]
             for group in zip(loop.initial, loop.region.formals, loop.finals, strict=True):
                 yield from (-1 if group[1].payload else position[part.id] for part in group)
-        elif kind in (GATHER, SCATTER, ACCESS):
+        elif kind in (GATHER, SCATTER, ACCESS) or kind == VIEW and node.id in program.firsts:
             slot = program.pointers[node.d0.id]  # type: ignore[union-attr]
             yield memory.setdefault(slot, len(memory))
             yield from (position[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)
@@ -121,12 +121,12 @@ def _structure(program: Program) -> Iterator[int]:
 def _details(program: Program) -> Iterator[Any]:
     """What may differ between programs of one structure: first of the whole, then of each node, then of the outputs."""
     yield 0 if program.width == 1 else 2 if program.wide else 1
-    yield program.streaming
+    yield program.streaming, tuple(program.domain.classes[1:]), len(program.domain.extents)
     yield program.checked and bool(program.checks)
     for node in program.order:
         if node.kind == LITERAL:
             yield node.type, str(node.payload) if node.attr == BAKED else None
-        elif node.kind == EVALUATED or node.kind == ACCESS:
+        elif node.kind in (EVALUATED, ACCESS, VIEW):
             yield node.type, program.accesses[node.id]
         else:
             yield node.type
@@ -140,7 +140,7 @@ def _described(number: int, key: bytes, hash_: str) -> tuple[tuple[int, ...], _K
     """Structure and details of a straight kernel, read from its key."""
     words = memoryview(key).cast("q")
     structure: list[int] = []
-    details: list[Any] = [{1: 0, 2: 1, 3: 2}[words[1]], words[-1] == STREAMED, False]
+    details: list[Any] = [{1: 0, 2: 1, 3: 2}[words[1]], (words[-1] == STREAMED, (), 1), False]
     stores: list[tuple[Any, ...]] = []
     reductions: list[tuple[Any, ...]] = []
     memory: dict[int, int] = {}
@@ -216,7 +216,7 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
         new, old = now[_WHOLE + place], before[_WHOLE + place]
         if new == old:
             continue
-        if node.kind in (EVALUATED, CAST, GATHER, ACCESS):
+        if node.kind in (EVALUATED, CAST, GATHER, ACCESS, VIEW):
             changed_types.add(_type_change(new, old))
         if node.kind == EVALUATED:
             if new[0] != old[0] or not alone:
@@ -225,10 +225,10 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
             literals.append((node, new, old))
         elif node.kind in (CAST, BITCAST):
             yield f"the result of a conversion {_types(new, old)}{_place(node)}"
-        elif node.kind == ACCESS:
+        elif node.kind == ACCESS or node.kind == VIEW:
             what = _name(node.d0, "the array of which a part is read")
             yield f"{what} {_types(new[0], old[0])}{_place(node)}" if new[0] != old[0] else \
-                f"{what} is now read in another way (backwards, or from foreign memory){_place(node)}"
+                f"{what} is now read in another way (backwards, at a distance, or from foreign memory){_place(node)}"
         elif node.kind == GATHER:
             yield f"{_name(node.d0, 'the array that is read by index')} {_types(new, old)}{_place(node)}"
         elif not any(operand is not None for operand in (node.d0, node.d1)) and node.kind != LOOP:
@@ -237,7 +237,10 @@ def _differences(program: Program, now: tuple[Any, ...], before: tuple[Any, ...]
         if new[1] != old[1] or _type_change(new, old) not in changed_types:
             yield _literal_difference(node, new, old)
     if now[1] != before[1]:
-        yield f"its inputs and outputs are {'larger' if now[1] else 'smaller'} than the cache{_place(None)}"
+        if now[1][0] != before[1][0]:
+            yield f"its inputs and outputs are {'larger' if now[1][0] else 'smaller'} than the cache{_place(None)}"
+        else:
+            yield f"its rows are of another length, or laid out in another way{_place(None)}"
     if now[2] != before[2]:
         yield f"indices are {'now' if now[2] else 'no longer'} checked (JitFlag.Debug){_place(None)}"
     if now[-1] != before[-1]:

@@ -283,7 +283,7 @@ class Recorder:
         launch = self._begun = RecordedLaunch(kernel, program, width, self._words(program))
         launch.used = sorted({self._input(node) for node in program.inputs})
         for node in (*program.stores, *program.reductions):
-            self.sizes[node.id] = width if node.size > 1 else 1
+            self.sizes[node.id] = 1 if node.size == 1 else width if program.domain.is_flat else node.size
         for each in bounds.with_targets(program):
             launch.limits += (self.expression(check.access.d0) for check in each.checks.values())
         for node in program.scatters:
