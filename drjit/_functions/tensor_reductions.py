@@ -18,7 +18,7 @@ import drjit_core as core
 from drjit_core import SHAPE, Node, ReduceOp, cast, literal, ops
 
 from .._access.slicing import TRUE, Access, contiguous_strides, positions, strided
-from .._base.types import UINT32, UINT64
+from .._base.types import FLOAT16, FLOAT32, UINT32, UINT64
 
 __all__ = ["reduce_axes", "result_shape"]
 
@@ -27,6 +27,15 @@ _UNROLLED = 16
 
 #: Number of elements that a kernel of a loop should compute, if there are parts enough.
 _PARALLEL = 16384
+
+#: Results, below which their number is multiplied by parts, and the least number of elements of a part of a row.
+_PARTS, _LEAST_PART = 64, 1 << 12
+
+#: Of a part of columns: the least number of rows, and of elements.
+_ROWS, _ELEMENTS = 256, 1 << 16
+
+#: Rows of fewer elements leave much of a packet empty.
+_NARROW = 32
 
 _AUTO = core.ReduceMode.Auto.value
 Combine = Callable[[Node, Node], Node]
@@ -73,6 +82,9 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
         return node
     if outer * inner == 1:
         return core.reduce(node, op.value)
+    segment = _segments(op, node, outer, extent, inner)
+    if segment is not None:
+        return segment
     if extent <= _UNROLLED:
         parts = [strided(node, (outer, inner), (extent * inner, 1), k * inner) for k in range(extent)]
         while len(parts) > 1:  # pairwise, for the sake of accuracy
@@ -81,6 +93,36 @@ def _reduce_run(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: 
     parts_wanted = max(1, min(extent // _UNROLLED, _PARALLEL // (outer * inner)))
     node = _looped(op, combine, node, outer, extent, inner, parts_wanted)
     return _reduce_run(op, combine, node, outer, parts_wanted, inner)
+
+
+def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> Node | None:
+    """The same in kernels that go over rows, or ``None`` where there are none: in regions and recordings.
+
+    Where there are few results of many elements each, parts of them come first, for the sake of threads.
+    """
+    half = node.type == FLOAT16
+    if half:
+        node = cast(node, FLOAT32)
+    if inner == 1:
+        part = -(-max(_LEAST_PART, extent * outer // _PARTS) // 64) * 64 if outer < _PARTS else extent
+    else:
+        group = _grouped(extent, inner)
+        if group > 1:  # several rows beside each other, so that packets are full
+            parts = _segments(op, node, outer, extent // group, group * inner)
+            result = None if parts is None else _segments(op, parts, outer, group, inner)
+            return cast(result, FLOAT16) if half and result is not None else result
+        part = max(_ROWS, _ELEMENTS // inner)
+    result = core.segment(node, op.value, outer, extent, inner, part if 2 * part <= extent else extent)
+    if result is not None and 2 * part <= extent:
+        result = _segments(op, result, outer, -(-extent // part), inner)
+    return cast(result, FLOAT16) if half and result is not None else result
+
+
+def _grouped(extent: int, inner: int) -> int:
+    """How many rows of a few elements are taken for one."""
+    if inner >= _NARROW or extent < _ROWS:
+        return 1
+    return next((group for group in range(_NARROW // inner * 4, 1, -1) if not extent % group), 1)
 
 
 def _looped(op: ReduceOp, combine: Combine, node: Node, outer: int, extent: int, inner: int, parts: int) -> Node:

@@ -183,7 +183,8 @@ class Program:
         self.extras: list[Node] = []  # captures that are arguments
         if not domain.is_flat:
             self.axes = len(self.parameters)
-            self.parameters += (*domain.extents[:0:-1], domain.parts, domain.part or domain.row)
+            whole = domain.extents[-2] if domain.columns else domain.row
+            self.parameters += (*domain.extents[:0:-1], domain.parts, domain.part or whole)
 
     @property
     def units(self) -> int:

@@ -184,9 +184,10 @@ class Interpreter:
         return found
 
     def _segment(self, node: Node) -> Array:
-        extent, inner = node.payload
-        parts = np.reshape(self._memory(node.d0), (-1, extent, inner))
-        return memory.reduce_axis(parts, node.attr, 1, node.type).reshape(-1)
+        extent, inner, part = node.payload
+        values = np.reshape(self._memory(node.d0), (-1, extent, inner))
+        return np.stack([memory.reduce_axis(values[:, first:first + part], node.attr, 1, node.type)
+                         for first in range(0, extent, part)], 1).reshape(-1)
 
     def _scatter(self, node: Node) -> Array:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None

@@ -22,7 +22,8 @@ COUNTER        serial number of the extent
 ACCESS                                         first position, and 1 or -1
 VIEW                                           base, extents, strides
 SEGMENT        reduction (ReduceOp value)      extent of the middle one of three
-                                               axes, and of the last one
+                                               axes, and of the last one; how many
+                                               elements are reduced to one
 PHI            position among the formals;     whether it is memory
                -1, -2: a mask of the region;
                -3: memory of a deferred

@@ -483,13 +483,16 @@ def reduce(a: Node, op: int) -> Node:
     return append(REDUCE, a.type, 1, a, attr=op)
 
 
-def segment(a: Node, op: int, outer: int, extent: int, inner: int) -> Node | None:
+def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0) -> Node | None:
     """Reduction of an array of three axes along the middle one.
 
+    If ``part`` is given, only so many elements at a time: the result has an axis in place of the middle one.
     ``None`` where that takes a loop: in regions and recordings.
     """
     context = current()
     if context.region is not None or context.recording is not None or a.scope:
         return None
-    assert a.size == outer * extent * inner and outer * inner > 1 < extent and a.kind > LITERAL
-    return append(SEGMENT, a.type, outer * inner, a, attr=op, payload=(extent, inner))
+    part = min(part or extent, extent)
+    size = outer * inner * -(-extent // part)
+    assert a.size == outer * extent * inner and size > 1 < part and a.kind > LITERAL
+    return append(SEGMENT, a.type, size, a, attr=op, payload=(extent, inner, part))

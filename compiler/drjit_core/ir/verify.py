@@ -104,9 +104,10 @@ def _check(node: Node) -> None:
                  base + sum(step for step in reach if step > 0) < values[0].size, node, "leaves its array")
     elif kind == SEGMENT:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
-        extent, inner = node.payload
-        _require(node.size > 1 < extent and node.size * extent == values[0].size and not node.size % inner, node,
-                 "its parts are not all of its operand")
+        extent, inner, part = node.payload
+        outer = values[0].size // (extent * inner)
+        _require(1 < part <= extent and values[0].size == outer * extent * inner
+                 and node.size == outer * -(-extent // part) * inner > 1, node, "its parts are not all of its operand")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:

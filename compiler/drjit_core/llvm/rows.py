@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Block, Function, Instruction, Pass, Store
 from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED
+from ..ops.table import SEGMENT
 from ..ops.reductions import REDUCTIONS
 from ..types import BOOL, TYPES, UINT8, UINT32, UINT64
 from . import memory, reduction
@@ -92,10 +93,11 @@ class RowsEmitter(FunctionEmitter):
         self.extents = ["", *(self.parameter(slot + axes - 1 - axis, "i64") for axis in range(1, axes))]
         #: Axes that units are counted along, and the coordinate along each axis (of columns, that of each copy).
         self.counted = axes - 2 if domain.columns else axes - 1
+        self.parts = ""
         entry, rest = self.entry, "%begin"
+        self.part = self.parameter(slot + axes, "i64")
         if domain.parts > 1:
             parts = self.parameter(slot + axes - 1, "i64")
-            self.part = self.parameter(slot + axes, "i64")
             entry += [f"%first_row = udiv i64 %begin, {parts}", f"%first_part_0 = mul i64 %first_row, {parts}",
                       "%first_part = sub i64 %begin, %first_part_0"]
             rest = "%first_row"
@@ -117,8 +119,8 @@ class RowsEmitter(FunctionEmitter):
         lines += [f"%c{axis} = phi i64 [ %start{axis}, %{entry} ], [ %c{axis}_next, %{last} ]"
                   for axis in range(self.counted)]
         if domain.parts > 1:
-            lines += [f"%row_0 = sub i64 %this_unit, %part", f"%row = udiv i64 %row_0, {self.parts}"]
-        elif not domain.columns:
+            lines += ["%row_0 = sub i64 %this_unit, %part", f"%row = udiv i64 %row_0, {self.parts}"]
+        else:
             lines.append("%row = add i64 %this_unit, 0")
         return lines
 
@@ -360,13 +362,14 @@ class RowsEmitter(FunctionEmitter):
     def store_of_row(self, store: Store) -> None:
         """Write what there is one of for each row."""
         name, type_index, out = f"%o{store.slot}", store.value.type, self.unit
+        position = "%this_unit" if store.value.kind == SEGMENT else "%row"
         base = self.parameter(store.slot, "ptr")
         value = self.value(store.value, True)
         type_ = self.stored_type(type_index, True)
         if type_index == BOOL:
             out.append(f"{name}_m = zext i1 {value} to i8")
             value = f"{name}_m"
-        out += [f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 %row",
+        out += [f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {position}",
                 f"store {type_} {value}, ptr {name}_at, align {type_.info.size}"]
 
     # --- columns -----------------------------------------------------------------------------------------------------
@@ -379,9 +382,9 @@ class RowsEmitter(FunctionEmitter):
         self.unit = unit
         self.block_start[id(unit)] = 0
         self.unit_label = "group"
-        unit += [f"%limit = add i64 {inner}, 0", f"%last_row = sub i64 {extent}, 1"]
+        unit += [f"%limit = add i64 {inner}, 0"]
         for copy in range(copies):
-            unit += [f"%g{copy} = add i64 %this_group, {copy}", f"%valid{copy} = icmp ult i64 %g{copy}, {extent}",
+            unit += [f"%g{copy} = add i64 %this_group, {copy}", f"%valid{copy} = icmp ult i64 %g{copy}, %end_of_part",
                      f"%r{copy} = call i64 @llvm.umin.i64(i64 %g{copy}, i64 %last_row)",
                      f"%row{copy} = add i64 %first_of_unit, %r{copy}", f"%base{copy} = mul i64 %row{copy}, {inner}"]
         self.print_blocks(passage.rows)
@@ -397,11 +400,16 @@ class RowsEmitter(FunctionEmitter):
         unit += [*self.before, "br label %pass0", "pass0:",
                  f"%column0 = phi i64 [ 0, %{self.unit_label} ], [ %column0_next, %{self.body_block} ]", *self.body,
                  "%more0 = icmp ult i64 %column0_next, %limit", "br i1 %more0, label %pass0, label %after0", "after0:",
-                 f"%group_next = add i64 %this_group, {copies}", f"%groups_more = icmp ult i64 %group_next, {extent}",
+                 f"%group_next = add i64 %this_group, {copies}", "%groups_more = icmp ult i64 %group_next, %end_of_part",
                  "br i1 %groups_more, label %group, label %over", "over:"]
-        outer[:] = [f"%first_of_unit = mul i64 %this_unit, {extent}", f"%results = mul i64 %this_unit, {inner}",
-                    "br label %group", "group:", "%this_group = phi i64 [ 0, %unit ], [ %group_next, %after0 ]",
-                    "%is_first = icmp eq i64 %this_group, 0", *unit]
+        part = "%part" if self.domain.parts > 1 else "0"
+        outer[:] = [f"%first_of_unit = mul i64 %row, {extent}", f"%results = mul i64 %this_unit, {inner}",
+                    f"%start_of_part = mul i64 {part}, {self.part}", f"%end_0 = add i64 %start_of_part, {self.part}",
+                    f"%end_of_part = call i64 @llvm.umin.i64(i64 %end_0, i64 {extent})",
+                    "%last_row = sub i64 %end_of_part, 1",
+                    "br label %group", "group:",
+                    "%this_group = phi i64 [ %start_of_part, %unit ], [ %group_next, %after0 ]",
+                    "%is_first = icmp eq i64 %this_group, %start_of_part", *unit]
         self.unit, self.unit_label = outer, "over"
 
     def add_up(self, number: int, copies: list[Instruction], outputs: dict[int, Store]) -> None:

@@ -30,8 +30,8 @@ _FEW_ROWS, _PART = 64, 1 << 14
 class Domain(NamedTuple):
     """Extents of a kernel, outermost first.
 
-    Where ``columns`` is set, the last axis but one is what is reduced, and one unit of work is the whole of the last
-    two; else a unit is a row, or a part of one (``parts``, each of ``part`` elements but the last).
+    A unit of work is a row. Where ``columns`` is set, the last axis but one is what is reduced, and one unit is the whole
+    of the last two. Either may be cut into ``parts``, of ``part`` elements, or rows, each but the last.
     """
 
     extents: tuple[int, ...]
@@ -62,12 +62,16 @@ class Domain(NamedTuple):
     @property
     def units(self) -> int:
         """Number of parts that the work is made of: what blocks are cut from."""
-        return self.size if self.is_flat else math.prod(self.extents[:-2]) if self.columns else self.rows * self.parts
+        if self.is_flat:
+            return self.size
+        return math.prod(self.extents[:-2] if self.columns else self.extents[:-1]) * self.parts
 
     @property
     def unit(self) -> int:
         """Number of points of such a part, the largest if they differ."""
-        return 1 if self.is_flat else self.row * self.extents[-2] if self.columns else self.part or self.row
+        if self.is_flat:
+            return 1
+        return self.row * (self.part or self.extents[-2]) if self.columns else self.part or self.row
 
     @property
     def classes(self) -> list[int]:

@@ -60,14 +60,15 @@ RECOMPUTE_LIMIT = 20
 class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
 
-    __slots__ = ("columns", "domain", "order", "outputs", "row", "stage", "undefined", "width")
+    __slots__ = ("columns", "domain", "order", "outputs", "part", "row", "stage", "undefined", "width")
 
-    def __init__(self, stage: int, domain: Domain, row: int = 0, columns: int = 0) -> None:
+    def __init__(self, stage: int, domain: Domain, row: int = 0, columns: int = 0, part: int = 0) -> None:
         self.stage = stage
         self.domain = domain
         self.width = domain.size  # number of points
         self.row = row  # number of points of a row, if something asks for rows of some length
         self.columns = columns  # number of rows that are reduced to one, column by column; 0: none
+        self.part = part  # how many of them, or of the elements of a row, at a time; 0: all
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
@@ -238,7 +239,13 @@ def _copy(target: Any) -> Node:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return IS_BARRIER[node.kind] or is_version(node) or node.kind == SEGMENT and node.payload[1] > 1
+    return IS_BARRIER[node.kind] or is_version(node) or node.kind == SEGMENT and not _is_of_rows(node)
+
+
+def _is_of_rows(segment: Node) -> bool:
+    """Whether a reduction is one of whole rows, and so known when a kernel has gone over the row."""
+    extent, inner, part = segment.payload
+    return bool(inner == 1 and part == extent)
 
 
 def _memory_of(loop: Node) -> Iterator[Node]:
@@ -333,7 +340,7 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
                     needed += 1
                 if needed > stage:
                     stage = needed
-        if kind == SEGMENT and rows.fused and node.payload[1] == 1:
+        if kind == SEGMENT and rows.fused and _is_of_rows(node):
             rows.each[node.id] = node.payload[0]
         stages[node.id] = stage
     return stages, rows
@@ -353,8 +360,8 @@ def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, in
         return [operand.id for operand in operands if operand.id not in rows.each and (
             operand.id in rows.whole or not rows.may_be_computed_once_a_row(operand))]
     row = node.payload[0] if kind == SEGMENT and node.payload[1] == 1 else min(whole, default=0)
-    if kind == SEGMENT and node.payload[1] > 1:
-        row = -1  # goes over columns
+    if kind == SEGMENT and not _is_of_rows(node):
+        row = -1  # goes over columns, or parts of rows
     elif whole and row in whole and kind != SEGMENT:
         rows.whole[node.id] = row
     return [operand.id for operand in operands
@@ -364,8 +371,9 @@ def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, in
 # --- claiming --------------------------------------------------------------------------------------------------------
 
 
-#: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one.
-_Key = tuple[int, int, int, int]
+#: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one (0:
+#: none), and of how many elements or rows at a time.
+_Key = tuple[int, int, int, int, int]
 
 
 class _Planner:
@@ -402,27 +410,28 @@ class _Planner:
 
     def kernel_of(self, node: Node) -> Kernel:
         """The kernel of a node's stage, width, and rows; what has none goes with those that do."""
-        stage, width, columns = self.stages[node.id], width_of(node), 0
+        stage, width, columns, part = self.stages[node.id], width_of(node), 0, 0
         row = self.rows.each.get(node.id) or self.rows.whole.get(node.id, 0)
         if node.kind == SEGMENT:
-            extent, inner = node.payload
+            extent, inner, part = node.payload
             if inner > 1:
                 row, columns = inner, extent
             else:
                 row = extent
+                part = 0 if part == extent else part
         elif node.id in self.rows.each:
             width = node.size * row
-        key = (stage, width, row, columns)
+        key = (stage, width, row, columns, part)
         kernel = self.kernels.get(key)
-        if kernel is None and not columns:
+        if kernel is None and not columns and not part:
             for other, found in self.kernels.items():
-                if other[:2] == key[:2] and other not in self.done and not other[3] and 0 in (row, other[2]):
+                if other[:2] == key[:2] and other not in self.done and not any(other[3:]) and 0 in (row, other[2]):
                     if row:  # one without rows gets some
                         del self.kernels[other]
                         self.kernels[key], found.row = found, row
                     return found
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(stage, flat(width), row, columns)
+            kernel = self.kernels[key] = Kernel(stage, flat(width), row, columns, part)
         return kernel
 
     def claim(self, kernel: Kernel) -> None:
@@ -521,6 +530,12 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     if regions:
         extents, fits = (kernel.width,), [False] * len(views)
         assert not kernel.row, "a kernel with regions goes over rows"
+    elif kernel.columns:
+        whole = (kernel.width // (kernel.columns * kernel.row), kernel.columns, kernel.row)
+        extents, fits = refine(kernel.width, [whole, *(view.payload[1] for view in views)], kernel.row)
+        del fits[0]
+        if extents[-2] != kernel.columns:  # some view tells the rows of a column apart
+            extents, fits = whole, [False] * len(views)
     elif views or kernel.row:
         extents, fits = refine(kernel.width, [view.payload[1] for view in views], kernel.row)
     else:
@@ -529,9 +544,11 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         if not fit:
             lower(view)
     domain = Domain(extents, kernel.columns > 0)
-    if kernel.columns:
-        assert domain.row == kernel.row
-    kernel.domain = cut(domain) if not kernel.row else domain
+    if kernel.part:
+        cut_along = kernel.columns or kernel.row
+        kernel.domain = domain._replace(parts=-(-cut_along // kernel.part), part=kernel.part)
+    else:
+        kernel.domain = domain if kernel.row else cut(domain)
 
 
 def _id(node: Node) -> int:
