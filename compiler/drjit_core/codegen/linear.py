@@ -394,6 +394,10 @@ class _Builder:
             program.pointers[source.id], layout, first=program.firsts[node.id])
         self.function.needs_mask |= layout != SHIFTED
 
+    def add_view(self, node: Node, number: int, block: Block | None) -> None:
+        """Append a view."""
+        raise AssertionError("views are for kernels that go over rows")
+
     def add_gather(self, node: Node, number: int, block: Block | None) -> None:
         """Append a read by index."""
         source, operands = node.d0, (self.at(node.d1), self.at(node.d2))
@@ -589,6 +593,10 @@ class _RowsBuilder(_Builder):
     several rows at once, whose instructions are copies of each other in the same way.
     """
 
+    rows: tuple[Block, ...]
+    each: tuple[Block, ...]
+    copy = 0
+
     def build(self) -> None:
         """Make all instructions."""
         program, function = self.program, self.function
@@ -742,7 +750,7 @@ def _varies(region: Region) -> bool:
 #: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies.
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
     **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED), lambda self, *rest: self.add_leaf(*rest)),
-    ACCESS: _Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),  # type: ignore[attr-defined]
+    ACCESS: _Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
     GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
     RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
 }

@@ -22,11 +22,13 @@ from ..ops.table import (
     MASK,
     MEMORY,
     OPS,
+    Op,
     PHI,
     REDUCE,
     RESULT,
+    SEGMENT,
     VALUE,
-    Op,
+    VIEW,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node

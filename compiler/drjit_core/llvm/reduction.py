@@ -95,7 +95,7 @@ class Accumulator:
 
     def folded(self, value: str, name: str, type_: TypeText, lanes: int) -> tuple[list[str], str, TypeText]:
         """Text that combines the halves of a packet until it has so many lanes; the result's name and type."""
-        lines = []
+        lines: list[str] = []
         while type_.lanes > lanes:
             half = type_.lanes // 2
             smaller = TypeText(type_.info, half)
@@ -105,7 +105,7 @@ class Accumulator:
                 names.append(f"{name}_{half}_{part}")
                 lines.append(f"{names[-1]} = shufflevector {type_} {value}, {type_} poison, <{half} x i32> <{chosen}>")
             value, type_ = f"{name}_{half}", smaller
-            lines.append(self.step(value, *names, type_))
+            lines.append(self.step(value, names[0], names[1], smaller))
         return lines, value, type_
 
     def total(self) -> tuple[list[str], str]:

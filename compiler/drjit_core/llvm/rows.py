@@ -378,7 +378,8 @@ class RowsEmitter(FunctionEmitter):
         """Print the kernel that adds up columns: groups of rows, and in each the packets."""
         function, copies = self.function, len(passage.each)
         extent, inner = self.extents[-2], self.extents[-1]
-        outer, unit = self.unit, []
+        outer = self.unit
+        unit: list[str] = []
         self.unit = unit
         self.block_start[id(unit)] = 0
         self.unit_label = "group"

@@ -43,7 +43,7 @@ def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int
             result = term if result is None else ops.add(result, term)
     if result is None:
         return build.literal(scalar, base, count, SHAPE, tag=_BASE)
-    return ops.add(result, number(base, _BASE)) if base else result  # type: ignore[no-any-return]
+    return ops.add(result, number(base, _BASE)) if base else result
 
 
 def lower(view: Node) -> None:

@@ -32,7 +32,6 @@ from ..ops.table import (
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
-    GATHER,
     IS_BARRIER,
     IS_WRITE,
     NEEDS_MEMORY,
@@ -298,7 +297,7 @@ class _Rows:
 
 def _repeats_rows(view: Node, row: int) -> bool:
     """Whether a view repeats each element of its operand so often."""
-    return view.payload == (0, (view.size // row, row), (1, 0))
+    return bool(view.payload == (0, (view.size // row, row), (1, 0)))
 
 
 def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
@@ -371,8 +370,8 @@ def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, in
 # --- claiming --------------------------------------------------------------------------------------------------------
 
 
-#: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one (0:
-#: none), and of how many elements or rows at a time.
+#: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one
+#: (0: none), and of how many elements or rows at a time.
 _Key = tuple[int, int, int, int, int]
 
 
@@ -527,8 +526,9 @@ class _Planner:
 
 def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
+    extents: tuple[int, ...] = (kernel.width,)
+    fits = [False] * len(views)
     if regions:
-        extents, fits = (kernel.width,), [False] * len(views)
         assert not kernel.row, "a kernel with regions goes over rows"
     elif kernel.columns:
         whole = (kernel.width // (kernel.columns * kernel.row), kernel.columns, kernel.row)

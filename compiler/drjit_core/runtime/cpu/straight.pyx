@@ -23,6 +23,7 @@ from ..buffer cimport Buffer
 from .malloc cimport Block, allocate as allocate_block
 
 from ...codegen import program as _program
+from ...codegen.signature import Role, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
 from ...flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
@@ -33,7 +34,7 @@ from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
 from ...ops import table
 from ...passes.domain import WIDE_EXTENT as _WIDE_EXTENT
-from ...passes.schedule import Kernel
+from ...passes.schedule import Kernel, plan
 from ...passes.domain import flat
 from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
@@ -50,9 +51,11 @@ ctypedef void (*KernelFunction)(void*, int64_t, int64_t, int64_t, int64_t, int64
 ctypedef void (*CombineFunction)(void*, int64_t) noexcept nogil
 ctypedef void (*SubmitFunction)(void*, int64_t, void*, void*, void*, int64_t, int64_t, int64_t, void*, int64_t) noexcept nogil
 
+cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
 cdef int BAKED = _BAKED
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED, COUNTER = table.COUNTER
+cdef int VIEW = table.VIEW, SEGMENT = table.SEGMENT
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
 cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE
 cdef int FLOAT16 = _FLOAT16, FLOAT32 = _FLOAT32, FLOAT64 = _FLOAT64
@@ -496,6 +499,7 @@ cdef Entry _find(uint64_t h, int64_t width, Py_ssize_t reductions):
 def forget():
     """Forget all kernels."""
     _entries.clear()
+    _recipes.clear()
 
 
 def hits():
@@ -538,12 +542,13 @@ cdef bint _look_at_pool() except -1:
     return True
 
 
-cdef inline int64_t _block_size(int64_t work, int64_t width) noexcept:
+cdef inline int64_t _block_size(int64_t work, int64_t width, int64_t unit) noexcept:
     """See :func:`.launches.block_size`."""
-    cdef int64_t smallest = max(<int64_t> 64, (<int64_t> 1 << 19) // work)
-    cdef int64_t largest = max(smallest, min(<int64_t> 1 << 18, (<int64_t> 1 << 22) // work))
-    cdef int64_t size = max(smallest, min(largest, width // 16))
-    cdef int64_t power = 1
+    cdef int64_t smallest, largest, size, power = 1
+    work *= unit
+    smallest = max(<int64_t> 1 if unit > 1 else <int64_t> 64, (<int64_t> 1 << 19) // work)
+    largest = max(smallest, min(<int64_t> 1 << 18, (<int64_t> 1 << 22) // work))
+    size = max(smallest, min(largest, width // 16))
     while 2 * power <= size:
         power *= 2
     return power
@@ -579,14 +584,17 @@ cdef Buffer _allocate(int64_t nbytes):
     return buffer
 
 
-cdef bint _launch(Entry entry, list roots, int64_t width) except -1:
-    """Launch a kernel with the parameters that were made last; its outputs are evaluated afterwards."""
+cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit) except -1:
+    """Launch a kernel with the parameters that were made last; its outputs are evaluated afterwards.
+
+    The width is a number of units, of so many elements.
+    """
     cdef list buffers = []
     cdef Buffer buffer, partials = None
     cdef Node root
     cdef Py_ssize_t position = 0
-    cdef int64_t size = _block_size(entry.work, width), blocks = (width + size - 1) // size
-    cdef int64_t work = width * entry.work, ticket
+    cdef int64_t size = _block_size(entry.work, width, unit), blocks = (width + size - 1) // size
+    cdef int64_t work = width * unit * entry.work, ticket
     cdef bint short_ = work < INLINE_WORK or width <= size
     cdef int64_t begin, block
     cdef Queued queued
@@ -668,7 +676,7 @@ cdef bint _run(list roots, int64_t width) except -1:
         return True
     if entry.loaded:
         entry.loaded = False
-        _launch(entry, roots, width)
+        _launch(entry, roots, width, 1)
         return True
     if entry.quick:
         entry.patience -= width * entry.work
@@ -676,8 +684,244 @@ cdef bint _run(list roots, int64_t width) except -1:
             entry.kernel.worked(entry.kernel.patience() - entry.patience)
             entry.load()
     _hits += 1
-    _launch(entry, roots, width)
+    _launch(entry, roots, width, 1)
     return True
+
+
+# --- kernels that go over rows ---------------------------------------------------------------------------------------
+#
+# Which kernels there are, and over what they go, follows from the whole graph. Where that is one kernel, a recipe says
+# what its parameters are; it is found by all that planning looks at, sizes included.
+
+cdef class Recipe:
+    """What takes a graph of some structure to the launch of its one kernel."""
+
+    cdef Entry entry
+    cdef bytes key
+    cdef int64_t units, unit
+    cdef uint64_t* words  # parameters, as far as they are always the same
+    cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
+    cdef Py_ssize_t count
+    cdef tuple outputs  # parameters, in the order of the roots
+
+    def __dealloc__(self):
+        free(self.words)
+        free(self.places)
+
+
+cdef dict _recipes = {}
+cdef dict _payloads = {}  # views, accesses and reductions of rows, numbered
+cdef PyObject** _nodes = NULL  # by their places; the roots hold them
+cdef Py_ssize_t _node_capacity = 0
+
+
+cdef int64_t _number_of(object payload) except -1:
+    found = _payloads.get(payload)
+    if found is None:
+        found = _payloads[payload] = len(_payloads)
+    return found
+
+
+cdef bint _enter_node(Node node) except -1:
+    """Put down what planning looks at of a node whose operands are there; whether there may be a recipe."""
+    cdef int kind = node.kind
+    cdef Buffer buffer
+    global _nodes
+    _make_room()
+    if _place + 1 > _node_capacity:
+        _nodes = <PyObject**> _larger(_nodes, &_node_capacity, _place + 1, sizeof(PyObject*))
+    _put(kind << 4 | node.type)
+    _put(node.size)
+    if kind == EVALUATED:
+        if not isinstance(node.payload, Buffer):
+            return False
+        buffer = <Buffer> node.payload
+        if buffer.backend is not _backend:
+            return False
+        _put(buffer.padded)
+    elif kind == LITERAL:
+        _put(node.attr)
+        if node.attr == BAKED:
+            _put(<int64_t> _bits(node.type, node.payload))
+    else:
+        _put(node.attr)
+        _put(-1 if node.d0 is None else _place_of(node.d0))
+        _put(-1 if node.d1 is None else _place_of(node.d1))
+        _put(-1 if node.d2 is None else _place_of(node.d2))
+        if kind == VIEW or kind == SEGMENT or kind == ACCESS:
+            _put(_number_of(node.payload))
+    _nodes[_place] = <PyObject*> node
+    _set_place(node)
+    return True
+
+
+cdef bint _scan(Node root) except -1:
+    """Put down all that a root needs and is; whether there may be a recipe."""
+    global _stack
+    cdef Py_ssize_t count = 1
+    cdef PyObject* entry
+    cdef Node node
+    cdef int kind
+    if _stack_capacity < 16:
+        _stack = <PyObject**> _larger(_stack, &_stack_capacity, 16, sizeof(PyObject*))
+    _stack[0] = <PyObject*> root
+    while count:
+        count -= 1
+        entry = _stack[count]
+        if <uintptr_t> entry & 1:
+            if not _enter_node(<Node> <PyObject*> (<uintptr_t> entry - 1)):
+                return False
+            continue
+        node = <Node> entry
+        if node.place >> 24 == _walk:
+            continue
+        node.place = _walk << 24 | SEEN
+        kind = node.kind
+        if kind == EVALUATED or kind == LITERAL:
+            if not _enter_node(node):
+                return False
+            continue
+        if kind < FIRST_ELEMENTWISE and kind != COUNTER and kind != GATHER and kind != CAST and kind != BITCAST \
+                and kind != ACCESS and kind != VIEW and kind != SEGMENT and kind != REDUCE or node.d3 is not None:
+            return False
+        if count + 8 > _stack_capacity:
+            _stack = <PyObject**> _larger(_stack, &_stack_capacity, count + 8, sizeof(PyObject*))
+        _stack[count] = <PyObject*> (<uintptr_t> entry | 1)
+        count += 1
+        if node.d2 is not None:
+            _stack[count] = <PyObject*> node.d2
+            count += 1
+        if node.d1 is not None:
+            _stack[count] = <PyObject*> node.d1
+            count += 1
+        if node.d0 is not None:
+            _stack[count] = <PyObject*> node.d0
+            count += 1
+    return True
+
+
+class _Listener:
+    """Makes a recipe of the launch of one kernel."""
+
+    def __init__(self, list roots, bytes key, dict places):
+        self.roots, self.key, self.places, self.recipe = roots, key, places, None
+
+    def begin(self, program, kernel):
+        """A program is about to be launched."""
+        cdef Recipe recipe
+        cdef Py_ssize_t number = 0
+        places = self.places
+        outputs = {node.id: program.slots[node.id] for node in (*program.stores, *program.reductions)}
+        if program.scatters or program.versions or program.checks or program.calls or len(outputs) != len(self.roots) \
+                or any(root.id not in outputs for root in self.roots):
+            return
+        roles = slots_of(program)
+        if any(slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY):
+            return
+        recipe = Recipe.__new__(Recipe)
+        recipe.key, recipe.units, recipe.unit, recipe.count = self.key, program.units, program.unit, len(roles)
+        recipe.outputs = tuple([outputs[root.id] for root in self.roots])
+        recipe.words = <uint64_t*> malloc(recipe.count * sizeof(uint64_t))
+        recipe.places = <int32_t*> malloc(recipe.count * sizeof(int32_t))
+        if recipe.words == NULL or recipe.places == NULL:
+            raise MemoryError
+        for slot in roles:
+            role = slot.role
+            recipe.words[number] = program.parameters[number]
+            recipe.places[number] = -1
+            if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
+                recipe.places[number] = places.get(slot.node.id, -1)
+            number += 1
+        entry = Entry.__new__(Entry)
+        (<Entry> entry).kernel, (<Entry> entry).key = kernel, program.key
+        (<Entry> entry).stride = partial_stride(kernel.reductions)
+        (<Entry> entry).load()
+        recipe.entry = <Entry> entry
+        self.recipe = recipe
+
+    def end(self, program):
+        """A program has been launched."""
+
+    def allocated(self, node):
+        """An array without contents has got memory."""
+
+
+cdef bint _run_recipe(list roots) except -1:
+    """Launch the one kernel of some nodes whose structure is known; make a recipe if it is not; whether it was done."""
+    global _parameters, _parameter_count, _input_count, _inputs, _borrowing, _slots, _hits
+    cdef Node root, node
+    cdef Recipe recipe
+    cdef Py_ssize_t number, position = 0
+    cdef int32_t place
+    cdef uint64_t h
+    cdef Entry entry
+    cdef Buffer buffer
+    cdef dict places
+    _begin(1)
+    _put(_pool_count())
+    for root in roots:
+        if not _scan(root):
+            return False
+    if _place >= PLACES - 16:
+        return False
+    for root in roots:
+        _make_room()
+        _put(_place_of(root))
+    h = _hash()
+    recipe = _recipes.get(h)
+    if recipe is None or PyBytes_GET_SIZE(recipe.key) != 8 * _key_count or \
+            memcmp(PyBytes_AS_STRING(recipe.key), _key, 8 * _key_count):
+        key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
+        places = {(<Node> _nodes[number]).id: number for number in range(_place)}
+        kernels = plan(list(roots))
+        listener = _Listener(list(roots), key, places) if len(kernels) == 1 else None
+        for kernel in kernels:
+            _launch_any(_backend, pool.policy(), kernel, listener)
+        if listener is not None and listener.recipe is not None:
+            if len(_recipes) > 65536 or len(_payloads) > 65536:
+                _recipes.clear()
+                _payloads.clear()
+            _recipes[h] = listener.recipe
+        return True
+    entry = recipe.entry
+    while recipe.count > _parameter_capacity:
+        _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, recipe.count, sizeof(uint64_t))
+    while recipe.count > _input_capacity:
+        _inputs = <PyObject**> _larger(_inputs, &_input_capacity, recipe.count, sizeof(PyObject*))
+    if len(roots) > _slot_capacity:
+        _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(roots), sizeof(Py_ssize_t))
+    memcpy(_parameters, recipe.words, recipe.count * sizeof(uint64_t))
+    _parameter_count, _input_count, _borrowing = recipe.count, 0, False
+    for number in range(recipe.count):
+        place = recipe.places[number]
+        if place < 0:
+            continue
+        node = <Node> _nodes[place]
+        if node.kind == LITERAL:
+            _parameters[number] = _bits(node.type, node.payload)
+        else:
+            buffer = <Buffer> node.payload
+            _parameters[number] = buffer.address
+            if buffer.read_only:
+                _borrowing = True
+            _inputs[_input_count] = <PyObject*> buffer
+            _input_count += 1
+    for slot in recipe.outputs:
+        _slots[position] = slot
+        position += 1
+    if entry.quick:
+        entry.patience -= recipe.units * recipe.unit * entry.work
+        if entry.patience <= 0:
+            entry.kernel.worked(entry.kernel.patience() - entry.patience)
+            entry.load()
+    _hits += 1
+    _launch(entry, roots, recipe.units, recipe.unit)
+    return True
+
+
+cdef int64_t _pool_count() except -1:
+    """What planning and assembling look at besides the graph."""
+    return pool.get_expand_threshold() << 16 | pool.thread_count()
 
 
 def _id_of(Node node):
@@ -708,7 +952,8 @@ def evaluate(backend, list roots):
     """Give values to nodes.  The caller holds the lock."""
     cdef Context context = current()
     if context.recording is not None or context.flags & _EXCEPTIONAL or _module_of_pool["_forsaken"] or \
-            (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)) or not _evaluate(backend, roots):
+            (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)) or \
+            not _evaluate(backend, roots) and not _run_recipe(roots):
         evaluate_by_kernels(backend, roots)
 
 
