@@ -103,6 +103,8 @@ def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> 
     half = node.type == FLOAT16
     if half:
         node = cast(node, FLOAT32)
+    if inner == 1 and extent <= _UNROLLED:
+        return None
     if inner == 1:
         part = -(-max(_LEAST_PART, extent * outer // _PARTS) // 64) * 64 if outer < _PARTS else extent
     else:

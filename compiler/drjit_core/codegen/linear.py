@@ -58,7 +58,7 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..types import TYPES
 from .expand import Call, Expanded
-from .program import PLAIN, ROW, SCALAR, SHIFTED, UNALIGNED, Check, Program
+from .program import ALIGNED, PLAIN, ROW, SCALAR, SHIFTED, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
 
@@ -596,6 +596,7 @@ class _RowsBuilder(_Builder):
     rows: tuple[Block, ...]
     each: tuple[Block, ...]
     copy = 0
+    kept: dict[int, tuple[int, int]]  # nodes -> the pass that they are kept from, the output in whose place
 
     def build(self) -> None:
         """Make all instructions."""
@@ -608,9 +609,12 @@ class _RowsBuilder(_Builder):
         outputs = {node.id: passes.get(node.id, 0) for node in program.stores if not program.has_rows(node)}
         copies = COLUMN_ROWS if program.domain.columns else 1
         segments = {node.id: passes[node.id] - 1 for node in nodes if node.kind == SEGMENT}
+        self.kept: dict[int, tuple[int, int]] = {}
         last = max([*outputs.values(), *segments.values(), 0, *(
             passes.get(operand.id, 0) for node in (*program.reductions, *program.scatters)
             for operand in (node.d0, node.d1, node.d2, node.d3)[node.kind == SCATTER:] if operand is not None)])
+        if last:
+            self._keep(passes, segments, outputs, last)
         for number in range(last + 1):
             self._add_pass(number, copies, passes, nodes, segments, outputs)
         self.offset = 0
@@ -664,12 +668,9 @@ class _RowsBuilder(_Builder):
         reductions = [k for k, node in enumerate(program.reductions) if passes[node.d0.id] == number]  # type: ignore[union-attr]
         scatters = [node for node in program.scatters if number == max(
             passes[operand.id] for operand in (node.d1, node.d2, node.d3) if operand is not None)]
-        wanted = {self._of(node).id for node in (
+        wanted = self._wanted([node for node in (
             *(node.d0 for node in ends), *stores, *(program.reductions[k].d0 for k in reductions),
-            *(operand for node in scatters for operand in (node.d1, node.d2, node.d3))) if node is not None}
-        for node in reversed(nodes):
-            if node.id in wanted:
-                wanted.update(self._of(operand).id for operand in self._operands(node))
+            *(operand for node in scatters for operand in (node.d1, node.d2, node.d3))) if node is not None], number)
         done: list[Instruction] = []
         for copy in range(copies):
             self.copy = copy
@@ -682,20 +683,63 @@ class _RowsBuilder(_Builder):
                         self.add(node, None)
                 elif node.size == 1 and self.position[node.id] in self.known:
                     continue
+                elif node.id in wanted and self.kept.get(node.id, (number,))[0] < number:
+                    self.offset = number * count
+                    again = Instruction(self.position[node.id] + self.offset, node, (), False)
+                    again.kind, again.access = EVALUATED, Access(self.kept[node.id][1], ALIGNED)
+                    self.append(again, None)
                 elif node.id in wanted or node.size == 1:
                     self.offset = (number * copies + copy) * count if node.size != 1 else 0
                     self.add(node, None)
             self.offset = (number * copies + copy) * count
             done += [self._segment(node, copy, count) for node in ends]
         self.copy, self.offset = 0, number * copies * count
-        function.passes.append(Pass(self.rows, self.each, done, [
-            Store(self.at(node), program.slots[node.id]) for node in stores], reductions,
-            [self.scatter(node, -1) for node in scatters]))
+        kept = [Store(self.at(node), self.kept[node.id][1]) for node in nodes
+                if self.kept.get(node.id, (-1,))[0] == number]
+        given = {store.slot for store in kept}
+        function.passes.append(Pass(self.rows, self.each, done, [*kept, *(
+            Store(self.at(node), program.slots[node.id]) for node in stores if program.slots[node.id] not in given)],
+            reductions, [self.scatter(node, -1) for node in scatters]))
         if not function.reductions:
             function.reductions = [None] * len(program.reductions)  # type: ignore[list-item]
         for k in reductions:
             node = program.reductions[k]
             function.reductions[k] = Reduction(self.at(node.d0), node.attr, node.type, program.slots[node.id])
+
+    def _wanted(self, roots: Iterable[Node], number: int) -> set[int]:
+        """Ids of the nodes that a pass needs for some others."""
+        wanted = {self._of(node).id for node in roots}
+        for node in reversed(self.expanded.order):
+            if node.id in wanted and self.kept.get(node.id, (number,))[0] >= number:
+                wanted.update(self._of(operand).id for operand in self._operands(node))
+        return wanted
+
+    def _keep(self, passes: dict[int, int], segments: dict[int, int], outputs: dict[int, int], last: int) -> None:
+        """Choose what is kept from one pass to the next, instead of computing it again: dear values, such as an
+        exponential.  They are written where an output of the kernel will stand, whose row is in the cache.
+        """
+        program, nodes = self.program, self.expanded.order
+        assert program is not None
+        uses: dict[int, list[int]] = {}  # passes that need a node
+        for number in range(last + 1):
+            roots = [node.d0 for node in nodes if segments.get(node.id) == number]
+            roots += [node for node in program.stores if outputs.get(node.id) == number]
+            roots += [node.d0 for node in program.reductions if passes[node.d0.id] == number]  # type: ignore[union-attr]
+            roots += [operand for node in program.scatters for operand in (node.d1, node.d2, node.d3)
+                      if operand is not None and passes[operand.id] <= number]
+            for id_ in self._wanted([node for node in roots if node is not None], number):
+                uses.setdefault(id_, []).append(number)
+        free = [node for node in program.stores if node.id in outputs]
+        for node in program.order:
+            found = uses.get(self._of(node).id, [0])
+            if node.kind < FIRST_EXPANDED or program.has_rows(node) or len(found) < 2 or node.size == 1:
+                continue
+            for output in free:
+                if output.type == node.type and (self._of(output) is self._of(node) or outputs[output.id] >= found[-1]):
+                    free.remove(output)
+                    self.kept[self._of(node).id] = found[0], program.slots[output.id]
+                    self.function.streaming = False
+                    break
 
     def _segment(self, node: Node, copy: int, count: int) -> Instruction:
         segment = Instruction(self.position[node.id] + copy * count, node, (self.at(node.d0),), True)

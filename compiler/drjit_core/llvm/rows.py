@@ -336,7 +336,7 @@ class RowsEmitter(FunctionEmitter):
         number, out = self.number, self.body
         texts = []
         for store in outputs:
-            name, type_index = f"%o{store.slot}", store.value.type
+            name, type_index = f"%o{store.slot}_{number}", store.value.type
             base = self.parameter(store.slot, "ptr")
             value = self.value(store.value, False)
             type_ = self.stored_type(type_index, False)

@@ -27,6 +27,7 @@ from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
 from ..ops.table import (
+    ACCESS,
     BITCAST,
     CAST,
     COUNTER,
@@ -46,6 +47,7 @@ from ..ops.table import (
 )
 from ..types import ReduceOp
 from .domain import Domain, cut, flat, refine
+from .leaves import move_views
 from .positions import lower
 from .sink import sink
 
@@ -96,6 +98,11 @@ def plan(roots: list[Node]) -> list[Kernel]:
     kernel = _single_kernel(order, roots)
     if kernel is not None:
         return [kernel]
+    if any(node.kind == VIEW or node.kind == ACCESS for node in order) and move_views(order):
+        order = post_order(roots)
+        kernel = _single_kernel(order, roots)
+        if kernel is not None:
+            return [kernel]
     if sink(order, roots):
         order = post_order(roots)
     writing = [node for node in order if node.kind in CONTROL and node.payload.writes]
@@ -544,6 +551,10 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         if not fit:
             lower(view)
     domain = Domain(extents, kernel.columns > 0)
+    if domain.is_flat:  # rows of one element each
+        for view, fit in zip(views, fits, strict=True):
+            if fit:
+                lower(view)
     if kernel.part:
         cut_along = kernel.columns or kernel.row
         kernel.domain = domain._replace(parts=-(-cut_along // kernel.part), part=kernel.part)

@@ -1,0 +1,304 @@
+"""Kernels that go over rows: views, reductions along axes, and random programs of them against the interpreter."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit_core as core
+from drjit_core import TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
+from drjit_core.ir.trace import gather, opaque, scatter
+from drjit_core.ops.table import KIND
+from drjit_core.passes.domain import Domain, cut, refine, strides_in
+from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, UINT8, UINT32, array, launches, shared
+
+ADD, MUL, MIN, MAX, AND, OR = (ReduceOp[name].value for name in ("Add", "Mul", "Min", "Max", "And", "Or"))
+
+
+def seen(node: Node, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> Node:
+    found = view(node, base, extents, strides)
+    assert found is not None
+    return found
+
+
+def reduced(node: Node, op: int, outer: int, extent: int, inner: int, part: int = 0) -> Node:
+    found = segment(node, op, outer, extent, inner, part)
+    assert found is not None
+    return found
+
+
+def agree(*roots: Node, precision: float = 1e-5) -> None:
+    """Kernels compute what the interpreter does, which sums in another order."""
+    expected = interpret(list(roots))
+    evaluate(list(roots))
+    for root, want in zip(roots, expected, strict=True):
+        found = interpret([root])[0]
+        assert found.dtype == want.dtype and found.shape == want.shape
+        if want.dtype.kind == "f":
+            np.testing.assert_allclose(found, want, rtol=precision, atol=precision)
+        else:
+            np.testing.assert_array_equal(found, want)
+
+
+def numbers(size: int, type_: int, seed: int = 0) -> Node:
+    generator = np.random.default_rng(seed)
+    if type_ == BOOL:
+        return array(generator.random(size) > 0.3)
+    if TYPES[type_].kind == "f":
+        return array((generator.random(size) * 2 - 0.7).astype(TYPES[type_].name))
+    return array(generator.integers(0, 50, size).astype(TYPES[type_].name))
+
+
+# --- views -----------------------------------------------------------------------------------------------------------
+
+VIEWS = {
+    "rows repeated": (0, (5, 40), (1, 0), 5), "a row repeated": (0, (5, 40), (0, 1), 40),
+    "transposed": (0, (7, 30), (1, 7), 210), "columns backwards": (29, (7, 30), (30, -1), 210),
+    "rows backwards": (180, (7, 30), (-30, 1), 210), "every other column": (1, (7, 15), (30, 2), 210),
+    "the inner part": (31, (5, 28), (30, 1), 210), "three axes": (3, (2, 3, 17), (100, 20, 1), 260),
+    "four axes, the last repeated": (0, (2, 3, 4, 65), (12, 4, 1, 0), 24), "short rows": (0, (50, 3), (3, 1), 150),
+    "one axis at a distance": (2, (40,), (5,), 210), "rows of two": (1, (30, 2), (0, 3), 10),
+}
+
+
+@pytest.mark.parametrize("type_", (BOOL, UINT8, INT32, FLOAT32, FLOAT64), ids=lambda type_: TYPES[type_].name)
+@pytest.mark.parametrize("name", VIEWS)
+def test_views_of_every_kind_of_memory(name: str, type_: int) -> None:
+    base, extents, strides, size = VIEWS[name]
+    data = interpret([numbers(size, type_)])[0]
+    for source in (array(data), shared(data), opaque(array(data))):
+        node = seen(source, base, extents, strides)
+        other = numbers(math.prod(extents), type_, 1)
+        agree(node, ops.xor(node, other) if type_ == BOOL else ops.add(node, other))
+
+
+def test_views_of_what_is_computed_move_to_the_memory() -> None:
+    source = numbers(210, FLOAT32)
+    node = seen(ops.add(ops.mul(source, source), literal(FLOAT32, 0.5)), 29, (7, 30), (30, -1))
+    with launches() as found:
+        agree(ops.neg(node))
+    assert len(found) == 1
+
+
+def test_views_of_what_is_dear_wait_for_it() -> None:
+    node = seen(core.exp(numbers(210, FLOAT32)), 29, (7, 30), (30, -1))
+    with launches() as found:
+        agree(ops.neg(node))
+    assert len(found) == 2
+
+
+def test_views_that_have_no_common_domain_are_read_by_index() -> None:
+    first = seen(numbers(6, FLOAT32), 0, (6, 4), (1, 0))
+    second = seen(numbers(8, FLOAT32), 0, (8, 3), (1, 0))
+    with launches() as found:
+        agree(ops.add(first, second))
+    assert len(found) == 1
+
+
+def test_shapes_are_parameters() -> None:
+    with launches() as found:
+        for rows, columns in ((70, 130), (80, 129), (71, 177), (1000, 333)):
+            agree(ops.add(numbers(rows * columns, FLOAT32), seen(numbers(columns, FLOAT32), 0, (rows, columns), (0, 1))))
+    assert len({each["hash"] for each in found}) == 1
+
+
+def test_few_long_rows_are_shared_by_threads() -> None:
+    data = numbers(3 * 50001, FLOAT32)
+    node = ops.mul(data, seen(numbers(50001, FLOAT32, 1), 0, (3, 50001), (0, 1)))
+    agree(node, reduce(node, ADD))
+
+
+@pytest.mark.parametrize(("size", "views", "row", "extents", "fits"), (
+    (24, [(6, 4)], 0, (6, 4), [True]), (24, [(6, 4), (8, 3)], 0, (6, 4), [True, False]),
+    (24, [(6, 4), (2, 12)], 0, (2, 3, 4), [True, True]), (24, [(24,)], 0, (24,), [True]),
+    (24, [(6, 4)], 12, (2, 12), [False]), (24, [(2, 12), (4, 6)], 6, (2, 2, 6), [True, True])))
+def test_common_refinements(size: int, views: list[tuple[int, ...]], row: int, extents: tuple[int, ...],
+                            fits: list[bool]) -> None:
+    assert refine(size, views, row) == (extents, fits)
+
+
+def test_strides_in_a_domain_that_refines_a_view() -> None:
+    assert strides_in(Domain((2, 3, 4)), (6, 4), (10, 1)) == (30, 10, 1)
+    assert strides_in(Domain((2, 3, 4)), (24,), (-1,)) == (-12, -4, -1)
+
+
+def test_parts_of_rows_cover_them() -> None:
+    domain = cut(Domain((2, 100_001)))
+    assert domain.parts * domain.part >= 100_001 > (domain.parts - 1) * domain.part
+    assert domain.units == 2 * domain.parts
+
+
+# --- reductions along axes -------------------------------------------------------------------------------------------
+
+SHAPES = ((3, 17, 1), (40, 2, 1), (2, 1000, 1), (5, 64, 1), (1, 9, 5), (1, 300, 70), (4, 7, 3), (50, 8, 16), (1, 17, 2))
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=lambda type_: TYPES[type_].name)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_reductions_of_every_type(shape: tuple[int, int, int], type_: int) -> None:
+    kind = TYPES[type_].kind
+    operators = (AND, OR) if kind == "b" else (ADD, MIN, MAX) if kind == "f" else (ADD, MUL, MIN, MAX, AND, OR)
+    if TYPES[type_].bits == 16 and kind == "f" and shape[2] > 1:
+        return  # columns are added up in single precision, which is the caller's to ask for
+    for op, part in itertools.product(operators, (0, 4)):
+        outer, extent, inner = shape
+        if part and -(-extent // part) * outer * inner == 1:
+            continue
+        node = numbers(math.prod(shape), type_)
+        agree(reduced(node, op, outer, extent, inner, part), precision=2e-3 if TYPES[type_].bits == 16 else 1e-5)
+
+
+def test_nan_in_a_reduction_of_a_row_is_treated_as_in_one_of_everything() -> None:
+    data = np.array([[1, np.nan, 3, -1], [np.nan] * 4, [np.inf, -np.inf, np.nan, 0]], np.float32)
+    for op in (ADD, MUL, MIN, MAX):
+        whole = [interpret([reduce(array(row), op)])[0][0] for row in data]
+        node = reduced(array(data), op, 3, 4, 1)
+        evaluate([node])
+        np.testing.assert_array_equal(interpret([node])[0], whole)
+
+
+def softmax(node: Node, rows: int, row: int) -> Node:
+    largest = seen(reduced(node, MAX, rows, row, 1), 0, (rows, row), (1, 0))
+    powers = core.exp(ops.sub(node, largest))
+    return ops.div(powers, seen(reduced(powers, ADD, rows, row, 1), 0, (rows, row), (1, 0)))
+
+
+@pytest.mark.parametrize("shape", ((5, 17), (64, 300), (2, 2)), ids=str)
+def test_a_softmax_is_one_kernel(shape: tuple[int, int]) -> None:
+    rows, row = shape
+    with launches() as found:
+        agree(softmax(numbers(rows * row, FLOAT32), rows, row))
+    assert len(found) == 1
+
+
+def test_results_of_rows_and_whole_rows_may_be_asked_for_together() -> None:
+    node = numbers(600, FLOAT32)
+    squares = ops.mul(node, node)
+    sums = reduced(squares, ADD, 20, 30, 1)
+    roots = ops.sqrt(sums)
+    with launches() as found:
+        agree(ops.div(node, seen(roots, 0, (20, 30), (1, 0))), sums, roots, squares, reduce(squares, ADD))
+    assert len(found) == 1
+
+
+def test_what_is_used_in_another_way_waits() -> None:
+    node = numbers(600, FLOAT32)
+    sums = reduced(node, ADD, 20, 30, 1)
+    agree(ops.add(node, gather(sums, ops.and_(counter(600), literal(UINT32, 15)), TRUE)))
+    node = numbers(600, FLOAT32)
+    sums = reduced(node, ADD, 20, 30, 1)
+    agree(ops.add(node, seen(sums, 0, (30, 20), (0, 1))))  # beside each other
+    square = numbers(400, FLOAT32)
+    sums = reduced(square, ADD, 20, 20, 1)
+    agree(ops.add(square, seen(sums, 0, (20, 20), (0, 1))), ops.sub(square, seen(sums, 0, (20, 20), (1, 0))))
+
+
+def test_writes_of_what_rows_reduce() -> None:
+    node = numbers(600, FLOAT32)
+    sums = reduced(node, ADD, 20, 30, 1)
+    target = opaque(literal(FLOAT32, 0, 30))
+    whole = ops.mul(node, seen(sums, 0, (20, 30), (1, 0)))
+    version = scatter(target, sums, counter(20), TRUE, ReduceOp.Identity.value, 0)
+    other = scatter(opaque(literal(FLOAT32, 0, 600)), whole, counter(600), TRUE, ReduceOp.Identity.value, 0)
+    expected = interpret([version, other])
+    evaluate([version, other])
+    for root, want in zip((version, other), expected, strict=True):
+        np.testing.assert_allclose(interpret([root])[0], want, rtol=1e-5)
+
+
+# --- random programs -------------------------------------------------------------------------------------------------
+
+
+class Programs:
+    """Random graphs of arrays of some shapes: each step makes a node out of what is there."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        choice = self.random.choice
+        self.shape = (choice((2, 3, 5, 12)), choice((2, 4, 9, 20)), choice((2, 3, 16, 33, 70)))
+        size = math.prod(self.shape)
+        self.type = choice((FLOAT32, FLOAT32, FLOAT64, INT32))
+        a, b, c = self.shape
+        #: Nodes by their number of elements.
+        self.nodes: dict[int, list[Node]] = {}
+        for count in (size, size, a * b, a, c, b * c):
+            self.add(numbers(count, self.type, self.random.randrange(1000)))
+        for _ in range(self.random.randrange(2, 12)):
+            self.step()
+
+    def add(self, node: Node) -> None:
+        self.nodes.setdefault(node.size, []).append(node)
+
+    def pick(self, size: int) -> Node | None:
+        found = self.nodes.get(size)
+        return self.random.choice(found[-4:]) if found else None
+
+    def step(self) -> None:
+        choice = self.random.choice
+        a, b, c = self.shape
+        size = a * b * c
+        kind = choice(("elementwise", "elementwise", "elementwise", "repeat", "repeat", "view", "reduce", "reduce",
+                       "dear", "all"))
+        if kind == "elementwise":
+            count = choice(list(self.nodes))
+            first, second = self.pick(count), choice((self.pick(count), literal(self.type, 2), self.pick(1)))
+            assert first is not None
+            self.add(ops.add(first, second or literal(self.type, 3)) if self.random.random() < 0.5 else
+                     ops.minimum(first, second or literal(self.type, 3)))
+        elif kind == "repeat":
+            count, extents, strides = choice(((a * b, (a * b, c), (1, 0)), (a, (a, b * c), (1, 0)), (c, (a * b, c), (0, 1)),
+                                              (b * c, (a, b * c), (0, 1)), (a * b, (a, b, c), (b, 1, 0))))
+            source = self.pick(count)
+            if source is not None:
+                self.add(seen(source, 0, extents, strides))
+        elif kind == "view":
+            source = self.pick(size)
+            assert source is not None
+            self.add(seen(source, *choice((
+                (0, (c, b, a), (1, c, b * c)), (size - 1, (a, b * c), (-b * c, -1)), (0, (b, a, c), (c, b * c, 1)),
+                (c - 1, (a * b, c), (c, -1)), (1, (a * b * c - 1,), (1,))))))
+        elif kind == "reduce":
+            source = self.pick(size)
+            assert source is not None
+            op = choice((ADD, MIN, MAX))
+            outer, extent, inner = choice(((a * b, c, 1), (a, b * c, 1), (1, a, b * c), (a, b, c), (1, a * b, c)))
+            self.add(reduced(source, op, outer, extent, inner, choice((0, 0, 0, 2, 8))))
+        elif kind == "dear" and self.type != INT32:
+            source = self.pick(choice(list(self.nodes)))
+            assert source is not None
+            self.add(core.tanh(source))
+        elif kind == "all":
+            source = self.pick(choice([count for count in self.nodes if count > 1]))
+            assert source is not None
+            self.add(reduce(source, choice((ADD, MAX))))
+
+    def roots(self) -> list[Node]:
+        found = [nodes[-1] for nodes in self.nodes.values()]
+        self.random.shuffle(found)
+        return [node for node in found if node.kind != KIND["literal"]][:self.random.randrange(1, 5)]
+
+
+def check(seed: int) -> None:
+    programs = Programs(seed)
+    roots = programs.roots()
+    agree(*roots, precision=1e-4 if programs.type == FLOAT32 else 1e-9)
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_random_programs_agree_with_the_interpreter(block: int) -> None:
+    for seed in range(30 * block, 30 * block + 30):
+        check(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(40))
+def test_twenty_thousand_random_programs(block: int) -> None:
+    for seed in range(1000 + 500 * block, 1500 + 500 * block):
+        check(seed)
+
+
