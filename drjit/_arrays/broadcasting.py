@@ -120,15 +120,22 @@ def _read(node: Node, index: Node | None) -> Node:
     return node if index is None else gather(node, index, TRUE, True)
 
 
+@functools.lru_cache(maxsize=4096)
+def _layout(shape: Shape, target: Shape) -> tuple[Shape, Shape] | None:
+    """Extents and strides of what has a shape in another one, adjacent axes merged; ``None``: they are the same."""
+    own, offset = contiguous_strides(shape), len(target) - len(shape)
+    strides = tuple([0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
+                     for axis in range(len(target))])
+    extents, strides = zip(*slicing.collapsed(target, strides), strict=True)
+    return None if strides == (1,) else (extents, strides)
+
+
 def _seen(node: Node, shape: Shape, target: Shape) -> Node | None:
     """What has a shape, in another one: itself, a view of it, or ``None`` where indices have to be computed."""
     if shape == target or node.size == 1:
         return node
-    own, offset = contiguous_strides(shape), len(target) - len(shape)
-    strides = tuple([0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
-                     for axis in range(len(target))])
-    axes = slicing.collapsed(target, strides)
-    return node if len(axes) == 1 and axes[0][1] == 1 else core.view(node, 0, *zip(*axes, strict=True))
+    layout = _layout(shape, target)
+    return node if layout is None else core.view(node, 0, layout[0], layout[1])
 
 
 def _align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:

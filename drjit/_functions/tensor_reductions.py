@@ -34,6 +34,9 @@ _PARTS, _LEAST_PART = 64, 1 << 12
 #: Of a part of columns: the least number of rows, and of elements.
 _ROWS, _ELEMENTS = 256, 1 << 16
 
+#: Rows of so few elements are read column by column, if there are many.
+_SHORT = 4
+
 #: Rows of fewer elements leave much of a packet empty.
 _NARROW = 32
 
@@ -103,7 +106,7 @@ def _segments(op: ReduceOp, node: Node, outer: int, extent: int, inner: int) -> 
     half = node.type == FLOAT16
     if half:
         node = cast(node, FLOAT32)
-    if inner == 1 and extent <= _UNROLLED:
+    if inner == 1 and extent <= _SHORT and outer >= _PARALLEL:  # rows would leave most of a packet empty
         return None
     if inner == 1:
         part = -(-max(_LEAST_PART, extent * outer // _PARTS) // 64) * 64 if outer < _PARTS else extent

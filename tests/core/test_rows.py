@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import math
 import random
-from typing import Any
 
 import numpy as np
 import pytest
@@ -103,7 +102,8 @@ def test_views_that_have_no_common_domain_are_read_by_index() -> None:
 def test_shapes_are_parameters() -> None:
     with launches() as found:
         for rows, columns in ((70, 130), (80, 129), (71, 177), (1000, 333)):
-            agree(ops.add(numbers(rows * columns, FLOAT32), seen(numbers(columns, FLOAT32), 0, (rows, columns), (0, 1))))
+            row = seen(numbers(columns, FLOAT32), 0, (rows, columns), (0, 1))
+            agree(ops.add(numbers(rows * columns, FLOAT32), row))
     assert len({each["hash"] for each in found}) == 1
 
 
@@ -251,8 +251,9 @@ class Programs:
             self.add(ops.add(first, second or literal(self.type, 3)) if self.random.random() < 0.5 else
                      ops.minimum(first, second or literal(self.type, 3)))
         elif kind == "repeat":
-            count, extents, strides = choice(((a * b, (a * b, c), (1, 0)), (a, (a, b * c), (1, 0)), (c, (a * b, c), (0, 1)),
-                                              (b * c, (a, b * c), (0, 1)), (a * b, (a, b, c), (b, 1, 0))))
+            count, extents, strides = choice((
+                (a * b, (a * b, c), (1, 0)), (a, (a, b * c), (1, 0)), (c, (a * b, c), (0, 1)),
+                (b * c, (a, b * c), (0, 1)), (a * b, (a, b, c), (b, 1, 0))))
             source = self.pick(count)
             if source is not None:
                 self.add(seen(source, 0, extents, strides))

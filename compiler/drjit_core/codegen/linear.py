@@ -517,7 +517,8 @@ class _Builder:
             formals, results, expanded = call.body()
             function = _function_from(self.linear, f"{rows}_{len(expansions)}", expanded, formals, results, uniform)
             expansions[key] = function
-        first, *others = (Instruction(self.position[node.id] + self.offset, node, operands, uniform) for node in call.nodes)
+        first, *others = (Instruction(self.position[node.id] + self.offset, node, operands, uniform)
+                          for node in call.nodes)
         self.append(first, block)
         first.results = tuple(others)
         for other in others:
@@ -588,8 +589,8 @@ class _RowsBuilder(_Builder):
     """Makes the instructions of a kernel that goes over rows.
 
     What there is one of for each row is a scalar, computed before the packets of the row; reductions of a row are known
-    after a pass over these.  What such results are needed for comes in a further pass, to which instructions that it has
-    in common with earlier ones belong once more (with numbers of their own).  A kernel that goes over columns works on
+    after a pass over these. What such results are needed for comes in a further pass, to which instructions that it has
+    in common with earlier ones belong once more (with numbers of their own). A kernel that goes over columns works on
     several rows at once, whose instructions are copies of each other in the same way.
     """
 

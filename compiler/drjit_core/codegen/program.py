@@ -137,10 +137,10 @@ class Policy(NamedTuple):
 class Program:
     """A kernel, assembled: see the module's documentation."""
 
-    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "calls", "checked", "checks", "domain",
-                 "axes", "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order", "parameters",
-                 "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots", "stores",
-                 "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
+    __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
+                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order",
+                 "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots",
+                 "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -380,7 +380,8 @@ class Program:
             self.key += (VIEW << 4 | node.type, ROW, self.position[source.id])
             return
         steps = strides_in(self.domain, extents, strides)
-        layout = {0: ROW, 1: SHIFTED if source.payload.padded else SHIFTED_UNALIGNED, -1: REVERSED}.get(steps[-1], STRIDED)
+        neighbours = SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
+        layout = {0: ROW, 1: neighbours, -1: REVERSED}.get(steps[-1], STRIDED)
         self.accesses[node.id] = layout
         moving = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))  # axes that matter
         self.key += (VIEW << 4 | node.type, layout, self.pointer(source), moving)

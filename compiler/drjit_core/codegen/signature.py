@@ -83,9 +83,9 @@ def slots_of(program: Program) -> list[Slot]:
         enter(program.axes + count, Role.PARTS)
         enter(program.axes + count + 1, Role.PART)
     for node in program.order:
-        number = program.slots.get(node.id)
-        if number is not None and node.kind in (LITERAL, EVALUATED):
-            enter(number, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
+        slot = program.slots.get(node.id)
+        if slot is not None and node.kind in (LITERAL, EVALUATED):
+            enter(slot, Role.LITERAL if node.kind == LITERAL else Role.INPUT, node)
         elif node.id in program.firsts:
             enter(program.firsts[node.id], Role.FIRST, node)
             if node.kind == VIEW:

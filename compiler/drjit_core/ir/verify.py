@@ -22,13 +22,13 @@ from ..ops.table import (
     MASK,
     MEMORY,
     OPS,
-    Op,
     PHI,
     REDUCE,
     RESULT,
     SEGMENT,
     VALUE,
     VIEW,
+    Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node

@@ -4,9 +4,9 @@ Partial results lie at ``partials + block * stride + 8 * number``; the stride is
 depend on the width alone, the result has the same bits in every run.
 
 Sums of single precision are *flushed* every few packets: what a packet has gathered is added to a second accumulator of
-double precision, which is what blocks store.  So the error does not grow with the number of elements (of 16M elements of
-0.1, it is one unit in the last place; with one accumulator a lane and block, a thousand), and costs nothing, because the
-loop waits for memory.  Half precision is accumulated in single precision, and flushed likewise.
+double precision, which is what blocks store. So the error does not grow with the number of elements (of 16M elements of
+0.1, it is one unit in the last place; with one accumulator a lane and block, a thousand), and costs nothing, because
+the loop waits for memory. Half precision is accumulated in single precision, and flushed likewise.
 """
 
 from __future__ import annotations

@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Block, Function, Instruction, Pass, Store
 from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED
-from ..ops.table import SEGMENT
 from ..ops.reductions import REDUCTIONS
-from ..types import BOOL, TYPES, UINT8, UINT32, UINT64
+from ..ops.table import SEGMENT
+from ..types import BOOL, TYPES, UINT32, UINT64
 from . import memory, reduction
 from .function import FunctionEmitter
 from .texts import TypeText, constant
@@ -104,7 +104,8 @@ class RowsEmitter(FunctionEmitter):
             self.parts = parts
         for axis in range(self.counted - 1, 0, -1):
             extent = self.extents[axis]
-            entry += [f"%start{axis}_q = udiv i64 {rest}, {extent}", f"%start{axis}_p = mul i64 %start{axis}_q, {extent}",
+            entry += [f"%start{axis}_q = udiv i64 {rest}, {extent}",
+                      f"%start{axis}_p = mul i64 %start{axis}_q, {extent}",
                       f"%start{axis} = sub i64 {rest}, %start{axis}_p"]
             rest = f"%start{axis}_q"
         if self.counted:
@@ -401,7 +402,8 @@ class RowsEmitter(FunctionEmitter):
         unit += [*self.before, "br label %pass0", "pass0:",
                  f"%column0 = phi i64 [ 0, %{self.unit_label} ], [ %column0_next, %{self.body_block} ]", *self.body,
                  "%more0 = icmp ult i64 %column0_next, %limit", "br i1 %more0, label %pass0, label %after0", "after0:",
-                 f"%group_next = add i64 %this_group, {copies}", "%groups_more = icmp ult i64 %group_next, %end_of_part",
+                 f"%group_next = add i64 %this_group, {copies}",
+                 "%groups_more = icmp ult i64 %group_next, %end_of_part",
                  "br i1 %groups_more, label %group, label %over", "over:"]
         part = "%part" if self.domain.parts > 1 else "0"
         outer[:] = [f"%first_of_unit = mul i64 %row, {extent}", f"%results = mul i64 %this_unit, {inner}",
@@ -535,8 +537,8 @@ def view(emitter: RowsEmitter, instruction: Instruction) -> None:
 
 
 def _masked_load(name: str, type_: TypeText, address: str, align: int, mask: str) -> str:
-    return (f"{name} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {address}, i32 {align}, {type_.mask} {mask}, "
-            f"{type_} zeroinitializer)")
+    return (f"{name} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {address}, i32 {align}, "
+            f"{type_.mask} {mask}, {type_} zeroinitializer)")
 
 
 def _strided(emitter: RowsEmitter, instruction: Instruction, base: str, offset: str, type_: TypeText,

@@ -9,6 +9,7 @@ run; the others are counted.  The key of a program knows the classes of extents;
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -30,8 +31,8 @@ _FEW_ROWS, _PART = 64, 1 << 14
 class Domain(NamedTuple):
     """Extents of a kernel, outermost first.
 
-    A unit of work is a row. Where ``columns`` is set, the last axis but one is what is reduced, and one unit is the whole
-    of the last two. Either may be cut into ``parts``, of ``part`` elements, or rows, each but the last.
+    A unit of work is a row. Where ``columns`` is set, the last axis but one is what is reduced, and one unit is the
+    whole of the last two. Either may be cut into ``parts``, of ``part`` elements, or rows, each but the last.
     """
 
     extents: tuple[int, ...]
@@ -113,12 +114,12 @@ def refine(size: int, views: Iterable[Sequence[int]], row: int = 0) -> tuple[tup
         wanted = found | set(_steps(extents))
         chain = sorted(wanted)
         good = len(chain) < MOST_AXES and (not row or chain[0] == row) and \
-            all(large % small == 0 for small, large in zip(chain, chain[1:], strict=False))
+            all(large % small == 0 for small, large in itertools.pairwise(chain))
         fits.append(good)
         if good:
             found = wanted
     chain = [1, *sorted(found), size]
-    return tuple(large // small for small, large in zip(chain, chain[1:], strict=False))[::-1], fits
+    return tuple(large // small for small, large in itertools.pairwise(chain))[::-1], fits
 
 
 def strides_in(domain: Domain, extents: Sequence[int], strides: Sequence[int]) -> tuple[int, ...]:

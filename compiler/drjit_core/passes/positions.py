@@ -39,7 +39,9 @@ def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int
             rest = floordiv(rest, extent_)
             coordinate = ops.sub(coordinate, ops.mul(rest, extent_))
         if strides[axis]:
-            term = coordinate if strides[axis] == 1 else ops.mul(coordinate, number(strides[axis], _AXIS + 2 * axis + 1))
+            term = coordinate
+            if strides[axis] != 1:
+                term = ops.mul(coordinate, number(strides[axis], _AXIS + 2 * axis + 1))
             result = term if result is None else ops.add(result, term)
     if result is None:
         return build.literal(scalar, base, count, SHAPE, tag=_BASE)

@@ -10,11 +10,11 @@ memory.  Branches are first given what only one of their sides needs (:mod:`.sin
 3. Top-down from the last stage, each kernel claims what it computes.  A value from an earlier stage is recomputed if
    that is cheaper than writing and reading it, else it becomes a store of the kernel that computes it first.
 
-Reductions along the last axis (``SEGMENT``) are no barrier for what uses them on the same *row*: a kernel that goes over
-its rows one by one has the sum of a row when it has seen the row, and may go over it once more.  Values with one element
-for each row, and those of whole rows that are computed from them, share a kernel whose rows have that length; what asks
-for anything else waits for the next stage.  Where there are regions, and for reductions along other axes, such a result
-is a barrier like any other.
+Reductions along the last axis (``SEGMENT``) are no barrier for what uses them on the same *row*: a kernel that goes
+over its rows one by one has the sum of a row when it has seen the row, and may go over it once more. Values with one
+element for each row, and those of whole rows that are computed from them, share a kernel whose rows have that length;
+what asks for anything else waits for the next stage. Where there are regions, and for reductions along other axes, such
+a result is a barrier like any other.
 """
 
 from __future__ import annotations
