@@ -238,7 +238,7 @@ def test_what_comes_from_memory_is_asked_for_ahead(type_: int, streams: int) -> 
     def prefetches(size: int) -> tuple[int, int]:
         """How many there are, and bytes of a packet."""
         program = program_of(functools.reduce(ops.add, [opaque(undefined(type_, size)) for _ in range(streams)]))
-        packets = emit.packets_per_iteration(linearize(program))
+        packets = emit.packets_per_iteration(linearize(program), 16)
         return emit.emit(program, 16).count("call void @llvm.prefetch"), 16 * packets * TYPES[type_].size
 
     count, nbytes = prefetches(1 << 24)

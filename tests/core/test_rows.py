@@ -160,6 +160,9 @@ def test_nan_in_a_reduction_of_a_row_is_treated_as_in_one_of_everything() -> Non
         node = reduced(array(data), op, 3, 4, 1)
         evaluate([node])
         np.testing.assert_array_equal(interpret([node])[0], whole)
+        columns = reduced(array(np.repeat(data.T, 5, 1)), op, 1, 4, 15)
+        evaluate([columns])
+        np.testing.assert_array_equal(interpret([columns])[0], np.repeat(whole, 5))
 
 
 def softmax(node: Node, rows: int, row: int) -> Node:

@@ -26,7 +26,7 @@ from ..ops.table import SEGMENT
 from ..types import BOOL, TYPES, UINT32, UINT64
 from . import memory, reduction
 from .function import FunctionEmitter
-from .texts import TypeText, constant
+from .texts import TypeText, constant, update
 
 if TYPE_CHECKING:
     from .emit import ModuleEmitter
@@ -420,7 +420,6 @@ class RowsEmitter(FunctionEmitter):
         segment, out, column = copies[0], self.body, "%column0"
         op, type_index = segment.node.attr, segment.type
         store = outputs[segment.node.id]
-        accumulator = reduction.Accumulator(self, f"_c{number}", op, type_index)
         packet, start = self.packets[type_index], constant(type_index, REDUCTIONS[op].identity(type_index))
         neutral = packet.splat(start)
         values = []
@@ -433,7 +432,7 @@ class RowsEmitter(FunctionEmitter):
             half = len(values) // 2
             for k in range(half):
                 name = f"{values[k]}_{half}"
-                out.append(accumulator.step(name, values[k], values[k + half], packet))
+                out.append(update(op, name, values[k], values[k + half], packet))
                 values[k] = name
             values = values[:half]
         base, stored = self.parameter(store.slot, "ptr"), self.stored_type(type_index, False)
@@ -447,7 +446,7 @@ class RowsEmitter(FunctionEmitter):
             out.append(f"{name}_old_b = icmp ne {stored} {old}, {stored.splat(0)}")
             old = f"{name}_old_b"
         out += [f"{name}_old = select i1 %is_first, {packet} {neutral}, {packet} {old}",
-                accumulator.step(f"{name}_new", f"{name}_old", values[0], packet)]
+                update(op, f"{name}_new", f"{name}_old", values[0], packet)]
         new = f"{name}_new"
         if type_index == BOOL:
             out.append(f"{name}_new_m = zext {packet} {new} to {stored}")

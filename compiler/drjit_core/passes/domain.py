@@ -22,8 +22,9 @@ ONE, PLAIN, WIDE = 1, 2, 3
 WIDE_EXTENT = 1 << 31
 #: Domains have at most so many extents; views that ask for more are computed by index.
 MOST_AXES = 8
-#: Rows of at most so many elements are classes of their own, since packets need not be longer.
-_SHORT_ROWS = (8, 16, 32, 64)
+#: Rows of at most so many elements are a class of their own, since packets need not be longer; those of others span at
+#: most so many.
+_SHORT_ROW, _LONGEST_PACKET = 16, 32
 #: Where there are fewer rows than this, long ones are cut into parts of so many elements, which threads may share.
 _FEW_ROWS, _PART = 64, 1 << 14
 
@@ -80,13 +81,12 @@ class Domain(NamedTuple):
         whole = ONE if self.size == 1 else PLAIN if self.size < WIDE_EXTENT else WIDE
         if self.is_flat:
             return [whole]
-        short = sum(self.row > length for length in _SHORT_ROWS)
-        return [whole, self.columns | 2 * (self.parts > 1) | 4 * (self.row % 64 == 0) | short << 3]
+        return [whole, self.columns | 2 * (self.parts > 1) | 4 * (self.row <= _SHORT_ROW)]
 
     @property
     def longest_packet(self) -> int:
-        """Number of elements beyond which a packet would be longer than any row of the class."""
-        return next((length for length in _SHORT_ROWS if self.row <= length), 1 << 16)
+        """Number of elements that a packet should have at most."""
+        return _SHORT_ROW if self.row <= _SHORT_ROW else _LONGEST_PACKET
 
 
 def flat(size: int) -> Domain:
