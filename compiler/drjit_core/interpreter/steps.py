@@ -44,7 +44,29 @@ def _scan(step: Step, source: Array) -> tuple[Array, ...]:
     return (result,)
 
 
+def _extremum(step: Step, source: Array) -> tuple[Array, ...]:
+    """Positions of the smallest or largest elements, the first ones, without NaN; 0 where there is nothing else."""
+    outer, length, inner = step.with_sizes(source.size)
+    rows = source.reshape(outer, length, inner)
+    numbers = rows == rows
+    extreme = (np.fmax if step.options[0] else np.fmin).reduce(rows, axis=1, keepdims=True)
+    return (np.argmax((rows == extreme) & numbers, axis=1).astype(np.uint32).reshape(-1),)
+
+
+def _count(step: Step, mask: Array) -> tuple[Array, ...]:
+    """How many set elements come before each chunk, and how many there are."""
+    chunk = step.extents[0]
+    counts = [int(mask[begin:begin + chunk].sum()) for begin in range(0, mask.size, chunk)]
+    before = np.cumsum([0, *counts]).astype(np.uint64)
+    return before[:-1], before[-1:]
+
+
+def _compress(step: Step, mask: Array, before: Array) -> tuple[Array, ...]:
+    """Positions of the set elements."""
+    return (np.flatnonzero(mask).astype(np.uint32),)
+
+
 #: The results of each step, for its operands.
 MEANINGS: dict[str, Callable[..., tuple[Array, ...]]] = {
-    "scan": _scan,
+    "scan": _scan, "extremum": _extremum, "count": _count, "compress": _compress,
 }

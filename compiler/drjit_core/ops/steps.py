@@ -48,4 +48,11 @@ class StepRow(NamedTuple):
 STEPS: dict[str, StepRow] = {row.name: row for row in (
     StepRow("scan", 1, 1, KernelType.BlockPrefixReduce,
             "Running reduction along the middle one of three extents. Options: operator, exclusive, reverse."),
+    StepRow("extremum", 1, 1, KernelType.BlockReduce,
+            "Positions of the smallest elements, or of the largest ones (option), along the middle one of three extents."),
+    StepRow("count", 1, 2, KernelType.Compress,
+            "Of the set elements of a mask, how many come before each chunk, and how many there are. Extents: elements "
+            "of a chunk, 0."),
+    StepRow("compress", 2, 1, KernelType.Compress,
+            "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of 'count'."),
 )}

@@ -4,6 +4,8 @@
 :mod:`.writer`   writing text: names, loops, branches
 :mod:`.packets`  what several steps share: types in memory and in registers, masked tails
 :mod:`.scan`     running reductions
+:mod:`.extremum` positions of the smallest and largest elements
+:mod:`.compress` positions of the set elements of a mask
 ===============  ======================================================================
 """
 
@@ -12,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
-from . import scan
+from . import compress, extremum, scan
 
 __all__ = ["LAUNCHES", "passes"]
 
 #: By the name of a step, what makes its passes.
 LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {
-    "scan": scan.passes,
+    "scan": scan.passes, "extremum": extremum.passes, "count": compress.count_passes, "compress": compress.passes,
 }
 
 
