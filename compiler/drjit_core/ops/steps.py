@@ -55,4 +55,7 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
             "of a chunk, 0."),
     StepRow("compress", 2, 1, KernelType.Compress,
             "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of 'count'."),
+    StepRow("sort", 1, 1, KernelType.MkPerm,
+            "Each row in order (extents: rows, length, 1), or the positions of its elements in order. Options: whether "
+            "positions are wanted, descending. Stable; NaN comes last, or first in descending order; zeros are equal."),
 )}

@@ -6,6 +6,7 @@
 :mod:`.scan`     running reductions
 :mod:`.extremum` positions of the smallest and largest elements
 :mod:`.compress` positions of the set elements of a mask
+:mod:`.sort`     sorted values, and the positions that sort them
 ===============  ======================================================================
 """
 
@@ -14,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
-from . import compress, extremum, scan
+from . import compress, extremum, scan, sort
 
 __all__ = ["LAUNCHES", "passes"]
 
 #: By the name of a step, what makes its passes.
 LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {
     "scan": scan.passes, "extremum": extremum.passes, "count": compress.count_passes, "compress": compress.passes,
+    "sort": sort.passes,
 }
 
 
