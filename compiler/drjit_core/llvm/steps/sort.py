@@ -26,7 +26,7 @@ _SMALLEST, _LARGEST = 1 << 12, 1 << 18
 #: Rows of at most so many elements are sorted by one thread each, and by comparisons.
 _SERIAL, _COMPARED = 1 << 14, 32
 #: From so many keys of 32 bits on, three passes with larger digits are faster than four.
-_MANY = 1 << 21
+_MANY = 1 << 18
 _UNROLLED = 4
 _LINE = 64
 #: What is moved: values; positions with their keys, in 64 bits; positions and keys of 64 bits.
@@ -87,10 +87,11 @@ def passes(call: Call) -> Iterable[Pass]:
         yield Pass(text, (source.address, target.address, *buffers, *indices, length), rows,
                    max(1, (1 << 14) // length))
         return
-    chunk = 1 << min(max(length // 16, _SMALLEST), _LARGEST).bit_length() - 1
-    chunks = -(-length // chunk)
+    smallest = _SMALLEST
     if size == 4 and length >= _MANY:
-        shape = shape._replace(radix=11)
+        shape, smallest = shape._replace(radix=11), _LARGEST // 2  # so that most lines are full
+    chunk = 1 << min(max(length // 16, smallest), _LARGEST).bit_length() - 1
+    chunks = -(-length // chunk)
     table = call.scratch(chunks * shape.digits * 8)
     for row in range(rows):
         read, read_index = source.address + row * length * size, 0
