@@ -122,7 +122,7 @@ def test_scans_are_those_of_numpy(type_: int) -> None:
     for op in (ADD, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value, ReduceOp.Mul.value, ReduceOp.Min.value):
         if TYPES[type_].kind not in REDUCTIONS[op].accepts:
             continue
-        for size in SIZES if op in (ADD, ReduceOp.Or.value) else [17, 240]:
+        for size in [*SIZES[::2], 240] if op in (ADD, ReduceOp.Or.value) else [17, 240]:
             node = array(data(type_, size) if op != ReduceOp.Mul.value else np.ones(size, dtype_of(type_)) + (
                 np.arange(size) == 7).astype(dtype_of(type_)), type_)
             for extents, exclusive, reverse in itertools.product(shapes(size), (0, 1), (0, 1)):
@@ -177,8 +177,8 @@ def test_sorts_are_those_of_numpy(type_: int) -> None:
     for size in [*SIZES, 300_000]:
         for special in (False, True):
             node = array(data(type_, size, 1, special), type_)
-            for extents, positions, descending in itertools.product(
-                    [each for each in shapes(size)[:8] if each[1] != 1], (0, 1), (0, 1)):
+            rows = [each for each in shapes(size) if each[2] == 1 and each[1] != 1]
+            for extents, positions, descending in itertools.product(rows, (0, 1), (0, 1)):
                 found = sort(node, positions, descending, extents)
                 expected, = interpret([found])
                 assert same_bits(values(found), expected), (size, special, extents, positions, descending)
@@ -195,11 +195,14 @@ def test_numbers_that_differ_in_any_bit_are_sorted() -> None:
 
 def test_many_keys_are_sorted_in_three_passes() -> None:
     numbers = np.random.default_rng(3).random(1 << 18, dtype=np.float32) - np.float32(0.5)
+    numbers[::7] = numbers[3]  # keys of 32 bits are no multiple of the digits' 11, and equal ones must stay in order
     node = array(numbers)
     with scoped_set_flag(JitFlag.KernelHistory):
         np.testing.assert_array_equal(values(sort(node)), np.sort(numbers))
         assert len(kernel_history([KernelType.MkPerm])) == 6
-    np.testing.assert_array_equal(values(sort(node, 1, 1)), np.argsort(-numbers, kind="stable"))
+    for descending in (0, 1):
+        expected = np.argsort(-numbers if descending else numbers, kind="stable")
+        np.testing.assert_array_equal(values(sort(node, 1, descending)), expected)
 
 
 @pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
@@ -366,7 +369,7 @@ def test_the_interpreter_runs_steps() -> None:
 
 
 def test_memory_does_not_grow() -> None:
-    x, mask = inputs()
+    x, mask = array(data(FLOAT32, 50_000)), array(data(BOOL, 50_000))
 
     def once() -> None:
         evaluate(all_steps(x, mask))

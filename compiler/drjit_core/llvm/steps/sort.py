@@ -131,8 +131,10 @@ def _digit(w: Writer, shape: _Shape, value: str, raw: bool, shift: str) -> str:
     """A byte of the key of what is moved."""
     if raw:
         key = _key(w, shape, value)
+    elif shape.mode == PAIRS:  # the last digit may have more bits than are left
+        key = w.and_(value, (1 << 32) - 1)
     else:
-        key = value if shape.moved == "i64" else w(f"zext {shape.moved} {value} to i64")
+        key = value
     return w.and_(w(f"lshr i64 {key}, {shift}"), shape.digits - 1)
 
 
