@@ -54,4 +54,7 @@ rows = Rows([
     _structural("view", (VALUE,), "Elements of an array in another layout: base, extents, strides.", size="own",
                 cost=7),
     _structural("segment", (VALUE,), "Reduction of an array of three axes along the middle one.", size="own", cost=1),
+    _structural("step", (MEMORY, MEMORY, MEMORY),
+                "One of the results of what takes launches of its own, see :mod:`.steps`; it may have fewer operands.",
+                result="own", size="own", barrier=True, needs_memory=True),
 ])

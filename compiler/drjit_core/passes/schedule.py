@@ -25,7 +25,7 @@ from typing import Any
 from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
+from ..ir.region import CONTROL, is_version, memory_of, operands, values_of, width_of_write, writes
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -42,6 +42,7 @@ from ..ops.table import (
     REDUCE,
     RESULT,
     SEGMENT,
+    STEP,
     UNDEFINED,
     VIEW,
 )
@@ -59,7 +60,8 @@ RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
-    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
+    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain; or results of one step,
+    which is a list of launches of its own."""
 
     __slots__ = ("columns", "domain", "order", "outputs", "part", "row", "stage", "undefined", "width")
 
@@ -75,6 +77,11 @@ class Kernel:
         self.undefined: list[Node] = []
         #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
         self.order: list[Node] | None = None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this is a step."""
+        return self.outputs[0].kind == STEP
 
 
 def width_of(node: Node) -> int:
@@ -161,7 +168,8 @@ def post_order(roots: Iterable[Node]) -> list[Node]:
 
 
 #: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((OPAQUE, RESULT, SEGMENT, VIEW, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
+_STRUCTURED = frozenset((OPAQUE, RESULT, SEGMENT, STEP, VIEW, *CONTROL,
+                         *(row.kind for row in OPS if row.effect == "write")))
 
 
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
@@ -254,7 +262,7 @@ def _is_of_rows(segment: Node) -> bool:
     return bool(inner == 1 and part == extent)
 
 
-def _memory_of(loop: Node) -> Iterator[Node]:
+def _memory_of_regions(loop: Node) -> Iterator[Node]:
     """What a loop accesses by index."""
     yield from loop.payload.memory()
     yield from loop.payload.sources()
@@ -315,15 +323,15 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
         stage = 0
         kind = node.kind
         if NEEDS_MEMORY[kind]:
-            memory = node.d0
-            assert memory is not None
-            if memory.id in stages:
-                merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
-                stage = stages[memory.id] + (not merged)
-            used: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+            for memory in memory_of(node):
+                if memory.id in stages:
+                    merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
+                    stage = max(stage, stages[memory.id] + (not merged))
+            used: Iterable[Node | None] = values_of(node)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
-            stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
+            stage = max((stages[memory.id] + 1 for memory in _memory_of_regions(node) if memory.id in stages),
+                        default=0)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
         elif kind == VIEW:
@@ -378,7 +386,7 @@ def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, in
 
 
 #: What a kernel is found by while it is planned: stage, width, length of rows (0: any), rows that are reduced to one
-#: (0: none), and of how many elements or rows at a time.
+#: (0: none), and of how many elements or rows at a time, or minus the number of a step.
 _Key = tuple[int, int, int, int, int]
 
 
@@ -391,6 +399,7 @@ class _Planner:
         self.kernels: dict[_Key, Kernel] = {}
         self.stored: set[int] = set()
         self.done: set[_Key] = set()
+        self.steps: dict[tuple[Any, ...], int] = {}  # numbers of steps, which several nodes may be results of
 
     def run(self, roots: list[Node]) -> list[Kernel]:
         for root in roots:
@@ -418,7 +427,11 @@ class _Planner:
         """The kernel of a node's stage, width, and rows; what has none goes with those that do."""
         stage, width, columns, part = self.stages[node.id], width_of(node), 0, 0
         row = self.rows.each.get(node.id) or self.rows.whole.get(node.id, 0)
-        if node.kind == SEGMENT:
+        if node.kind == STEP:
+            step = (node.payload, *(operand.id for operand in memory_of(node)))
+            part = -self.steps.setdefault(step, len(self.steps) + 1)
+            width = 0
+        elif node.kind == SEGMENT:
             extent, inner, part = node.payload
             if inner > 1:
                 row, columns = inner, extent
@@ -437,7 +450,7 @@ class _Planner:
                         self.kernels[key], found.row = found, row
                     return found
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(stage, flat(width), row, columns, part)
+            kernel = self.kernels[key] = Kernel(stage, flat(width or node.size), row, columns, max(0, part))
         return kernel
 
     def claim(self, kernel: Kernel) -> None:
@@ -457,11 +470,12 @@ class _Planner:
                     continue
                 seen.add(node.id)
                 if NEEDS_MEMORY[node.kind]:
-                    self.require(kernel, node.d0)
-                    register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+                    for memory in memory_of(node):
+                        self.require(kernel, memory)
+                    register: Iterable[Node | None] = values_of(node)
                 elif node.kind in CONTROL:
                     regions = True
-                    for memory in _memory_of(node):
+                    for memory in _memory_of_regions(node):
                         self.require(kernel, memory)
                     register = (node.d0, node.d1, *node.payload.values())
                 elif node.kind == VIEW:
@@ -525,9 +539,9 @@ class _Planner:
             if _in_memory(current):
                 continue
             used = operands(current)
-            if NEEDS_MEMORY[kind] or kind == VIEW:
+            if kind == VIEW:
                 next(used)  # is read, not computed
-            stack.extend(used)
+            stack.extend(values_of(current) if NEEDS_MEMORY[kind] else used)
         return False
 
 
