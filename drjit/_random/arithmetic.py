@@ -134,10 +134,9 @@ class OnNodes:
 
     @staticmethod
     def permute(state: Node) -> Node:
-        """The output of a state: the highest bits, xorshifted, rotated by the five above (counts are modulo 32)."""
+        """The output of a state: the highest bits, xorshifted, rotated by the five above."""
         mixed = cast(ops.shr(ops.xor(ops.shr(state, u64(18)), state), u64(27)), UINT32)
-        rotation = ops.shr(cast(ops.shr(state, u64(32)), UINT32), u32(27))
-        return _or(ops.shr(mixed, rotation), ops.shl(mixed, ops.neg(rotation)))
+        return ops.rotr(mixed, cast(ops.shr(state, u64(59)), UINT32))
 
     @staticmethod
     def select(mask: Node, new: Node, old: Node) -> Node:

@@ -169,6 +169,13 @@ def _shift(ops: Any, a: Node, b: Node, size: int) -> Node | None:
     return literal(a.type, 0, size) if _constant(a) == 0 else None
 
 
+def _rotate(ops: Any, a: Node, b: Node, size: int) -> Node | None:
+    count = _constant(b)
+    if count is not None and count % TYPES[a.type].bits == 0:
+        return resize(a, size)
+    return literal(a.type, a.payload, size, a.attr) if _constant(a) == 0 or _all_ones(a) else None
+
+
 def _reflexive(value: bool) -> BinaryRule:
     """Comparison of a value with itself; NaN forbids it for floats."""
     def rule(ops: Any, a: Node, b: Node, size: int) -> Node | None:
@@ -193,6 +200,7 @@ def _full_size(node: Node, size: int) -> Node | None:
 _BINARY: dict[int, BinaryRule] = {KIND[name]: rule for name, rule in {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "floordiv": _floordiv, "mod": _mod,
     "minimum": _same, "maximum": _same, "and_": _and, "or_": _or, "xor": _xor, "shl": _shift, "shr": _shift,
+    "rotr": _rotate,
     "eq": _equal, "neq": _reflexive(False), "lt": _reflexive(False), "gt": _reflexive(False),
     "le": _reflexive(True), "ge": _reflexive(True)}.items()}
 
