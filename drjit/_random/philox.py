@@ -11,35 +11,18 @@ from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
-from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u32, u64
+from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u64
+from .tracing import PHILOX_MULTIPLIERS, WEYL, philox
 
 __all__ = ["PhiloxBase"]
-
-# J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), section
-# 3.3: multipliers of a round, and the increments of the key between rounds (golden ratio and sqrt(3) - 1).
-_PHILOX_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-_WEYL = 0x9E3779B9, 0xBB67AE85
-
-
-def _philox_nodes(counters: list[Node], key: tuple[Node, Node], rounds: int) -> list[Node]:
-    a, b, c, d = counters
-    first, second = key
-    factor_a, factor_c = map(u32, _PHILOX_MULTIPLIERS)
-    for number in range(rounds):
-        if number:
-            first, second = ops.add(first, u32(_WEYL[0])), ops.add(second, u32(_WEYL[1]))
-        a, b, c, d = (ops.xor(ops.xor(ops.mul_hi(c, factor_c), b), first), ops.mul(c, factor_c),
-                      ops.xor(ops.xor(ops.mul_hi(a, factor_a), d), second), ops.mul(a, factor_a))
-    return [a, b, c, d]
-
 
 def _philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
     a, b, c, d = counters
     first, second = key
     for number in range(rounds):
         if number:
-            first, second = first + _WEYL[0] & MASK32, second + _WEYL[1] & MASK32
-        product_a, product_c = a * _PHILOX_MULTIPLIERS[0], c * _PHILOX_MULTIPLIERS[1]
+            first, second = first + WEYL[0] & MASK32, second + WEYL[1] & MASK32
+        product_a, product_c = a * PHILOX_MULTIPLIERS[0], c * PHILOX_MULTIPLIERS[1]
         a, b, c, d = (product_c >> 32 ^ b ^ first, product_c & MASK32,
                       product_a >> 32 ^ d ^ second, product_a & MASK32)
     return [a, b, c, d]
@@ -172,7 +155,7 @@ class PhiloxBase(Generator):
         high, low = self._seed._nodes()
         try:
             if self._vectorised:
-                bits = _philox_nodes(counters, (high, low), self._iterations)
+                bits = philox(*counters, high, low, self._iterations)
             else:
                 numbers = _philox_numbers([node.payload for node in counters], (high.payload, low.payload),
                                           self._iterations)

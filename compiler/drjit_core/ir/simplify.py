@@ -23,7 +23,7 @@ from .node import BAKED, Node
 
 __all__ = ["KNOWS_EQUALS", "binary", "ternary", "unary"]
 
-_NEG, _INV, _ABS = KIND["neg"], KIND["inv"], KIND["abs"]
+_NEG, _INV, _ABS, _SHR = KIND["neg"], KIND["inv"], KIND["abs"], KIND["shr"]
 
 UnaryRule = Callable[[Any, Node], Node | None]
 BinaryRule = Callable[[Any, Node, Node, int], Node | None]
@@ -212,6 +212,8 @@ KNOWS_EQUALS = frozenset(KIND[name] for name in (
 
 def binary(ops: Any, kind: int, a: Node, b: Node, size: int) -> Node | None:
     """A simpler node for an operation of two operands, if there is one."""
+    if kind == _SHR:  # by far the most frequent one of a literal in generators of random numbers
+        return _shift(ops, a, b, size)
     rule = _BINARY.get(kind)
     return rule(ops, a, b, size) if rule is not None else None
 
