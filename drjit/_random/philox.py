@@ -5,7 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any, ClassVar
 
-from drjit_core import Node, cast, literal
+import drjit_core as core
+from drjit_core import SHAPE, Node, cast, literal
 
 from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
@@ -15,6 +16,11 @@ from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u64
 from .tracing import PHILOX_MULTIPLIERS, WEYL, philox
 
 __all__ = ["PhiloxBase"]
+
+def parameter(word: int, tag: int) -> Node:
+    """A word that is a parameter of kernels, whatever its value; those of different meanings have different tags."""
+    return literal(UINT32, word, 1, SHAPE, tag=tag)
+
 
 def _philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
     a, b, c, d = counters
@@ -69,10 +75,14 @@ class PhiloxBase(Generator):
         if counter_0 is None:
             raise TypeError(f"{self._function('__init__')}(): missing argument 'counter_0'.")
         key = self._node(UINT64, seed, "seed")
-        self._seed = wrap(pair, [cast(ops.shr(key, u64(32)), UINT32), cast(key, UINT32)])
+        if key.kind == core.KIND["literal"] and key.size == 1:  # a parameter, so that all seeds run the same program
+            words = [parameter(key.payload >> 32, 1), parameter(key.payload & MASK32, 2)]
+        else:
+            words = [cast(ops.shr(key, u64(32)), UINT32), cast(key, UINT32)]
+        self._seed = wrap(pair, words)
         counters = [self._node(UINT32, value, f"counter_{k}")
                     for k, value in enumerate((counter_0, counter_1, counter_2))]
-        self._counter = wrap(four, [*counters, literal(UINT32, 0)])
+        self._counter = wrap(four, [*counters, parameter(0, 3)])
         self.iterations = iterations
 
     def _node(self, scalar: int, value: Any, name: str) -> Node:

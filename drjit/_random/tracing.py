@@ -5,10 +5,11 @@ A room that is compiled (see :mod:`drjit_core.rooms`), since these are some ten 
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import drjit_core as core
-from drjit_core import BAKED, KIND, binary, cast, literal, ternary
+from drjit_core import BAKED, KIND, SHAPE, binary, cast, literal, ternary
 
 from .._access.store import note_attribute
 from .._base.handle import held
@@ -31,6 +32,9 @@ WEYL = 0x9E3779B9, 0xBB67AE85
 
 _UINT32, _FLOAT32 = UINT32, FLOAT32
 _ADD, _SUB, _MUL, _MUL_HI, _FMA = KIND["add"], KIND["sub"], KIND["mul"], KIND["mul_hi"], KIND["fma"]
+_LITERAL, _SHAPE = KIND["literal"], SHAPE
+#: Tags of the literals that are keys of rounds: the first of them.
+_TAG = 64
 _SHR, _ROTR, _XOR = KIND["shr"], KIND["rotr"], KIND["xor"]
 
 # Constants, which are part of the program.
@@ -76,10 +80,25 @@ def draw(generator: Any, states: Any, results: Any, floating: bool) -> Any:
     return flat_array(results, value)
 
 
+@functools.lru_cache(64)
+def schedule(high: int, low: int, rounds: int) -> list[core.Node]:
+    """The keys of all rounds, upper and lower word in turn, as parameters that every key shares its program with."""
+    keys = []
+    for number in range(rounds):
+        for word, increment, tag in ((high, WEYL[0], 2 * number), (low, WEYL[1], 2 * number + 1)):
+            keys.append(literal(UINT32, (word + number * increment) & 0xFFFFFFFF, 1, SHAPE, tag=_TAG + tag))
+    return keys
+
+
 def philox(a: core.Node, b: core.Node, c: core.Node, d: core.Node, high: core.Node, low: core.Node, rounds: int) -> list[core.Node]:
     """Four words: four counters, encrypted with a key of two words."""
+    keys = None
+    if high.kind == _LITERAL and low.kind == _LITERAL and high.attr == _SHAPE and low.attr == _SHAPE:
+        keys = schedule(high.payload, low.payload, rounds)
     for number in range(rounds):
-        if number:
+        if keys is not None:
+            high, low = keys[2 * number], keys[2 * number + 1]
+        elif number:
             high, low = binary(_ADD, high, _WEYL_HIGH), binary(_ADD, low, _WEYL_LOW)
         a, b, c, d = (binary(_XOR, binary(_XOR, binary(_MUL_HI, c, _FACTOR_C), b), high), binary(_MUL, c, _FACTOR_C),
                       binary(_XOR, binary(_XOR, binary(_MUL_HI, a, _FACTOR_A), d), low), binary(_MUL, a, _FACTOR_A))
