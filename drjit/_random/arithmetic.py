@@ -25,6 +25,7 @@ from .._promotion.promote import coerce, wrap
 from .tracing import INVERSE, MULTIPLIER, advance, permute, rewind, unit_float32
 
 __all__ = ["Generator", "MASK32", "MASK64", "OnNodes", "OnNumbers", "array_type", "box_muller", "jump_constants", "ops",
+           "parameter",
            "u32", "u64"]
 
 MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
@@ -55,6 +56,11 @@ def u32(value: int) -> Node:
 def u64(value: int) -> Node:
     """A 64-bit constant that is part of the program."""
     return literal(UINT64, value, 1, BAKED)
+
+
+def parameter(word: int, tag: int) -> Node:
+    """A word that is a parameter of kernels, whatever its value; those of different meanings have different tags."""
+    return literal(UINT32, word, 1, SHAPE, tag=tag)
 
 
 @functools.cache

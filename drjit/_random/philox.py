@@ -6,23 +6,19 @@ import operator
 from typing import Any, ClassVar
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, literal
+from drjit_core import Node, cast, literal
 
 from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
-from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u64
+from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, parameter, u64
 from .tracing import PHILOX_MULTIPLIERS, WEYL, philox
 
-__all__ = ["PhiloxBase"]
+__all__ = ["PhiloxBase", "philox_numbers"]
 
-def parameter(word: int, tag: int) -> Node:
-    """A word that is a parameter of kernels, whatever its value; those of different meanings have different tags."""
-    return literal(UINT32, word, 1, SHAPE, tag=tag)
-
-
-def _philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
+def philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
+    """What :func:`drjit._random.tracing.philox` computes, of numbers."""
     a, b, c, d = counters
     first, second = key
     for number in range(rounds):
@@ -167,7 +163,7 @@ class PhiloxBase(Generator):
             if self._vectorised:
                 bits = philox(*counters, high, low, self._iterations)
             else:
-                numbers = _philox_numbers([node.payload for node in counters], (high.payload, low.payload),
+                numbers = philox_numbers([node.payload for node in counters], (high.payload, low.payload),
                                           self._iterations)
                 bits = [literal(UINT32, number) for number in numbers]
             last = ops.add(counters[3], literal(UINT32, 1))
