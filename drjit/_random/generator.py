@@ -24,7 +24,7 @@ from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import number_of
-from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, UINT64, lookup, require_backend, retype
+from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, UINT64, Record, lookup, require_backend, retype
 from .._base.typing import ArrayT
 from .._base.values import parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
@@ -474,7 +474,7 @@ class Philox4x32Generator(Generator):
         result = core.while_loop([after, *found, *rejected], condition, body, trips=64)
         after = result[0]
         if after.size > 1 and not self._symbolic and not after.scope and core.innermost() is None:
-            after = core.reduce(after, ReduceOp.Max)
+            after = core.reduce(after, ReduceOp.Max.value)
         return result[1:1 + form.count], after
 
 
@@ -494,7 +494,8 @@ class _Form:
         self.dtype, self.number = dtype, number
         self.shape: tuple[int, ...] = ()
         if number:
-            self.type, self.count, self.size, self.vectorised, self.flat = FLOAT64, 1, 1, False, _SCALAR_DOUBLE
+            self.type, self.count, self.size, self.vectorised = FLOAT64, 1, 1, False
+            self.flat = array_type(Record(SCALAR, FLOAT64, "array", ()), FLOAT64)
             return
         require_backend(dtype, function)
         self.type: int = dtype._type
@@ -531,6 +532,7 @@ class _Form:
                 and value._depth <= 0:
             if value._depth < 0 and self.dtype._depth < 0:  # along axes
                 value = value + make_tensor(type(value), literal(value._type, 0, self.size), self.shape)
+                value = wrap(retype(self.flat, value._type), [value._n])
             return core.bitcast(coerce(retype(self.flat, value._type), value, function)[0], UINT32)
         raise TypeError(f"{function}(): '{name}' must be an int, or an array of 32-bit integers of the package of 'dtype', "
                         f"found {describe(value)}.")
