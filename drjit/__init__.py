@@ -73,7 +73,8 @@ globals().update(_FUNCTIONS)
 _PACKAGES = ("auto", "cuda", "scalar")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
-                 if not name.startswith("_") and (not isinstance(value, type(detail)) or value in (detail, llvm, random)))
+                 if not name.startswith("_")
+                 and (not isinstance(value, type(detail)) or value in (detail, llvm, random)))
 for _name in __all__:
     if getattr(globals()[_name], "__module__", "").startswith("drjit._"):
         globals()[_name].__module__ = "drjit"

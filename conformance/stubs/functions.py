@@ -263,7 +263,7 @@ from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs
 
 from typing_extensions import Buffer, TypeVar, TypeVarTuple
 """
-_MODULES = ["auto", "cuda", "detail", "llvm", "scalar"]
+_MODULES = ["auto", "cuda", "detail", "llvm", "random", "scalar"]
 
 
 def function_stubs() -> str:

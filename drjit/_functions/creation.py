@@ -27,8 +27,8 @@ from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
 from .evaluation import make_opaque
 
-__all__ = ["arange", "array_size", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque", "zeros",
-           "zeros_like"]
+__all__ = ["arange", "array_size", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque",
+           "zeros", "zeros_like"]
 
 Fill = Callable[[type[ArrayBase], int], Node]
 

@@ -24,7 +24,19 @@ from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import number_of
-from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, SCALAR, UINT32, UINT64, Record, lookup, require_backend, retype
+from .._base.types import (
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    SCALAR,
+    UINT32,
+    UINT64,
+    Record,
+    lookup,
+    require_backend,
+    retype,
+)
 from .._base.typing import ArrayT
 from .._base.values import parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
@@ -53,9 +65,9 @@ def rng(seed: ArrayBase | int = 0, method: str = "philox4x32", symbolic: bool = 
     numbers, everywhere. ``method`` is ``"philox4x32"``, the counter-based generator Philox4x32 of J. K. Salmon, M. A.
     Moraes, R. O. Dror and D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), with 7 rounds.
 
-    Generators are PyTrees, and can be variables of symbolic loops, if their ``seed`` is an array, or something was drawn
-    before. With ``symbolic=True`` their state is never evaluated nor scheduled for evaluation; in symbolic loops, that
-    is so without being asked for.
+    Generators are PyTrees, and can be variables of symbolic loops, if their ``seed`` is an array, or something was
+    drawn before. With ``symbolic=True`` their state is never evaluated nor scheduled for evaluation; in symbolic loops,
+    that is so without being asked for.
 
     Raises a ``TypeError`` for other seeds and methods. Evaluates nothing.
 
@@ -124,7 +136,8 @@ class Generator:
         if below == 0 and above == 1 and below is not None:
             return result  # type: ignore[no-any-return]
         try:
-            span = high - low if below is None or above is None else above - below
+            bounds: tuple[Any, Any] = (low, high) if below is None or above is None else (below, above)
+            span = bounds[1] - bounds[0]
             result = FUNCTIONS["fma"](result, span, low)
         except (TypeError, RuntimeError) as error:
             raise type(error)(f"drjit.random.Generator.uniform(): {error}") from None
@@ -153,12 +166,14 @@ class Generator:
 
         If ``high`` is ``None``, they are drawn from 0 to ``low``. The bounds are integers, or arrays of 32-bit ones
         with one element or as many as are drawn. ``dtype`` is a type of signed or unsigned 32-bit integers; see
-        :meth:`random` for ``shape``. All integers are equally probable: by the method of D. Lemire, "Fast Random Integer
-        Generation in an Interval" (2019), which draws a few elements again. The generator moves on by as many steps as
-        the element that was drawn most often. In symbolic loops, each element has a state of its own after that.
+        :meth:`random` for ``shape``. All integers are equally probable: by the method of D. Lemire, "Fast Random
+        Integer Generation in an Interval" (2019), which draws a few elements again. The generator moves on by as many
+        steps as the element that was drawn most often. In symbolic loops, each element has a state of its own after
+        that.
 
         Raises a ``TypeError`` for other types and shapes, and for bounds that the type cannot hold, a ``ValueError`` if
-        there is no integer between them, both numbers. Where that is so for elements of arrays, the result is undefined.
+        there is no integer between them, both numbers. Where that is so for elements of arrays, the result is
+        undefined.
 
         >>> from drjit.llvm import Int, UInt
         >>> dr.rng(seed=0).integers(UInt, 8, 10)
@@ -171,9 +186,9 @@ class Generator:
     def permutation(self, x: Any, /, n: int | None = None, axis: int | None = None) -> Any:
         """A random permutation: of the integers below ``n``, of an array, or of the slices of a tensor.
 
-        ``permutation(dtype, n)`` returns a permutation of ``dr.arange(dtype, n)``, of type ``dr.uint32_array_t(dtype)``.
-        ``permutation(x)`` returns the elements of a flat array in random order, ``permutation(x, axis=0)`` the slices of
-        a tensor along an axis, each as it is.
+        ``permutation(dtype, n)`` returns a permutation of ``dr.arange(dtype, n)``, whose type is
+        ``dr.uint32_array_t(dtype)``. ``permutation(x)`` returns the elements of a flat array in random order,
+        ``permutation(x, axis=0)`` the slices of a tensor along an axis, each as it is.
 
         It is the order of as many numbers from :meth:`random`, in single precision. Where two of them are equal, which
         happens to one in 2^24 pairs, the elements keep their order. Raises a ``TypeError`` for anything but types,
@@ -202,8 +217,8 @@ class Generator:
                 raise ArgumentError(f"{function}(): a permutation has one dimension, but 'dtype' is {x._name}.")
             return make_tensor(result, order._n, (size,)) if x._depth < 0 else wrap(result, [order._n])
         if not isinstance(x, ArrayBase) or x._depth > 0:
-            raise ArgumentError(f"{function}(): the first argument must be an array type, a flat array or a tensor, found "
-                                f"{describe(x)}.")
+            raise ArgumentError(f"{function}(): the first argument must be an array type, a flat array or a tensor, "
+                                f"found {describe(x)}.")
         if n is not None and axis is not None:
             raise ArgumentError(f"{function}(): 'n' goes with a type only, found an array and n={n!r}.")
         along = plain_integer(n if axis is None else axis) if n is not None or axis is not None else 0
@@ -214,7 +229,8 @@ class Generator:
         flat = _jit_type(type(x), function)
         if x._depth < 0:
             return x if not dimensions else take(x, self._order(flat, x._s[along]), along % dimensions)
-        return gather(type(x), x, self._order(flat, len(x)))
+        array: Any = x
+        return gather(type(x), x, self._order(flat, len(array)))
 
     def _order(self, flat: Any, size: int) -> Any:
         """The order of random keys, as an array of the type of unsigned integers that belongs to a type."""
@@ -263,7 +279,8 @@ class Philox4x32Generator(Generator):
     # --- copies, by value; traversal, see drjit._trees.pytree ---------------------------------------------------------
 
     def clone(self) -> Generator:
-        return self._with(self._seed, self._counter)
+        result: Generator = self._with(self._seed, self._counter)
+        return result
 
     clone.__doc__ = Generator.clone.__doc__
 
@@ -305,26 +322,27 @@ class Philox4x32Generator(Generator):
             if not scalar:
                 if core.innermost() is not None:
                     raise RuntimeError(
-                        f"{function}(): this generator has no state that a symbolic loop could keep, because its seed is "
-                        f"a number; make it with an array, such as dr.rng(seed=drjit.llvm.UInt64({self._seed})), or draw "
-                        f"something before the loop.")
+                        f"{function}(): this generator has no state that a symbolic loop could keep, because its seed "
+                        f"is a number; make it with an array, such as dr.rng(seed=drjit.llvm.UInt64({self._seed})), or "
+                        f"draw something before the loop.")
                 wide, narrow = retype(flat, UINT64), retype(flat, UINT32)
                 self._seed = wrap(wide, [_parameter(UINT64, self._seed)])
                 self._counter = wrap(narrow, [_parameter(UINT32, self._counter)])
             else:
-                return (parameter(self._seed >> 32, 1), parameter(self._seed & MASK32, 2)), literal(UINT32, self._counter)
+                key = parameter(self._seed >> 32, 1), parameter(self._seed & MASK32, 2)
+                return key, literal(UINT32, self._counter)
         seed, steps = self._seed._n, self._counter._n
         if seed.kind == _LITERAL and seed.size == 1:
             return (parameter(seed.payload >> 32, 1), parameter(seed.payload & MASK32, 2)), steps
         if scalar:
-            raise ArgumentError(f"{function}(): the state of this generator is an array of type {type(self._seed)._name}, "
-                                f"and cannot be used for numbers of the package drjit.scalar.")
+            raise ArgumentError(f"{function}(): the state of this generator is an array of type "
+                                f"{type(self._seed)._name}, and cannot be used for numbers of the package drjit.scalar.")
         if self._seed._record.backend is not flat._record.backend:
             coerce(retype(flat, UINT64), self._seed, function)  # raises: what is in the memory of another backend
         return (cast(ops.shr(seed, literal(UINT64, 32, 1, core.BAKED)), UINT32), cast(seed, UINT32)), steps
 
     def _move(self, steps: Node) -> None:
-        """Set the counter. It is scheduled for evaluation, lest what is drawn next depend on all that was drawn before."""
+        """Set the counter. It is scheduled for evaluation, lest what is drawn next depend on all drawn before."""
         note_attribute(self, "_counter")
         if not isinstance(self._seed, ArrayBase):
             self._counter = steps.payload
@@ -393,8 +411,8 @@ class Philox4x32Generator(Generator):
             if first.__class__ is int and last.__class__ is int:
                 last -= not endpoint
                 if last < first:
-                    raise ValueError(f"{function}(): there is no integer from 'low' to 'high', which are {low} and {high}"
-                                     f"{'' if endpoint else ' (the latter is left out)'}.")
+                    raise ValueError(f"{function}(): there is no integer from 'low' to 'high', which are {low} and "
+                                     f"{high}{'' if endpoint else ' (the latter is left out)'}.")
                 form.require(function, "low", first)
                 form.require(function, "high", last)
                 span: Node | None = None if last - first == MASK32 else parameter(last - first + 1, 1)
@@ -437,7 +455,7 @@ class Philox4x32Generator(Generator):
             return words[:form.count], steps
 
         words, after = draw(steps)
-        if span is None:
+        if span is None or span.kind == _LITERAL and not span.payload:
             return words, after
         number: Node = span
 
@@ -454,7 +472,8 @@ class Philox4x32Generator(Generator):
         if not form.vectorised:
             while any(node.payload for node in rejected):
                 words, after = draw(after)
-                found = [scaled(word) if no.payload else old for old, word, no in zip(found, words, rejected, strict=True)]
+                found = [scaled(word) if no.payload else old
+                         for old, word, no in zip(found, words, rejected, strict=True)]
                 rejected = [ops.and_(no, ops.lt(ops.mul(word, number), remainder))
                             for no, word in zip(rejected, words, strict=True)]
             return found, after
@@ -489,19 +508,20 @@ class _Form:
         if not number and not (isinstance(dtype, type) and issubclass(dtype, ArrayBase) and hasattr(dtype, "_record")
                                and dtype._kind in kinds and (kinds == "f" or dtype._type in (INT32, UINT32))):
             what = "floating-point numbers" if kinds == "f" else "32-bit integers"
-            raise ArgumentError(f"{function}(): 'dtype' must be a type of arrays or tensors of {what}, found {dtype!r}.")
+            raise ArgumentError(f"{function}(): 'dtype' must be a type of arrays or tensors of {what}, found "
+                                f"{dtype!r}.")
         sizes = parse_shape(shape, function)
         self.dtype, self.number = dtype, number
         self.shape: tuple[int, ...] = ()
+        if not number:
+            require_backend(dtype, function)
+        record = Record(SCALAR, FLOAT64, "array", ()) if number else dtype._record._replace(kind="array")
+        self.type, self.vectorised = record.type, record.backend is not SCALAR
+        #: The flat array type of the package.
+        self.flat: Any = array_type(record, record.type)
         if number:
-            self.type, self.count, self.size, self.vectorised = FLOAT64, 1, 1, False
-            self.flat = array_type(Record(SCALAR, FLOAT64, "array", ()), FLOAT64)
-            return
-        require_backend(dtype, function)
-        self.type: int = dtype._type
-        self.vectorised: bool = dtype._record.backend is not SCALAR
-        self.flat: Any = array_type(dtype._record._replace(kind="array"), dtype._type)
-        if dtype._depth < 0:
+            self.count, self.size = 1, 1
+        elif dtype._depth < 0:
             if not self.vectorised:
                 dtype()  # says that it is not available
             self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
@@ -531,11 +551,12 @@ class _Form:
         if isinstance(value, ArrayBase) and value._kind in "iu" and value._type in (INT32, UINT32) and self.vectorised \
                 and value._depth <= 0:
             if value._depth < 0 and self.dtype._depth < 0:  # along axes
-                value = value + make_tensor(type(value), literal(value._type, 0, self.size), self.shape)
-                value = wrap(retype(self.flat, value._type), [value._n])
+                tensor: Any = value
+                tensor = tensor + make_tensor(type(value), literal(value._type, 0, self.size), self.shape)
+                value = wrap(retype(self.flat, value._type), [tensor._n])
             return core.bitcast(coerce(retype(self.flat, value._type), value, function)[0], UINT32)
-        raise TypeError(f"{function}(): '{name}' must be an int, or an array of 32-bit integers of the package of 'dtype', "
-                        f"found {describe(value)}.")
+        raise TypeError(f"{function}(): '{name}' must be an int, or an array of 32-bit integers of the package of "
+                        f"'dtype', found {describe(value)}.")
 
     def require(self, function: str, name: str, value: int) -> None:
         """Refuse an integer that the type cannot hold."""

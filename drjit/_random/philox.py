@@ -157,11 +157,11 @@ class PhiloxBase(Generator):
         """Four times 32 bits; counts the call where the mask is set."""
         if mask is not True:
             mask = self._mask(mask, name)
-        counters = list(self._counter._nodes())
+        counters = a, b, c, d = list(self._counter._nodes())
         high, low = self._seed._nodes()
         try:
             if self._vectorised:
-                bits = philox(*counters, high, low, self._iterations)
+                bits = philox(a, b, c, d, high, low, self._iterations)
             else:
                 numbers = philox_numbers([node.payload for node in counters], (high.payload, low.payload),
                                           self._iterations)

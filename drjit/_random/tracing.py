@@ -90,7 +90,8 @@ def schedule(high: int, low: int, rounds: int) -> list[core.Node]:
     return keys
 
 
-def philox(a: core.Node, b: core.Node, c: core.Node, d: core.Node, high: core.Node, low: core.Node, rounds: int) -> list[core.Node]:
+def philox(a: core.Node, b: core.Node, c: core.Node, d: core.Node, high: core.Node, low: core.Node,
+           rounds: int) -> list[core.Node]:
     """Four words: four counters, encrypted with a key of two words."""
     keys = None
     if high.kind == _LITERAL and low.kind == _LITERAL and high.attr == _SHAPE and low.attr == _SHAPE:

@@ -51,7 +51,8 @@ def _rotate_right(a: Array, b: Array) -> Array:
     word = np.dtype(f"u{a.dtype.itemsize}")
     bits, last = a.view(word), word.type(8 * word.itemsize - 1)
     right = b.view(word) & last
-    return (bits >> right | bits << (-right & last)).view(a.dtype)
+    rotated: Array = bits >> right | bits << (-right & last)
+    return rotated.view(a.dtype)
 
 
 def _if_integers(function: Callable[..., Array]) -> _Vectorised:
