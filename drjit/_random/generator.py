@@ -336,7 +336,7 @@ class Philox4x32Generator(Generator):
             return (parameter(seed.payload >> 32, 1), parameter(seed.payload & MASK32, 2)), steps
         if scalar:
             raise ArgumentError(f"{function}(): the state of this generator is an array of type "
-                                f"{type(self._seed)._name}, and cannot be used for numbers of the package drjit.scalar.")
+                                f"{type(self._seed)._name}, and cannot be used for numbers of drjit.scalar.")
         if self._seed._record.backend is not flat._record.backend:
             coerce(retype(flat, UINT64), self._seed, function)  # raises: what is in the memory of another backend
         return (cast(ops.shr(seed, literal(UINT64, 32, 1, core.BAKED)), UINT32), cast(seed, UINT32)), steps

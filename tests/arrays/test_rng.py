@@ -38,15 +38,16 @@ def numbers(value: Any) -> list[Any]:
 
 #: Values of another implementation with this interface.
 RECORDED: dict[str, list[float]] = {
-    "dr.rng().random(Float, 3)": [0.31034910678863525, 0.5755263566970825, 0.7814592123031616],
-    "dr.rng(1).random(Float, 3)": [0.5174738168716431, 0.41366422176361084, 0.9913100004196167],
-    "dr.rng(UInt64(1, 2, 3)).random(Float, 3)": [0.5174738168716431, 0.48151087760925293, 0.188729166984558],
+    "dr.rng().random(Float, 3)": [0.310349, 0.575526, 0.781459],
+    "dr.rng(1).random(Float, 3)": [0.517474, 0.413664, 0.99131],
+    "dr.rng(UInt64(1, 2, 3)).random(Float, 3)": [0.517474, 0.481511, 0.188729],
     "dr.rng(0).random(float, ())": [0.31034912362435585],
     "dr.rng(0).integers(UInt, 10, 10)": [3, 5, 7, 3, 5, 5, 9, 8, 8, 1],
     "dr.rng(0).integers(Int, 10, -5, 5)": [-2, 0, 2, -2, 0, 0, 4, 3, 3, -4],
     "dr.rng(0).integers(Int, 10, -5, 5, True)": [-2, 1, 3, -1, 1, 0, 5, 4, 4, -4],
     "dr.rng(0).integers(UInt, 5, 2**31 + 1)": [1316804204, 1085997416, 1679501938, 796394674, 1177149337],
-    "dr.rng(0).integers(UInt, 6, high=3000000000)": [931047370, 1726577406, 2344377025, 1112550507, 1644458626, 9860786],
+    "dr.rng(0).integers(UInt, 6, high=3000000000)": [
+        931047370, 1726577406, 2344377025, 1112550507, 1644458626, 9860786],
     "dr.rng(0).integers(UInt, 3, 0, UInt(5, 10, 15))": [1, 5, 11],
     "dr.rng(0).integers(TensorXu, (2, 3), 0, TensorXu([5, 6, 7]))": [1, 3, 5, 1, 3, 3],
     "dr.rng(0).permutation(UInt, 10)": [9, 0, 3, 5, 4, 1, 2, 8, 7, 6],
@@ -58,7 +59,7 @@ RECORDED: dict[str, list[float]] = {
 @pytest.mark.parametrize("expression", RECORDED)
 def test_recorded_values(expression: str) -> None:
     found, expected = numbers(eval(expression)), RECORDED[expression]
-    assert found == expected if isinstance(expected[0], int) else found == pytest.approx(expected, rel=1e-6)
+    assert found == expected if isinstance(expected[0], int) else found == pytest.approx(expected, rel=1e-5)
 
 
 def test_recorded_normal_variates() -> None:
@@ -102,7 +103,8 @@ def test_types_and_shapes(dtype: Any, shape: Any, expected: tuple[int, ...]) -> 
         result = draw(dtype, shape)
         assert type(result) is dtype
         assert dr.shape(result) == expected
-        assert len(set(numbers(result))) == math.prod(expected) or dr.is_half_v(dtype)
+        if not dr.is_half_v(dtype) and not dr.is_complex_v(dtype):
+            assert len(set(numbers(result))) == math.prod(expected)
     if not dr.is_special_v(dtype):
         integers = dr.uint32_array_t(dtype)
         result = dr.rng(1).integers(integers, shape, 2**31)
@@ -183,7 +185,7 @@ def test_moments(dtype: Any) -> None:
     uniform = np.array(dr.rng(2).random(dtype, count)).astype(float)
     assert uniform.mean() == pytest.approx(1 / 2, abs=5 / math.sqrt(12 * count))
     assert uniform.var() == pytest.approx(1 / 12, abs=5 / math.sqrt(180 * count))
-    assert 0 <= uniform.min() and uniform.max() < 1
+    assert uniform.min() >= 0 and uniform.max() < 1
     normal = np.array(dr.rng(2).normal(dtype, count)).astype(float)
     assert normal.mean() == pytest.approx(0, abs=5 / math.sqrt(count))
     assert normal.var() == pytest.approx(1, abs=5 * math.sqrt(2 / count))
