@@ -284,6 +284,7 @@ def function_stubs() -> str:
             constants.append(f"{name}: {'None' if found is None else type(found).__name__}")
     lines = [base.HEADER + _IMPORTS, "from drjit_core import ("]
     lines += [f"    {name} as {name}," for name in core]
-    lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES), "", "__version__: str"]
+    lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES),
+              "from .random import Generator", "", "__version__: str"]
     lines += [*constants, "", *base.class_stubs(), "", *functions]
     return "\n".join(lines) + "\n"

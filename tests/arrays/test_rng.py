@@ -301,9 +301,10 @@ def test_generators_are_pytrees() -> None:
 def test_draws_of_other_seeds_and_later_ones_compile_nothing() -> None:
     for draw in (lambda rng: rng.random(Float, 100), lambda rng: rng.integers(UInt, 100, 7),
                  lambda rng: rng.uniform(Array3f, (3, 100), 1, 2)):
-        first = dr.rng(0)
-        for _ in range(3):  # the counter is a literal at first, and may be an array later
-            dr.eval(draw(first))
+        for seed in (0, 1):  # where both counter and seed are 0, products with them are the same parameter
+            first = dr.rng(seed)
+            for _ in range(3):  # the counter is a literal at first, and may be an array later
+                dr.eval(draw(first))
         with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
             dr.kernel_history_clear()
             for seed in (0, 1, 2, 2**33, 2**64 - 1):
