@@ -24,6 +24,7 @@ from drjit_core import (
 )
 
 from . import auto as auto, cuda as cuda, detail as detail, llvm as llvm, random as random, scalar as scalar
+from .random import Generator
 
 __version__: str
 Dynamic: int

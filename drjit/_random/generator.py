@@ -500,6 +500,12 @@ class Philox4x32Generator(Generator):
 # --- arguments -------------------------------------------------------------------------------------------------------
 
 
+@functools.cache
+def _flat_type(record: Record) -> Any:
+    """The flat array type over the same scalar type, in the same package."""
+    return array_type(record._replace(kind="array"), record.type)
+
+
 class _Form:
     """What is drawn: components of a type, of some elements each."""
 
@@ -510,15 +516,15 @@ class _Form:
             what = "floating-point numbers" if kinds == "f" else "32-bit integers"
             raise ArgumentError(f"{function}(): 'dtype' must be a type of arrays or tensors of {what}, found "
                                 f"{dtype!r}.")
-        sizes = parse_shape(shape, function)
+        sizes = shape if shape.__class__ is int and 0 <= shape <= MASK32 else parse_shape(shape, function)
         self.dtype, self.number = dtype, number
         self.shape: tuple[int, ...] = ()
         if not number:
             require_backend(dtype, function)
-        record = Record(SCALAR, FLOAT64, "array", ()) if number else dtype._record._replace(kind="array")
+        record = Record(SCALAR, FLOAT64, "array", ()) if number else dtype._record
         self.type, self.vectorised = record.type, record.backend is not SCALAR
         #: The flat array type of the package.
-        self.flat: Any = array_type(record, record.type)
+        self.flat: Any = _flat_type(record)
         if number:
             self.count, self.size = 1, 1
         elif dtype._depth < 0:
