@@ -9,7 +9,7 @@ from drjit_core import (JitBackend, JitFlag, KernelRecordingMode, KernelType, Lo
 import importlib as _importlib
 from typing import Any as _Any
 
-from . import detail, llvm
+from . import detail, llvm, random
 from ._base import environment as _environment
 from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
@@ -44,6 +44,7 @@ from ._functions.transformations import (arg, conj, euler_to_quat, identity, ima
     quat_to_euler, quat_to_matrix, real, rotate, sh_eval, slerp, sphdir, transform_compose, transform_decompose)
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle
 from ._control.loop import while_loop
+from ._random.generator import rng
 from ._tools.auto import set_backend
 from ._functions.evaluation import eval, make_opaque, schedule, shape, width
 from ._tools.runtime import (
@@ -74,7 +75,8 @@ globals().update(_FUNCTIONS)
 _PACKAGES = ("auto", "cuda", "scalar")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
-                 if not name.startswith("_") and (not isinstance(value, type(detail)) or value in (detail, llvm)))
+                 if not name.startswith("_")
+                 and (not isinstance(value, type(detail)) or value in (detail, llvm, random)))
 for _name in __all__:
     if getattr(globals()[_name], "__module__", "").startswith("drjit._"):
         globals()[_name].__module__ = "drjit"
@@ -87,7 +89,7 @@ _YET_TO_COME = """
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
     reorder_threads switch syntax block_reduce block_sum
     scatter_add_kahan scatter_cas scatter_exch scatter_inc convolve repeat
-    resample reverse slice take_interp tile random rng freeze wrap FilterMode WrapMode dda nn opt"""
+    resample reverse slice take_interp tile freeze wrap FilterMode WrapMode dda nn opt"""
 
 
 def __getattr__(name: str) -> _Any:

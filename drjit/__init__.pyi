@@ -23,7 +23,8 @@ from drjit_core import (
     set_flag as set_flag,
 )
 
-from . import auto as auto, cuda as cuda, detail as detail, llvm as llvm, scalar as scalar
+from . import auto as auto, cuda as cuda, detail as detail, llvm as llvm, random as random, scalar as scalar
+from .random import Generator
 
 __version__: str
 Dynamic: int
@@ -3669,6 +3670,8 @@ def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str =
     """An array with the elements of another one and a given shape."""
 @overload
 def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
+def rng(seed: ArrayBase | int = 0, method: str = 'philox4x32', symbolic: bool = False) -> Generator:
+    """A generator of random numbers: a :class:`drjit.random.Generator`."""
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload

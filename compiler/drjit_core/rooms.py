@@ -50,6 +50,7 @@ ROOMS = (
     "drjit._rules.matrix",
     "drjit._access.direct",
     "drjit._arrays.handles",
+    "drjit._random.tracing",
 )
 
 _PACKAGES = {room.partition(".")[0] for room in ROOMS}

@@ -82,9 +82,10 @@ class Page(NamedTuple):
 
 
 def public_names() -> list[str]:
-    """All public names, with dots: those of ``drjit``, of ``drjit.detail``, and what packages of types have besides."""
+    """All public names, with dots: those of ``drjit``, of its modules, and what packages of types have besides."""
     found = [f"drjit.{name}" for name in drjit.__all__ if f"drjit.{name}" not in _PACKAGES]
-    found += [f"drjit.detail.{name}" for name in drjit.detail.__all__]
+    found += [f"drjit.{module}.{name}" for module in ("detail", "random")
+              for name in getattr(drjit, module).__all__]
     found += [f"drjit.llvm.{name}" for name in _GENERATORS]
     return [*found, *_PACKAGES]
 

@@ -26,7 +26,8 @@ SECTIONS = {
 #: Public names that Dr.Jit's reference does not list there, by the section where they are documented.
 ADDED = {
     "Reductions": ["drjit.median"],
-    "Random numbers": ["drjit.llvm.PCG32", "drjit.llvm.Philox4x32"],
+    "Random numbers": ["drjit.random", "drjit.random.Philox4x32Generator", "drjit.llvm.PCG32",
+                       "drjit.llvm.Philox4x32"],
     "Type traits": [
         "drjit.leaf_t", "drjit.scalar_t", "drjit.mask_t", "drjit.array_t", "drjit.matrix_t", "drjit.tensor_t",
         "drjit.expr_t", "drjit.diff_array_t", "drjit.detached_t", "drjit.replace_type_t", "drjit.replace_shape_t",

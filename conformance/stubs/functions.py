@@ -263,7 +263,7 @@ from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs
 
 from typing_extensions import Buffer, TypeVar, TypeVarTuple
 """
-_MODULES = ["auto", "cuda", "detail", "llvm", "scalar"]
+_MODULES = ["auto", "cuda", "detail", "llvm", "random", "scalar"]
 
 
 def function_stubs() -> str:
@@ -284,6 +284,7 @@ def function_stubs() -> str:
             constants.append(f"{name}: {'None' if found is None else type(found).__name__}")
     lines = [base.HEADER + _IMPORTS, "from drjit_core import ("]
     lines += [f"    {name} as {name}," for name in core]
-    lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES), "", "__version__: str"]
+    lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES),
+              "from .random import Generator", "", "__version__: str"]
     lines += [*constants, "", *base.class_stubs(), "", *functions]
     return "\n".join(lines) + "\n"

@@ -27,8 +27,8 @@ from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
 from .evaluation import make_opaque
 
-__all__ = ["arange", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque", "zeros",
-           "zeros_like"]
+__all__ = ["arange", "array_size", "empty", "empty_like", "full", "linspace", "meshgrid", "ones", "ones_like", "opaque",
+           "zeros", "zeros_like"]
 
 Fill = Callable[[type[ArrayBase], int], Node]
 
@@ -56,7 +56,7 @@ def _require_type(dtype: Any, function: str) -> None:
         require_backend(dtype, function)
 
 
-def _array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
+def array_size(cls: type[ArrayBase], shape: int | tuple[int, ...], function: str) -> tuple[int, int]:
     """Number of components, and size of each, of an array of a type and requested shape."""
     if not cls._dynamic:
         return _scalar_size(cls, shape, function), 1
@@ -95,7 +95,7 @@ def _create(dtype: Any, shape: int | tuple[int, ...], fill: Fill, scalar: Callab
                 dtype()  # says that it is not available
             size = math.prod(sizes)
             return make_tensor(dtype, fill(dtype, size) if size else invalid(dtype._type), sizes)
-        count, size = _array_size(dtype, shape, function)
+        count, size = array_size(dtype, shape, function)
         _note_type(dtype)
         nodes = [fill(dtype, size) if size else invalid(dtype._type)] * count
         if size and dtype._special in ("complex", "quaternion"):  # a real number: the other parts are zero
@@ -218,7 +218,7 @@ def _full(dtype: Any, value: Any, shape: Any, function: str) -> Any:
     _require_type(dtype, function)
     parsed = parse_shape(shape, function)
     if isinstance(value, (list, tuple)) and issubclass(dtype, ArrayBase) and dtype._depth > 0:
-        count, size = _array_size(dtype, parsed, function)
+        count, size = array_size(dtype, parsed, function)
         prototype = dtype(value)
         nodes = prototype._nodes()
         if len(nodes) != count and dtype._count >= 0 or any(node.size != 1 for node in nodes):

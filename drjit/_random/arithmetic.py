@@ -20,9 +20,12 @@ from .._base.array import ArrayBase
 from .._base.errors import describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
 from .._base.values import plain_scalar
+from .._promotion.componentwise import flat_array
 from .._promotion.promote import coerce, wrap
+from .tracing import INVERSE, MULTIPLIER, advance, permute, rewind, unit_float32
 
 __all__ = ["Generator", "MASK32", "MASK64", "OnNodes", "OnNumbers", "array_type", "box_muller", "jump_constants", "ops",
+           "parameter",
            "u32", "u64"]
 
 MASK32, MASK64 = (1 << 32) - 1, (1 << 64) - 1
@@ -40,12 +43,6 @@ _or: Callable[[Node, Node], Node] = ops.or_
 #: Version of what pickles hold of a generator.
 FORMAT = 1
 
-# M. E. O'Neill, "PCG: A Family of Simple Fast Space-Efficient Statistically Good Algorithms for Random Number
-# Generation" (Harvey Mudd College, HMC-CS-2014-0905), and the reference implementation at pcg-random.org: the generator
-# XSH-RR 64/32. Multiplier of the linear congruential generator (Knuth's), its inverse modulo 2^64.
-MULTIPLIER = 0x5851F42D4C957F2D
-INVERSE = pow(MULTIPLIER, -1, 1 << 64)
-
 Value = Any  # a node, or a Python number in drjit.scalar
 
 
@@ -59,6 +56,11 @@ def u32(value: int) -> Node:
 def u64(value: int) -> Node:
     """A 64-bit constant that is part of the program."""
     return literal(UINT64, value, 1, BAKED)
+
+
+def parameter(word: int, tag: int) -> Node:
+    """A word that is a parameter of kernels, whatever its value; those of different meanings have different tags."""
+    return literal(UINT32, word, 1, SHAPE, tag=tag)
 
 
 @functools.cache
@@ -98,9 +100,7 @@ class OnNodes:
     def value(array: Any) -> Node:
         return array._n  # type: ignore[no-any-return]
 
-    @staticmethod
-    def wrapped(kind: Any, node: Node) -> Any:
-        return wrap(kind, [node])
+    wrapped = staticmethod(flat_array)
 
     @staticmethod
     def copied(array: Any) -> Any:
@@ -122,22 +122,10 @@ class OnNodes:
     def total(a: Node, b: Node) -> Node:
         return ops.add(a, b)
 
-    @staticmethod
-    def advance(state: Node, increment: Node) -> Node:
-        """The next state of the linear congruential generator."""
-        return ops.fma(state, u64(MULTIPLIER), increment)
-
-    @staticmethod
-    def rewind(state: Node, increment: Node) -> Node:
-        """The previous state."""
-        return ops.mul(ops.sub(state, increment), u64(INVERSE))
-
-    @staticmethod
-    def permute(state: Node) -> Node:
-        """The output of a state: the highest bits, xorshifted, rotated by the five above (counts are modulo 32)."""
-        mixed = cast(ops.shr(ops.xor(ops.shr(state, u64(18)), state), u64(27)), UINT32)
-        rotation = ops.shr(cast(ops.shr(state, u64(32)), UINT32), u32(27))
-        return _or(ops.shr(mixed, rotation), ops.shl(mixed, ops.neg(rotation)))
+    advance = staticmethod(advance)
+    rewind = staticmethod(rewind)
+    permute = staticmethod(permute)
+    float32 = staticmethod(unit_float32)
 
     @staticmethod
     def select(mask: Node, new: Node, old: Node) -> Node:
@@ -151,11 +139,6 @@ class OnNodes:
     @staticmethod
     def uint(bits: Node) -> Node:
         return bits
-
-    @staticmethod
-    def float32(bits: Node) -> Node:
-        """The upper 23 of 32 bits as a number in [0, 1)."""
-        return ops.mul(cast(ops.shr(bits, u32(9)), FLOAT32), _float(FLOAT32, 2.0**-23))
 
     @staticmethod
     def float64(bits: Node) -> Node:

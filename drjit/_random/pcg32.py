@@ -13,7 +13,8 @@ from .._base.errors import CORE_ERRORS, ArgumentError, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, INT64, UINT32, UINT64, require_backend
 from .._base.values import plain_scalar
 from .._promotion.promote import coerce
-from .arithmetic import Generator
+from .arithmetic import Generator, OnNodes
+from .tracing import draw as draw_word
 
 __all__ = ["PCG32Base"]
 
@@ -27,8 +28,16 @@ def _draw(name: str, words: int, scalar: int, convert: str, what: str, shown: st
     """A method of PCG32 that draws numbers, going forward or backward."""
     method = f"{'next' if forward else 'prev'}_{name}"
 
+    plain = forward and convert in ("uint", "float32") and words == 1
+
     def draw(self: PCG32Base, mask: Any = True) -> Any:
         steps = self._steps
+        if plain and mask is True and steps is OnNodes:
+            types = self._types
+            try:
+                return draw_word(self, types[UINT64], types[scalar], scalar == FLOAT32)
+            except CORE_ERRORS as error:
+                raise translate(error, self._function(method)) from None
         bits = self._step(mask, forward, method)
         if words == 2:
             other = self._step(mask, forward, method)

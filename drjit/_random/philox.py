@@ -5,41 +5,26 @@ from __future__ import annotations
 import operator
 from typing import Any, ClassVar
 
+import drjit_core as core
 from drjit_core import Node, cast, literal
 
 from .._access.store import note_attribute
 from .._base.errors import CORE_ERRORS, translate
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64, require_backend
 from .._promotion.promote import wrap
-from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, u32, u64
+from .arithmetic import MASK32, Generator, OnNodes, box_muller, ops, parameter, u64
+from .tracing import PHILOX_MULTIPLIERS, WEYL, philox
 
-__all__ = ["PhiloxBase"]
+__all__ = ["PhiloxBase", "philox_numbers"]
 
-# J. K. Salmon, M. A. Moraes, R. O. Dror, D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), section
-# 3.3: multipliers of a round, and the increments of the key between rounds (golden ratio and sqrt(3) - 1).
-_PHILOX_MULTIPLIERS = 0xD2511F53, 0xCD9E8D57
-_WEYL = 0x9E3779B9, 0xBB67AE85
-
-
-def _philox_nodes(counters: list[Node], key: tuple[Node, Node], rounds: int) -> list[Node]:
-    a, b, c, d = counters
-    first, second = key
-    factor_a, factor_c = map(u32, _PHILOX_MULTIPLIERS)
-    for number in range(rounds):
-        if number:
-            first, second = ops.add(first, u32(_WEYL[0])), ops.add(second, u32(_WEYL[1]))
-        a, b, c, d = (ops.xor(ops.xor(ops.mul_hi(c, factor_c), b), first), ops.mul(c, factor_c),
-                      ops.xor(ops.xor(ops.mul_hi(a, factor_a), d), second), ops.mul(a, factor_a))
-    return [a, b, c, d]
-
-
-def _philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
+def philox_numbers(counters: list[int], key: tuple[int, int], rounds: int) -> list[int]:
+    """What :func:`drjit._random.tracing.philox` computes, of numbers."""
     a, b, c, d = counters
     first, second = key
     for number in range(rounds):
         if number:
-            first, second = first + _WEYL[0] & MASK32, second + _WEYL[1] & MASK32
-        product_a, product_c = a * _PHILOX_MULTIPLIERS[0], c * _PHILOX_MULTIPLIERS[1]
+            first, second = first + WEYL[0] & MASK32, second + WEYL[1] & MASK32
+        product_a, product_c = a * PHILOX_MULTIPLIERS[0], c * PHILOX_MULTIPLIERS[1]
         a, b, c, d = (product_c >> 32 ^ b ^ first, product_c & MASK32,
                       product_a >> 32 ^ d ^ second, product_a & MASK32)
     return [a, b, c, d]
@@ -86,10 +71,14 @@ class PhiloxBase(Generator):
         if counter_0 is None:
             raise TypeError(f"{self._function('__init__')}(): missing argument 'counter_0'.")
         key = self._node(UINT64, seed, "seed")
-        self._seed = wrap(pair, [cast(ops.shr(key, u64(32)), UINT32), cast(key, UINT32)])
+        if key.kind == core.KIND["literal"] and key.size == 1:  # a parameter, so that all seeds run the same program
+            words = [parameter(key.payload >> 32, 1), parameter(key.payload & MASK32, 2)]
+        else:
+            words = [cast(ops.shr(key, u64(32)), UINT32), cast(key, UINT32)]
+        self._seed = wrap(pair, words)
         counters = [self._node(UINT32, value, f"counter_{k}")
                     for k, value in enumerate((counter_0, counter_1, counter_2))]
-        self._counter = wrap(four, [*counters, literal(UINT32, 0)])
+        self._counter = wrap(four, [*counters, parameter(0, 3)])
         self.iterations = iterations
 
     def _node(self, scalar: int, value: Any, name: str) -> Node:
@@ -168,13 +157,13 @@ class PhiloxBase(Generator):
         """Four times 32 bits; counts the call where the mask is set."""
         if mask is not True:
             mask = self._mask(mask, name)
-        counters = list(self._counter._nodes())
+        counters = a, b, c, d = list(self._counter._nodes())
         high, low = self._seed._nodes()
         try:
             if self._vectorised:
-                bits = _philox_nodes(counters, (high, low), self._iterations)
+                bits = philox(a, b, c, d, high, low, self._iterations)
             else:
-                numbers = _philox_numbers([node.payload for node in counters], (high.payload, low.payload),
+                numbers = philox_numbers([node.payload for node in counters], (high.payload, low.payload),
                                           self._iterations)
                 bits = [literal(UINT32, number) for number in numbers]
             last = ops.add(counters[3], literal(UINT32, 1))

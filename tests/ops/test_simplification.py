@@ -75,6 +75,10 @@ RULES: list[tuple[str, list[int], Expression]] = [
     ("x ^ ~0", INTEGERS + MASKS, lambda c, x: ops.xor(c(x.type, ones(x.type)), x)),
     ("x << 0", INTEGERS, lambda c, x: ops.shl(x, c(x.type, 0))),
     ("x >> 0", INTEGERS, lambda c, x: ops.shr(x, c(x.type, 0))),
+    ("rotr(x, 0)", INTEGERS, lambda c, x: ops.rotr(x, c(x.type, 0))),
+    ("rotr(x, -width)", SIGNED, lambda c, x: ops.rotr(x, c(x.type, -TYPES[x.type].bits))),
+    ("rotr(0, x)", INTEGERS, lambda c, x: ops.rotr(c(x.type, 0), x)),
+    ("rotr(~0, x)", INTEGERS, lambda c, x: ops.rotr(c(x.type, ones(x.type)), x)),
     ("0 << x", INTEGERS, lambda c, x: ops.shl(c(x.type, 0), x)),
     ("0 >> x", INTEGERS, lambda c, x: ops.shr(c(x.type, 0), x)),
     ("m == true", MASKS, lambda c, x: ops.eq(x, c(BOOL, True))),
@@ -198,8 +202,8 @@ def test_an_operation_on_itself(type_: int, build: Callable[[Node], Node], model
 
 def test_every_row_with_a_rule_is_tested() -> None:
     rows = {KIND[name] for name in ("neg", "inv", "abs", "ceil", "floor", "trunc", "round", "add", "sub", "mul", "div",
-                                    "floordiv", "mod", "minimum", "maximum", "and_", "or_", "xor", "shl", "shr", "eq",
-                                    "neq", "lt", "gt", "le", "ge", "fma", "select")}
+                                    "floordiv", "mod", "minimum", "maximum", "and_", "or_", "xor", "shl", "shr", "rotr",
+                                    "eq", "neq", "lt", "gt", "le", "ge", "fma", "select")}
     assert simplify._UNARY.keys() | simplify._BINARY.keys() | simplify._TERNARY.keys() == rows
 
 

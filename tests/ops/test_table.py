@@ -146,6 +146,14 @@ def _shift(function: Any) -> Any:
     return lambda a, b: function(a, b & a.dtype.type(a.dtype.itemsize * 8 - 1))  # NumPy does not wrap the count
 
 
+def _rotate(a: Any, b: Any) -> Any:
+    """Of Python's integers."""
+    bits = a.dtype.itemsize * 8
+    words = [int(word) << bits | int(word) for word in _bits_unsigned(a)]
+    rotated = [word >> int(count) % bits & (1 << bits) - 1 for word, count in zip(words, b, strict=True)]
+    return np.array(rotated, np.uint64).astype(f"u{a.dtype.itemsize}").view(a.dtype)
+
+
 def _bits_unsigned(a: Any) -> Any:
     return a.view(f"u{a.dtype.itemsize}")
 
@@ -157,7 +165,7 @@ NUMPY: dict[str, Callable[..., Any]] = {
     "minimum": np.minimum, "maximum": np.maximum, "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc,
     "round": np.rint, "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater,
     "ge": np.greater_equal, "select": np.where, "inv": np.invert, "and_": np.bitwise_and, "or_": np.bitwise_or,
-    "xor": np.bitwise_xor, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
+    "xor": np.bitwise_xor, "shl": _shift(np.left_shift), "shr": _shift(np.right_shift), "rotr": _rotate,
     "popcnt": lambda a: np.bitwise_count(_bits_unsigned(a)).astype(a.dtype)}  # NumPy counts bits of the absolute value
 
 

@@ -46,6 +46,15 @@ def _shift(function: Callable[..., Array]) -> _Vectorised:
     return lambda a, b: function(a, b & b.dtype.type(8 * b.dtype.itemsize - 1))
 
 
+def _rotate_right(a: Array, b: Array) -> Array:
+    """A rotation: two shifts of the unsigned word, whose counts add up to the word size, or are both zero."""
+    word = np.dtype(f"u{a.dtype.itemsize}")
+    bits, last = a.view(word), word.type(8 * word.itemsize - 1)
+    right = b.view(word) & last
+    rotated: Array = bits >> right | bits << (-right & last)
+    return rotated.view(a.dtype)
+
+
 def _if_integers(function: Callable[..., Array]) -> _Vectorised:
     """A function that leaves floats (signs of zeros, roundings of products) to the folding function."""
     return lambda *operands: NotImplemented if operands[-1].dtype.kind == "f" else function(*operands)
@@ -70,7 +79,7 @@ _BY_NAME: dict[str, Any] = {
     "minimum": _if_integers(np.minimum), "maximum": _if_integers(np.maximum),
     "ceil": np.ceil, "floor": np.floor, "trunc": np.trunc, "round": np.rint,
     "and_": np.bitwise_and, "or_": np.bitwise_or, "xor": np.bitwise_xor,
-    "shl": _shift(np.left_shift), "shr": _shift(np.right_shift),
+    "shl": _shift(np.left_shift), "shr": _shift(np.right_shift), "rotr": _rotate_right,
     "eq": np.equal, "neq": np.not_equal, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal,
     "select": np.where,
 }

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
+from .node cimport find as _find
 from .node cimport Node, blank_node, enter, enter_literal, find_literal, new_id
 
 cdef dict _literals

@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from .build cimport literal
 from .node cimport Node
 
+cdef int _SHR
 cdef int LITERAL, BOOL, FLOAT16
 cdef int64_t BAKED
 
@@ -19,5 +20,7 @@ cpdef _div(object ops, Node a, Node b, int64_t size)
 cpdef _and(object ops, Node a, Node b, int64_t size)
 cpdef _or(object ops, Node a, Node b, int64_t size)
 cpdef _xor(object ops, Node a, Node b, int64_t size)
+cpdef _shift(object ops, Node a, Node b, int64_t size)
+cpdef _rotate(object ops, Node a, Node b, int64_t size)
 cpdef _fma(object ops, Node a, Node b, Node c, int64_t size)
 cpdef _select(object ops, Node mask, Node a, Node b, int64_t size)

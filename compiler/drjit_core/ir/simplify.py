@@ -23,7 +23,7 @@ from .node import BAKED, Node
 
 __all__ = ["KNOWS_EQUALS", "binary", "ternary", "unary"]
 
-_NEG, _INV, _ABS = KIND["neg"], KIND["inv"], KIND["abs"]
+_NEG, _INV, _ABS, _SHR = KIND["neg"], KIND["inv"], KIND["abs"], KIND["shr"]
 
 UnaryRule = Callable[[Any, Node], Node | None]
 BinaryRule = Callable[[Any, Node, Node, int], Node | None]
@@ -169,6 +169,13 @@ def _shift(ops: Any, a: Node, b: Node, size: int) -> Node | None:
     return literal(a.type, 0, size) if _constant(a) == 0 else None
 
 
+def _rotate(ops: Any, a: Node, b: Node, size: int) -> Node | None:
+    count = _constant(b)
+    if count is not None and count % TYPES[a.type].bits == 0:
+        return resize(a, size)
+    return literal(a.type, a.payload, size, a.attr) if _constant(a) == 0 or _all_ones(a) else None
+
+
 def _reflexive(value: bool) -> BinaryRule:
     """Comparison of a value with itself; NaN forbids it for floats."""
     def rule(ops: Any, a: Node, b: Node, size: int) -> Node | None:
@@ -193,6 +200,7 @@ def _full_size(node: Node, size: int) -> Node | None:
 _BINARY: dict[int, BinaryRule] = {KIND[name]: rule for name, rule in {
     "add": _add, "sub": _sub, "mul": _mul, "div": _div, "floordiv": _floordiv, "mod": _mod,
     "minimum": _same, "maximum": _same, "and_": _and, "or_": _or, "xor": _xor, "shl": _shift, "shr": _shift,
+    "rotr": _rotate,
     "eq": _equal, "neq": _reflexive(False), "lt": _reflexive(False), "gt": _reflexive(False),
     "le": _reflexive(True), "ge": _reflexive(True)}.items()}
 
@@ -204,6 +212,8 @@ KNOWS_EQUALS = frozenset(KIND[name] for name in (
 
 def binary(ops: Any, kind: int, a: Node, b: Node, size: int) -> Node | None:
     """A simpler node for an operation of two operands, if there is one."""
+    if kind == _SHR:  # by far the most frequent one of a literal in generators of random numbers
+        return _shift(ops, a, b, size)
     rule = _BINARY.get(kind)
     return rule(ops, a, b, size) if rule is not None else None
 

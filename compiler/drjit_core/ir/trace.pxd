@@ -4,6 +4,9 @@ from libc.stdint cimport int64_t
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
 from .fold cimport attribute, fold1, fold2, fold3, fold_cast
+from .simplify cimport binary as simpler_of_two
+from .simplify cimport ternary as simpler_of_three
+from .simplify cimport unary as simpler_of_one
 from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
 
 cdef int LITERAL, CAST, GATHER, BOUND
@@ -17,7 +20,7 @@ cdef int _UNDEFINED, _NEG, _TYPE_COUNT
 cpdef Node unary(int kind, Node a)
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, other=int64_t, scope=int64_t)
 cpdef Node binary(int kind, Node a, Node b)
-@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, scope=int64_t)
+@cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, size=int64_t, other=int64_t, scope=int64_t)
 cpdef Node ternary(int kind, Node a, Node b, Node c)
 @cython.locals(operand=Node)
 cpdef Node cast(Node a, int type_)

@@ -40,11 +40,14 @@ from ..ops.table import (
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
-from . import simplify
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
+from .simplify import KNOWS_EQUALS
+from .simplify import binary as simpler_of_two
+from .simplify import ternary as simpler_of_three
+from .simplify import unary as simpler_of_one
 from .symbolic import (
     Tracing,
     call_site,
@@ -77,7 +80,7 @@ def _result_types(op: Op) -> list[int]:
 _UNDEFINED = 255
 _NEG = KIND["neg"]
 #: Whether an operation of two operands is simpler if these are one node, by kind.
-_KNOWS_EQUALS = bytes(op.kind in simplify.KNOWS_EQUALS for op in OPS)
+_KNOWS_EQUALS = bytes(op.kind in KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
 _TYPES_OF_RESULTS = bytes(type_ for op in OPS for type_ in _result_types(op))
@@ -111,7 +114,7 @@ def unary(kind: int, a: Node) -> Node:
             node = fold1(kind, a, type_)
             return node if context.recording is None else sized_by(node, a)
     if a.kind == kind or a.kind == _NEG:  # of other operands, no rule knows anything
-        simpler = simplify.unary(ops, kind, a)
+        simpler = simpler_of_one(ops, kind, a)
         if simpler is not None:
             return simpler if context.recording is None else sized_by(simpler, a)
     scope = a.scope
@@ -159,7 +162,7 @@ def binary(kind: int, a: Node, b: Node) -> Node:
                 return node if context.recording is None else sized_by(node, a, b)
         elif (a.attr == BAKED or b.attr == BAKED or a is b and _KNOWS_EQUALS[kind]) \
                 and context.flags & CONSTANT_PROPAGATION:
-            simpler = simplify.binary(ops, kind, a, b, size)  # no rule looks at parameters
+            simpler = simpler_of_two(ops, kind, a, b, size)  # no rule looks at parameters
             if simpler is not None:
                 return simpler if context.recording is None else sized_by(simpler, a, b)
     scope = a.scope
@@ -197,15 +200,18 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
         _fail(kind, a, b, c)
     size = a.size
     if size != b.size or size != c.size or not size:
-        size = broadcast_size(OPS[kind].word, a, b, c)
-        if not size:
-            return invalid(type_)
+        other = size if size != 1 else b.size if b.size != 1 else c.size
+        if not other or (b.size != other and b.size != 1) or (c.size != other and c.size != 1):
+            other = broadcast_size(OPS[kind].word, a, b, c)
+            if not other:
+                return invalid(type_)
+        size = other
     if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
             and context.flags & CONSTANT_PROPAGATION:
         if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
             node = fold3(kind, a, b, c, type_, size)
             return node if context.recording is None else sized_by(node, a, b, c)
-        simpler = simplify.ternary(ops, kind, a, b, c, size)
+        simpler = simpler_of_three(ops, kind, a, b, c, size)
         if simpler is not None:
             return simpler if context.recording is None else sized_by(simpler, a, b, c)
     scope = a.scope

@@ -241,6 +241,11 @@ def shift_right(d: str, a: str, b: str, t: TypeText) -> str:
     return _shift("ashr" if t.info.kind == "i" else "lshr", d, a, b, t)
 
 
+def rotate_right(d: str, a: str, b: str, t: TypeText) -> str:
+    """Rotation to the right: a funnel shift of a word and itself, whose count LLVM takes modulo the word size."""
+    return f"{d} = call {t} @llvm.fshr.{t.suffix}({t} {a}, {t} {a}, {t} {b})"
+
+
 def cast(d: str, a: str, s: TypeText, t: TypeText) -> str:
     """Conversion from type ``s`` to type ``t``, with the meaning of :func:`drjit_core.ops.semantics.cast`."""
     source, target = s.info, t.info
@@ -361,6 +366,7 @@ _ROWS: dict[str, dict[str, LlvmText]] = {
     "xor": {"biu": infix("xor")},
     "shl": {"iu": shift_left},
     "shr": {"iu": shift_right},
+    "rotr": {"iu": rotate_right},
     "popcnt": {"iu": call1("ctpop")},
     "lzcnt": {"iu": flagged("ctlz")},
     "tzcnt": {"iu": flagged("cttz")},

@@ -17,6 +17,7 @@ rows = Rows([
     Op("xor", 2, "biu", operator.xor, "Bitwise exclusive or.", commutative=True),
     Op("shl", 2, "iu", meaning.shift_left, "Left shift.", typed=True),
     Op("shr", 2, "iu", meaning.shift_right, "Right shift, arithmetic for signed types.", typed=True),
+    Op("rotr", 2, "iu", meaning.rotate_right, "Rotation to the right, by a count modulo the word size.", typed=True),
 ])
 
 

@@ -215,6 +215,12 @@ def shift_right(a: int, b: int, info: TypeInfo) -> int:
     return a >> (b & (info.bits - 1))
 
 
+def rotate_right(a: int, count: int, info: TypeInfo) -> int:
+    """Rotation to the right, by a count modulo the word size."""
+    word, count = a & (1 << info.bits) - 1, count % info.bits
+    return word >> count | word << info.bits - count
+
+
 def population_count(a: int, info: TypeInfo) -> int:
     """Number of one bits."""
     return (a & ((1 << info.bits) - 1)).bit_count()

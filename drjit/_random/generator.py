@@ -1,0 +1,636 @@
+"""The generators that :func:`drjit.rng` returns: arrays and tensors of random numbers of any type and shape.
+
+Philox4x32 encrypts counters. Here the first counter is that of the generator, which counts what is drawn, and the
+second one is the position of an element, so that elements are independent of each other, and the numbers of a seed do
+not depend on the machine. Each step yields four numbers of up to 32 bits, or two of 64, for each position, of which the
+components of a nested array are made, the last word first; a flat array or a tensor takes one. The numbers are those of
+Dr.Jit for the same seed.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import functools
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, SupportsIndex
+
+import drjit_core as core
+from drjit_core import Node, ReduceOp, cast, counter, invalid, literal
+
+from .._access.indirect import gather
+from .._access.store import note_attribute
+from .._arrays.broadcasting import make as make_tensor
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.nodes import number_of
+from .._base.types import (
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    SCALAR,
+    UINT32,
+    UINT64,
+    Record,
+    lookup,
+    require_backend,
+    retype,
+)
+from .._base.typing import ArrayT
+from .._base.values import parse_shape, plain_integer, plain_scalar
+from .._functions.creation import array_size
+from .._functions.elementwise import FUNCTIONS
+from .._functions.rearrangement import take
+from .._promotion.promote import coerce, wrap
+from .arithmetic import MASK32, OnNodes, array_type, box_muller, ops, parameter, u32
+from .order import stable_order
+from .philox import philox_numbers
+from .tracing import philox
+
+__all__ = ["Generator", "Philox4x32Generator", "rng"]
+
+#: Version of what pickles hold of a generator.
+FORMAT = 1
+_LITERAL = core.KIND["literal"]
+#: Rounds of Philox4x32: the fewest that pass the usual tests of randomness, says the paper.
+_ROUNDS = 7
+
+
+def rng(seed: ArrayBase | int = 0, method: str = "philox4x32", symbolic: bool = False) -> Generator:
+    """A generator of random numbers: a :class:`drjit.random.Generator`.
+
+    ``seed`` is an ``int`` from 0 to 2^64 - 1, or an array of unsigned integers, of one element or as many as are drawn
+    at once. Generators with different seeds yield statistically independent numbers; the same seed yields the same
+    numbers, everywhere. ``method`` is ``"philox4x32"``, the counter-based generator Philox4x32 of J. K. Salmon, M. A.
+    Moraes, R. O. Dror and D. E. Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011), with 7 rounds.
+
+    Generators are PyTrees, and can be variables of symbolic loops, if their ``seed`` is an array, or something was
+    drawn before. With ``symbolic=True`` their state is never evaluated nor scheduled for evaluation; in symbolic loops,
+    that is so without being asked for.
+
+    Raises a ``TypeError`` for other seeds and methods. Evaluates nothing.
+
+    >>> from drjit.llvm import Float, UInt64
+    >>> rng = dr.rng(seed=0)
+    >>> rng.random(Float, 3)
+    [0.310349, 0.575526, 0.781459]
+    >>> rng.random(Float, 3)
+    [0.613185, 0.505707, 0.0255281]
+    >>> dr.rng(UInt64(1, 2, 3)).random(Float, 3)
+    [0.517474, 0.481511, 0.188729]
+    """
+    if method != "philox4x32":
+        raise ArgumentError(f"drjit.rng(): 'method' must be 'philox4x32', found {method!r}.")
+    return Philox4x32Generator(seed, symbolic=symbolic)
+
+
+class Generator:
+    """Random numbers as arrays and tensors of any type and shape. Made by :func:`drjit.rng`.
+
+    Each method draws new numbers, and moves the generator on. The type of the result is the first argument, ``dtype``;
+    ``shape`` is the number of elements of a flat array; the shape of a tensor, a tuple or a number; for nested arrays
+    and matrices the extents with the number of elements as the last one, as in ``(3, 128)`` for 128 vectors (a number
+    alone is that last one); for arrays of ``drjit.scalar`` what they have. Numbers are drawn when they are evaluated:
+    nothing here evaluates anything, except :meth:`permutation`.
+
+    >>> from drjit.llvm import Array3f, Float, Matrix2f64, TensorXf16
+    >>> rng = dr.rng(seed=0)
+    >>> a = rng.random(Float, 128)
+    >>> b = rng.random(TensorXf16, shape=(128, 128))
+    >>> c = rng.random(Array3f, (3, 128))
+    >>> d = rng.random(Matrix2f64, (2, 2, 128))
+    >>> dr.shape(a), dr.shape(b), dr.shape(c), dr.shape(d)
+    ((128,), (128, 128), (3, 128), (2, 2, 128))
+    """
+
+    __slots__ = ("__weakref__",)
+
+    def random(self, dtype: type[ArrayT], shape: int | tuple[int, ...]) -> ArrayT:
+        """Uniformly distributed numbers in [0, 1): multiples of 2^-23, in double precision of 2^-52.
+
+        ``dtype`` is a type of floating-point numbers, else a ``TypeError`` is raised, as for shapes that do not fit.
+
+        >>> from drjit.llvm import Array3f, Float
+        >>> dr.rng(seed=0).random(Float, 4)
+        [0.310349, 0.575526, 0.781459, 0.37085]
+        >>> dr.rng(seed=0).random(Array3f, (3, 2))
+        [[0.310349, 0.30887, 0.0528754],
+         [0.575526, 0.0501834, 0.672801]]
+        """
+        raise NotImplementedError
+
+    def uniform(self, dtype: type[ArrayT], shape: int | tuple[int, ...], low: float | ArrayBase = 0.0,
+                high: float | ArrayBase = 1.0) -> ArrayT:
+        """Uniformly distributed numbers in [``low``, ``high``): ``low + (high - low) * random(dtype, shape)``.
+
+        The bounds are numbers, or arrays, with which the result has a common type. A product that rounds up to
+        ``high``, where that is a number, becomes the largest one below. See :meth:`random` for ``dtype`` and ``shape``.
+
+        >>> from drjit.llvm import Float
+        >>> dr.rng(seed=0).uniform(Float, 4, low=2, high=4)
+        [2.6207, 3.15105, 3.56292, 2.7417]
+        """
+        result: Any = self.random(dtype, shape)
+        below, above = plain_scalar(low), plain_scalar(high)
+        if below == 0 and above == 1 and below is not None:
+            return result  # type: ignore[no-any-return]
+        try:
+            bounds: tuple[Any, Any] = (low, high) if below is None or above is None else (below, above)
+            span = bounds[1] - bounds[0]
+            result = FUNCTIONS["fma"](result, span, low)
+        except (TypeError, RuntimeError) as error:
+            raise type(error)(f"drjit.random.Generator.uniform(): {error}") from None
+        if below is not None and above is not None and above > below:
+            result = FUNCTIONS["minimum"](result, _largest_below(type(result), float(above)))
+        return result  # type: ignore[no-any-return]
+
+    def normal(self, dtype: type[ArrayT], shape: int | tuple[int, ...], loc: float | ArrayBase = 0.0,
+               scale: float | ArrayBase = 1.0) -> ArrayT:
+        """Normally distributed numbers of mean ``loc`` and standard deviation ``scale``, numbers or arrays.
+
+        By the transformation of G. E. P. Box and M. E. Muller, "A Note on the Generation of Random Normal Deviates"
+        (1958). See :meth:`random` for ``dtype`` and ``shape``.
+
+        >>> from drjit.llvm import Float
+        >>> dr.rng(seed=0).normal(Float, 4)
+        [0.281158, -1.15812, 1.23209, 0.438405]
+        >>> dr.rng(seed=0).normal(Float, 4, loc=1, scale=2)
+        [1.56232, -1.31624, 3.46417, 1.87681]
+        """
+        raise NotImplementedError
+
+    def integers(self, dtype: type[ArrayT], shape: int | tuple[int, ...], low: int | ArrayBase = 0,
+                 high: int | ArrayBase | None = None, endpoint: bool = False) -> ArrayT:
+        """Uniformly distributed 32-bit integers from ``low`` to ``high``, which is left out unless ``endpoint`` is set.
+
+        If ``high`` is ``None``, they are drawn from 0 to ``low``. The bounds are integers, or arrays of 32-bit ones
+        with one element or as many as are drawn. ``dtype`` is a type of signed or unsigned 32-bit integers; see
+        :meth:`random` for ``shape``. All integers are equally probable: by the method of D. Lemire, "Fast Random
+        Integer Generation in an Interval" (2019), which draws a few elements again. The generator moves on by as many
+        steps as the element that was drawn most often. In symbolic loops, each element has a state of its own after
+        that.
+
+        Raises a ``TypeError`` for other types and shapes, and for bounds that the type cannot hold, a ``ValueError`` if
+        there is no integer between them, both numbers. Where that is so for elements of arrays, the result is
+        undefined.
+
+        >>> from drjit.llvm import Int, UInt
+        >>> dr.rng(seed=0).integers(UInt, 8, 10)
+        [3, 5, 7, 3, 5, 5, 9, 8]
+        >>> dr.rng(seed=0).integers(Int, 8, -5, 5, endpoint=True)
+        [-2, 1, 3, -1, 1, 0, 5, 4]
+        """
+        raise NotImplementedError
+
+    def permutation(self, x: Any, /, n: int | None = None, axis: int | None = None) -> Any:
+        """A random permutation: of the integers below ``n``, of an array, or of the slices of a tensor.
+
+        ``permutation(dtype, n)`` returns a permutation of ``dr.arange(dtype, n)``, whose type is
+        ``dr.uint32_array_t(dtype)``. ``permutation(x)`` returns the elements of a flat array in random order,
+        ``permutation(x, axis=0)`` the slices of a tensor along an axis, each as it is.
+
+        It is the order of as many numbers from :meth:`random`, in single precision. Where two of them are equal, which
+        happens to one in 2^24 pairs, the elements keep their order. Raises a ``TypeError`` for anything but types,
+        flat arrays and tensors, and for an axis that does not exist. Evaluates the order, so that it cannot be used in
+        symbolic loops.
+
+        >>> from drjit.llvm import Float, TensorXf, UInt
+        >>> dr.rng(seed=0).permutation(UInt, 10)
+        [9, 0, 3, 5, 4, 1, 2, 8, 7, 6]
+        >>> dr.rng(seed=0).permutation(Float(1, 2, 3, 4))
+        [1, 4, 2, 3]
+        >>> dr.rng(seed=0).permutation(dr.reshape(dr.arange(TensorXf, 6), (2, 3)), axis=1)
+        [[0, 1, 2],
+         [3, 4, 5]]
+        """
+        function = "drjit.random.Generator.permutation"
+        if isinstance(x, type) and issubclass(x, ArrayBase) and hasattr(x, "_record"):
+            size = plain_integer(n)
+            if size is None or size < 0 or axis not in (None, 0):
+                raise ArgumentError(f"{function}(): 'n' must be an int that is not negative if the first argument is a "
+                                    f"type, found {n!r}.")
+            flat = _jit_type(x, function)
+            order = self._order(flat, size)
+            result = lookup(x._record._replace(type=UINT32)) if x._depth <= 0 else None
+            if result is None:
+                raise ArgumentError(f"{function}(): a permutation has one dimension, but 'dtype' is {x._name}.")
+            return make_tensor(result, order._n, (size,)) if x._depth < 0 else wrap(result, [order._n])
+        if not isinstance(x, ArrayBase) or x._depth > 0:
+            raise ArgumentError(f"{function}(): the first argument must be an array type, a flat array or a tensor, "
+                                f"found {describe(x)}.")
+        if n is not None and axis is not None:
+            raise ArgumentError(f"{function}(): 'n' goes with a type only, found an array and n={n!r}.")
+        along = plain_integer(n if axis is None else axis) if n is not None or axis is not None else 0
+        dimensions = len(x._s) if x._depth < 0 else 1
+        if along is None or not -dimensions <= along < max(dimensions, 1):
+            raise ArgumentError(f"{function}(): 'axis' must be an int from {-dimensions} to {dimensions - 1}, found "
+                                f"{n if axis is None else axis!r}.")
+        flat = _jit_type(type(x), function)
+        if x._depth < 0:
+            return x if not dimensions else take(x, self._order(flat, x._s[along]), along % dimensions)
+        array: Any = x
+        return gather(type(x), x, self._order(flat, len(array)))
+
+    def _order(self, flat: Any, size: int) -> Any:
+        """The order of random keys, as an array of the type of unsigned integers that belongs to a type."""
+        keys: Any = self.random(retype(flat, FLOAT32), size)
+        order = invalid(UINT32) if size == 0 else literal(UINT32, 0) if size == 1 else stable_order(keys._n)
+        return wrap(retype(flat, UINT32), [order])
+
+    def clone(self) -> Generator:
+        """A generator that yields the same numbers as this one will. Neither changes the other.
+
+        >>> from drjit.llvm import Float
+        >>> rng = dr.rng(seed=0)
+        >>> other = rng.clone()
+        >>> dr.all(rng.random(Float, 10) == other.random(Float, 10))
+        [True]
+        """
+        raise NotImplementedError
+
+
+class Philox4x32Generator(Generator):
+    """What :func:`drjit.rng` returns. ``seed`` is the key, ``counter`` the number of steps that were made."""
+
+    __slots__ = ("_counter", "_seed", "_symbolic")
+    _name: ClassVar[str] = "drjit.random.Philox4x32Generator"
+
+    #: An int as long as nothing was drawn, then an array of 64 bits; and one of 32 bits.
+    _seed: Any
+    _counter: Any
+    _symbolic: bool
+
+    def __init__(self, seed: ArrayBase | int = 0, counter: ArrayBase | int = 0, symbolic: bool = False) -> None:
+        if symbolic.__class__ is not bool:
+            raise TypeError(f"drjit.rng(): 'symbolic' must be a bool, found {symbolic!r}.")
+        self._symbolic = symbolic
+        self._seed = _integers(seed, UINT64, "seed")
+        self._counter = _integers(counter, UINT32, "counter")
+        for value, other, scalar in ((self._seed, "_counter", UINT32), (self._counter, "_seed", UINT64)):
+            if isinstance(value, ArrayBase) and not isinstance(getattr(self, other), ArrayBase):
+                setattr(self, other, wrap(retype(type(value), scalar), [_parameter(scalar, getattr(self, other))]))
+
+    def __repr__(self) -> str:
+        seed, steps = (value if isinstance(value, int) else value[0] if len(value) == 1 else value
+                       for value in (self._seed, self._counter))
+        return f"Philox4x32Generator[seed={seed}, counter={steps}]"
+
+    # --- copies, by value; traversal, see drjit._trees.pytree ---------------------------------------------------------
+
+    def clone(self) -> Generator:
+        result: Generator = self._with(self._seed, self._counter)
+        return result
+
+    clone.__doc__ = Generator.clone.__doc__
+
+    def _with(self, seed: Any, steps: Any) -> Any:
+        result: Any = type(self).__new__(type(self))
+        result._seed, result._counter, result._symbolic = seed, steps, self._symbolic
+        return result
+
+    def __copy__(self) -> Any:
+        return self._with(self._seed, self._counter)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return self._with(self._seed, self._counter)  # a draw exchanges the arrays, and changes none
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[Any, ...]:
+        state = {"format": FORMAT, "seed": self._seed, "counter": self._counter, "symbolic": self._symbolic}
+        return copyreg.__newobj__, (type(self),), state  # type: ignore[attr-defined]
+
+    def __setstate__(self, state: Any) -> None:
+        form = state.get("format") if isinstance(state, dict) else None
+        if form != FORMAT:
+            found = "none at all" if form is None else f"{form!r}"
+            raise ValueError(f"{self._name}: cannot restore this generator: its pickle has a format that this version "
+                             f"of the package does not know (expected {FORMAT}, found {found}).")
+        self._seed, self._counter, self._symbolic = state["seed"], state["counter"], state["symbolic"]
+
+    def __drjit_children__(self) -> dict[str, Any]:
+        return {"seed": self._seed, "counter": self._counter} if isinstance(self._seed, ArrayBase) else {}
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Any:
+        return self._with(children.get("seed", self._seed), children.get("counter", self._counter))
+
+    # --- state -------------------------------------------------------------------------------------------------------
+
+    def _state(self, flat: Any, function: str) -> tuple[tuple[Node, Node], Node]:
+        """The key of two words, and the counter, for arrays of the package of a type."""
+        scalar = flat._record.backend is SCALAR
+        if not isinstance(self._seed, ArrayBase):
+            if not scalar:
+                if core.innermost() is not None:
+                    raise RuntimeError(
+                        f"{function}(): this generator has no state that a symbolic loop could keep, because its seed "
+                        f"is a number; make it with an array, such as dr.rng(seed=drjit.llvm.UInt64({self._seed})), or "
+                        f"draw something before the loop.")
+                wide, narrow = retype(flat, UINT64), retype(flat, UINT32)
+                self._seed = wrap(wide, [_parameter(UINT64, self._seed)])
+                self._counter = wrap(narrow, [_parameter(UINT32, self._counter)])
+            else:
+                key = parameter(self._seed >> 32, 1), parameter(self._seed & MASK32, 2)
+                return key, literal(UINT32, self._counter)
+        seed, steps = self._seed._n, self._counter._n
+        if seed.kind == _LITERAL and seed.size == 1:
+            return (parameter(seed.payload >> 32, 1), parameter(seed.payload & MASK32, 2)), steps
+        if scalar:
+            raise ArgumentError(f"{function}(): the state of this generator is an array of type "
+                                f"{type(self._seed)._name}, and cannot be used for numbers of drjit.scalar.")
+        if self._seed._record.backend is not flat._record.backend:
+            coerce(retype(flat, UINT64), self._seed, function)  # raises: what is in the memory of another backend
+        return (cast(ops.shr(seed, literal(UINT64, 32, 1, core.BAKED)), UINT32), cast(seed, UINT32)), steps
+
+    def _move(self, steps: Node) -> None:
+        """Set the counter. It is scheduled for evaluation, lest what is drawn next depend on all drawn before."""
+        note_attribute(self, "_counter")
+        if not isinstance(self._seed, ArrayBase):
+            self._counter = steps.payload
+            return
+        if steps.kind == _LITERAL:
+            if not self._counter._n.scope:
+                steps = _parameter(UINT32, steps.payload)
+        elif not self._symbolic and not steps.scope and core.innermost() is None:
+            core.schedule([steps])
+        self._counter = wrap(type(self._counter), [steps])
+
+    # --- drawing numbers ---------------------------------------------------------------------------------------------
+
+    def random(self, dtype: Any, shape: Any) -> Any:
+        return self._numbers(dtype, shape, "random", _uniform)
+
+    def normal(self, dtype: Any, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        result = self._numbers(dtype, shape, "normal", _normal)
+        mean, deviation = plain_scalar(loc), plain_scalar(scale)
+        if mean == 0 and deviation == 1 and mean is not None:
+            return result
+        try:
+            return FUNCTIONS["fma"](result, scale, loc)
+        except (TypeError, RuntimeError) as error:
+            raise type(error)(f"drjit.random.Generator.normal(): {error}") from None
+
+    random.__doc__, normal.__doc__ = Generator.random.__doc__, Generator.normal.__doc__
+
+    def _words(self, key: tuple[Node, Node], steps: Node, lane: Node) -> list[Node]:
+        """Four words for each position."""
+        zero = u32(0)
+        if steps.kind == _LITERAL and lane.kind == _LITERAL and key[0].kind == _LITERAL:  # numbers of drjit.scalar, too
+            numbers = philox_numbers([steps.payload, lane.payload, 0, 0], (key[0].payload, key[1].payload), _ROUNDS)
+            return [literal(UINT32, number) for number in numbers]
+        return philox(steps, lane, zero, zero, *key, _ROUNDS)
+
+    def _numbers(self, dtype: Any, shape: Any, name: str, values: Callable[[list[Node], int], Iterator[Node]]) -> Any:
+        """Floating-point numbers, made from words."""
+        function = f"drjit.random.Generator.{name}"
+        form = _Form(dtype, shape, function, "f")
+        key, steps = self._state(form.flat, function)
+        nodes: list[Node] = []
+        try:
+            lane = form.lane()
+            while len(nodes) < form.count:
+                for node in values(self._words(key, steps, lane), form.type):
+                    nodes.append(node)
+                    if len(nodes) == form.count:
+                        break
+                steps = ops.add(steps, literal(UINT32, 1))
+            result = form.array(nodes)
+        except CORE_ERRORS as error:
+            raise translate(error, function) from None
+        self._move(steps)
+        return result
+
+    def integers(self, dtype: Any, shape: Any, low: Any = 0, high: Any = None, endpoint: bool = False) -> Any:
+        function = "drjit.random.Generator.integers"
+        form = _Form(dtype, shape, function, "iu")
+        low, high = (0, low) if high is None else (low, high)
+        if endpoint.__class__ is not bool:
+            raise TypeError(f"{function}(): 'endpoint' must be a bool, found {endpoint!r}.")
+        first, last = (form.bound(function, name, value) for name, value in (("low", low), ("high", high)))
+        key, steps = self._state(form.flat, function)
+        try:
+            if first.__class__ is int and last.__class__ is int:
+                last -= not endpoint
+                if last < first:
+                    raise ValueError(f"{function}(): there is no integer from 'low' to 'high', which are {low} and "
+                                     f"{high}{'' if endpoint else ' (the latter is left out)'}.")
+                form.require(function, "low", first)
+                form.require(function, "high", last)
+                span: Node | None = None if last - first == MASK32 else parameter(last - first + 1, 1)
+                certain = span is None or not (1 << 32) % span.payload
+                start = parameter(first & MASK32, 2)
+            else:
+                nodes = [parameter(value & MASK32, 3) if value.__class__ is int else value for value in (first, last)]
+                start, certain = nodes[0], False
+                span = ops.sub(nodes[1], start)
+                if endpoint:
+                    span = ops.add(span, u32(1))
+            found, steps = self._bounded(form, key, steps, span, certain)
+            if low.__class__ is not int or low:
+                found = [ops.add(node, start) for node in found]
+            result = form.array([core.bitcast(node, form.type) for node in found])
+        except CORE_ERRORS as error:
+            raise translate(error, function) from None
+        self._move(steps)
+        return result
+
+    integers.__doc__ = Generator.integers.__doc__
+
+    def _bounded(self, form: _Form, key: tuple[Node, Node], steps: Node, span: Node | None,
+                 certain: bool) -> tuple[list[Node], Node]:
+        """Integers below a number, and the counter after as many steps as they took.
+
+        D. Lemire, "Fast Random Integer Generation in an Interval" (ACM Transactions on Modeling and Computer Simulation
+        29, 2019): the upper half of the product of a word and the number, unless the lower half is below the remainder
+        of 2^32 by it. ``certain`` says that this is 0. A number of 0 stands for 2^32.
+        """
+        lane, one = form.lane(), literal(UINT32, 1)
+        if not form.size:
+            return [invalid(UINT32)] * form.count, ops.add(steps, one)
+
+        def draw(steps: Node) -> tuple[list[Node], Node]:
+            words: list[Node] = []
+            while len(words) < form.count:
+                words += self._words(key, steps, lane)[::-1]
+                steps = ops.add(steps, one)
+            return words[:form.count], steps
+
+        words, after = draw(steps)
+        if span is None or span.kind == _LITERAL and not span.payload:
+            return words, after
+        number: Node = span
+
+        def scaled(word: Node) -> Node:
+            high = ops.mul_hi(word, number)
+            return high if number.kind == _LITERAL else ops.select(ops.eq(number, u32(0)), word, high)
+
+        found = [scaled(word) for word in words]
+        if certain:
+            return found, after
+        remainder = literal(UINT32, (1 << 32) % number.payload, 1, core.SHAPE, tag=4) if number.kind == _LITERAL else \
+            ops.mod(ops.neg(number), number)
+        rejected = [ops.lt(ops.mul(word, number), remainder) for word in words]
+        if not form.vectorised:
+            while any(node.payload for node in rejected):
+                words, after = draw(after)
+                found = [scaled(word) if no.payload else old
+                         for old, word, no in zip(found, words, rejected, strict=True)]
+                rejected = [ops.and_(no, ops.lt(ops.mul(word, number), remainder))
+                            for no, word in zip(rejected, words, strict=True)]
+            return found, after
+
+        def body(variables: list[Node]) -> list[Node]:
+            words, steps = draw(variables[0])
+            values, pending = variables[1:1 + form.count], variables[1 + form.count:]
+            return [steps,
+                    *(ops.select(no, scaled(word), old) for no, word, old in zip(pending, words, values, strict=True)),
+                    *(ops.and_(no, ops.lt(ops.mul(word, number), remainder))
+                      for no, word in zip(pending, words, strict=True))]
+
+        def condition(variables: list[Node]) -> Node:
+            pending = variables[1 + form.count:]
+            return functools.reduce(lambda a, b: ops.or_(a, b), pending)
+
+        result = core.while_loop([after, *found, *rejected], condition, body, trips=64)
+        after = result[0]
+        if after.size > 1 and not self._symbolic and not after.scope and core.innermost() is None:
+            after = core.reduce(after, ReduceOp.Max.value)
+        return result[1:1 + form.count], after
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _flat_type(record: Record) -> Any:
+    """The flat array type over the same scalar type, in the same package."""
+    return array_type(record._replace(kind="array"), record.type)
+
+
+class _Form:
+    """What is drawn: components of a type, of some elements each."""
+
+    def __init__(self, dtype: Any, shape: Any, function: str, kinds: str) -> None:
+        number = dtype is float and kinds == "f"
+        if not number and not (isinstance(dtype, type) and issubclass(dtype, ArrayBase) and hasattr(dtype, "_record")
+                               and dtype._kind in kinds and (kinds == "f" or dtype._type in (INT32, UINT32))):
+            what = "floating-point numbers" if kinds == "f" else "32-bit integers"
+            raise ArgumentError(f"{function}(): 'dtype' must be a type of arrays or tensors of {what}, found "
+                                f"{dtype!r}.")
+        sizes = shape if shape.__class__ is int and 0 <= shape <= MASK32 else parse_shape(shape, function)
+        self.dtype, self.number = dtype, number
+        self.shape: tuple[int, ...] = ()
+        if not number:
+            require_backend(dtype, function)
+        record = Record(SCALAR, FLOAT64, "array", ()) if number else dtype._record
+        self.type, self.vectorised = record.type, record.backend is not SCALAR
+        #: The flat array type of the package.
+        self.flat: Any = _flat_type(record)
+        if number:
+            self.count, self.size = 1, 1
+        elif dtype._depth < 0:
+            if not self.vectorised:
+                dtype()  # says that it is not available
+            self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
+            self.count, self.size = 1, math.prod(self.shape)
+        else:
+            self.count, self.size = array_size(dtype, sizes, function)
+
+    def lane(self) -> Node:
+        """The positions of elements."""
+        return counter(self.size) if self.vectorised and self.size > 1 else literal(UINT32, 0)
+
+    def array(self, nodes: list[Node]) -> Any:
+        """The result from its components."""
+        if self.number:
+            return number_of(nodes[0])
+        if not self.size:
+            nodes = [invalid(self.type)] * self.count
+        if self.dtype._depth < 0:
+            return make_tensor(self.dtype, nodes[0], self.shape)
+        return wrap(self.dtype, nodes)
+
+    def bound(self, function: str, name: str, value: Any) -> Any:
+        """A bound: an int, or the node of an array, with its bits as an unsigned word."""
+        number = plain_integer(value)
+        if number is not None:
+            return number
+        if isinstance(value, ArrayBase) and value._kind in "iu" and value._type in (INT32, UINT32) and self.vectorised \
+                and value._depth <= 0:
+            if value._depth < 0 and self.dtype._depth < 0:  # along axes
+                tensor: Any = value
+                tensor = tensor + make_tensor(type(value), literal(value._type, 0, self.size), self.shape)
+                value = wrap(retype(self.flat, value._type), [tensor._n])
+            return core.bitcast(coerce(retype(self.flat, value._type), value, function)[0], UINT32)
+        raise TypeError(f"{function}(): '{name}' must be an int, or an array of 32-bit integers of the package of "
+                        f"'dtype', found {describe(value)}.")
+
+    def require(self, function: str, name: str, value: int) -> None:
+        """Refuse an integer that the type cannot hold."""
+        if not self.flat._low <= value <= self.flat._high:
+            raise ArgumentError(f"{function}(): '{name}' must lie in the range of {self.dtype._name}, from "
+                                f"{self.flat._low} to {self.flat._high}, found {value}.")
+
+
+def _parameter(scalar: int, value: int) -> Node:
+    """A number that is a parameter of kernels, whatever its value."""
+    return literal(scalar, value, 1, core.SHAPE, tag=scalar)
+
+
+def _integers(value: Any, scalar: int, name: str) -> Any:
+    """An argument as an int in the range of an unsigned type, or as an array of it."""
+    number = plain_integer(value)
+    bits = 64 if scalar == UINT64 else 32
+    if number is not None:
+        if 0 <= number < 1 << bits:
+            return number
+        raise ArgumentError(f"drjit.rng(): '{name}' must be an int from 0 to 2^{bits} - 1, found {number}.")
+    if isinstance(value, ArrayBase) and not value._depth and value._dynamic and value._kind == "u":
+        if value._record.backend is SCALAR:
+            raise ArgumentError(f"drjit.rng(): '{name}' must be an int in drjit.scalar, found {describe(value)}.")
+        return wrap(retype(type(value), scalar), [cast(value._n, scalar)])
+    raise TypeError(f"drjit.rng(): '{name}' must be an int or an array of unsigned integers, found {describe(value)}.")
+
+
+def _uniform(words: list[Node], type_: int) -> Iterator[Node]:
+    """Uniformly distributed numbers from four words, those of the last one first."""
+    a, b, c, d = words
+    if type_ == FLOAT64:
+        yield OnNodes.float64(OnNodes.join(c, d))
+        yield OnNodes.float64(OnNodes.join(a, b))
+        return
+    for word in (d, c, b, a):
+        yield OnNodes.float32(word) if type_ == FLOAT32 else OnNodes.float16(word)
+
+
+def _normal(words: list[Node], type_: int) -> Iterator[Node]:
+    """Normally distributed numbers from four words, those of the last ones first."""
+    if type_ == FLOAT64:
+        second, first = _uniform(words, type_)
+        yield from box_muller(first, second)[::-1]
+        return
+    d, c, b, a = _uniform(words, FLOAT32)
+    for radius, angle in ((d, b), (c, a)):
+        for value in box_muller(radius, angle)[::-1]:
+            yield cast(value, type_)
+
+
+def _largest_below(kind: Any, value: float) -> float:
+    """The largest number of the element type of an array type that is less than a number."""
+    nearest = literal(kind._type, value).payload
+    if nearest < value:
+        return nearest  # type: ignore[no-any-return]
+    bits = {FLOAT16: 11, FLOAT32: 24, FLOAT64: 53}[kind._type]
+    lowest = {FLOAT16: -24, FLOAT32: -149, FLOAT64: -1074}[kind._type]
+    if not nearest:
+        return -math.ldexp(1.0, lowest)
+    fraction, exponent = math.frexp(nearest)
+    spacing = max(exponent - bits - (fraction == 0.5), lowest)
+    return nearest - math.ldexp(1.0, spacing)  # type: ignore[no-any-return]
+
+
+def _jit_type(cls: Any, function: str) -> Any:
+    """The flat type of unsigned integers in the package of a type whose arrays have a size of their own."""
+    if cls._record.backend is SCALAR:
+        raise ArgumentError(f"{function}(): arrays of the package drjit.scalar cannot be permuted, found {cls._name}.")
+    require_backend(cls, function)
+    return array_type(cls._record._replace(kind="array"), UINT32)
