@@ -29,6 +29,7 @@ from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
 from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
 from ._functions.ordering import argmax, argmin, argsort, compress, median, sort
+from ._functions.blocks import block_reduce, block_sum
 from ._functions.prefix import block_prefix_reduce, block_prefix_sum, cumsum, prefix_reduce, prefix_sum
 from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
     reshape, split, squeeze, stack, swapaxes, take, transpose, unravel, vstack)
@@ -87,7 +88,7 @@ _YET_TO_COME = """
     ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
     enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax block_reduce block_sum
+    reorder_threads switch syntax
     scatter_add_kahan scatter_cas scatter_exch scatter_inc convolve repeat
     resample reverse slice take_interp tile freeze wrap FilterMode WrapMode dda nn opt"""
 
