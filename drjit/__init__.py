@@ -29,8 +29,10 @@ from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
 from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
 from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
-    reshape, split, squeeze, stack, swapaxes, take, transpose, unravel, vstack)
+    repeat, reshape, reverse, row_stack, split, squeeze, stack, swapaxes, take, take_interp, tile, transpose, unravel,
+    upsample, vstack)
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum
+from ._functions.resampling import convolve, resample
 from ._functions.statistics import std, var
 from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t, diff_array_t, expr_t, float16_array_t,
     float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t, int8_array_t, int_array_t,
