@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import drjit_core as core
 from drjit_core import cast
 
 from .._access.keys import is_array_key, is_mask, key_integer
@@ -481,7 +482,7 @@ def _concat_scalars(function: str, values: list[Any], axis: Any) -> Any:
     return wrap(reshape_type(cls, (-1,)), [node for value in values for node in value._nodes()])
 
 
-def _tensors(function: str, arrays: Any) -> list[Any]:
+def _tensors(function: str, arrays: Sequence[ArrayT]) -> list[ArrayT]:
     """The arrays of a sequence, those that are no tensors as such."""
     values = _sequence(function, arrays, "arrays")
     cls: Any = type(values[0])
@@ -671,9 +672,10 @@ def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
         raise TypeError(f"{function}(): 'index' must be an int or an array of integers, found {describe(index)}.")
     access, shape = parse_slice(function, tensor._s, (*(slice(None),) * found, index))
     try:
-        return make(type(tensor), read(tensor._n, access), shape)
+        result: ArrayT = make(type(tensor), read(tensor._n, access), shape)
     except CORE_ERRORS as error:
         raise translate(error, function) from None
+    return result
 
 
 def take_interp(value: ArrayT, pos: float | ArrayBase, axis: int = 0) -> ArrayT:
@@ -713,22 +715,26 @@ def take_interp(value: ArrayT, pos: float | ArrayBase, axis: int = 0) -> ArrayT:
         below, above = (wide(tensor[(*before, k)]) for k in (start, start + 1))
         result: ArrayT = cls(lerp(below, above, number - start))
         return result
+    at: Any = pos
     if not isinstance(pos, ArrayBase):
         kind: Any = wide._leaf
         try:
-            pos = kind(pos)
+            at = kind(pos)
         except (TypeError, ValueError, RuntimeError) as error:
             raise ArgumentError(f"{function}(): 'pos' must be a number or an array of one dimension: {error}") from None
-    if pos._depth > 0 or len(pos.shape) != 1 or pos._kind == "b" or not pos._dynamic:
-        raise TypeError(f"{function}(): 'pos' must be a number or an array of one dimension, found {describe(pos)}"
-                        f"{f' of the shape {pos.shape}' if pos._depth < 0 else ''}.")
-    flat: Any = pos if pos._depth == 0 else pos.array
+    if at._depth > 0 or len(at.shape) != 1 or at._kind == "b" or not at._dynamic:
+        raise TypeError(f"{function}(): 'pos' must be a number or an array of one dimension, found {describe(at)}"
+                        f"{f' of the shape {at.shape}' if at._depth < 0 else ''}.")
+    flat: Any = at if at._depth == 0 else at.array
+    if not len(flat):
+        empty: ArrayT = make(cls, core.invalid(cls._type), (*tensor._s[:found], 0, *tensor._s[found + 1:]))
+        return empty
     exact: Any = retype(type(flat), FLOAT64 if flat._type == FLOAT64 or size > 1 << 22 else FLOAT32)(flat)
     # NaN is at no position, but interpolates to NaN
     index: Any = retype(type(flat), UINT32)(maximum(minimum(floor(exact), size - 2), 0))
     index = select(exact == exact, index, 0)
     weight = wide((exact - type(exact)(index)), shape=(len(flat), *(1,) * (rank - 1 - found)))
-    below, above = (wide(tensor[(*before, at)]) for at in (index, index + 1))
+    below, above = (wide(tensor[(*before, k)]) for k in (index, index + 1))
     interpolated: ArrayT = cls(lerp(below, above, weight))
     return interpolated
 
@@ -854,15 +860,16 @@ def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = 
     [1, 1, 3]
     """
     function = "drjit.repeat"
-    if isinstance(count, (ArrayBase, list, tuple)) or is_ndarray(count) and count.ndim:
-        entries = count.tolist() if is_ndarray(count) else list(count)
-        if is_ndarray(count) and count.ndim > 1 or isinstance(count, ArrayBase) and len(count.shape) > 1:
-            raise TypeError(f"{function}(): 'count' must be an int, or ints in one dimension, found {describe(count)} "
-                            f"of the shape {count.shape}.")
-        counts: Any = [require_count(function, f"count[{k}]", entry.item() if isinstance(entry, ArrayBase) else entry)
-                       for k, entry in enumerate(entries)]
+    given: Any = count
+    if isinstance(given, (ArrayBase, list, tuple)) or is_ndarray(given) and given.ndim:
+        if not isinstance(given, (list, tuple)) and len(given.shape) > 1:
+            raise TypeError(f"{function}(): 'count' must be an int, or ints in one dimension, found {describe(given)} "
+                            f"of the shape {given.shape}.")
+        entries = list(given if isinstance(given, (list, tuple)) else given.numpy() if isinstance(given, ArrayBase)
+                       else given)
+        counts: Any = [require_count(function, f"count[{k}]", entry) for k, entry in enumerate(entries)]
     else:
-        counts = require_count(function, "count", count)
+        counts = require_count(function, "count", given)
     result: T = _repeat(function, value, counts, axis)
     return result
 
@@ -944,4 +951,5 @@ def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: S
     strides = contiguous_strides(tensor._s)
     node = strided(tensor._n, [size for pair in zip(tensor._s, factors, strict=True) for size in pair],
                    [stride for own in strides for stride in (own, 0)])
-    return make(type(tensor), node, tuple(a * b for a, b in zip(tensor._s, factors, strict=True)))
+    result: ArrayT = make(type(tensor), node, tuple(a * b for a, b in zip(tensor._s, factors, strict=True)))
+    return result

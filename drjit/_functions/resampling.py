@@ -146,8 +146,9 @@ def _table(function: str, axis: _Axis) -> _Table:
         first, last = numpy.maximum(first, 0), numpy.minimum(last, axis.inputs)
     taps = max(1, int((last - first).max()))
     index = first + numpy.arange(taps)[:, None]
-    argument = (index + 0.5 - center) * axis.scale
-    distinct, inverse = numpy.unique(-argument if axis.flip else argument, return_inverse=True)
+    counts = index < last
+    argument = ((index + 0.5 - center) * axis.scale)[counts]
+    distinct, inverse = numpy.unique(0.0 - argument if axis.flip else argument, return_inverse=True)
     found = numpy.empty(distinct.size)
     for k, x in enumerate(distinct.tolist()):
         value = plain_scalar(axis.filter(x))
@@ -155,7 +156,8 @@ def _table(function: str, axis: _Axis) -> _Table:
             raise TypeError(f"{function}(): 'filter' must return a number, found {describe(axis.filter(x))} for the "
                             f"argument {x}.")
         found[k] = value
-    weights = numpy.where(index < last, found[inverse.reshape(index.shape)], 0.0)
+    weights = numpy.zeros(index.shape)
+    weights[counts] = found[inverse.reshape(-1)]
     if axis.normalize:
         total = weights.sum(axis=0)
         if not (total != 0).all():
@@ -345,8 +347,8 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Filter = "cubic
     standard deviation of 1/2, up to four of them). Cubic and Lanczos have negative weights: results may leave the range
     of the input. Or it is a function of a ``float`` that returns one, and ``filter_radius`` says up to which distance
     it counts; it is called here, once for each weight. ``boundary`` says what lies beyond the ends: nothing
-    (``'zero'``: the weights of what exists sum to one), the outermost element (``'nearest'``), the other end (``'wrap'``), or the
-    mirror image, with the outermost element twice (``'reflect'``) or once (``'mirror'``).
+    (``'zero'``: the weights of what exists sum to one), the outermost element (``'nearest'``), the other end
+    (``'wrap'``), or the mirror image, with the outermost element twice (``'reflect'``) or once (``'mirror'``).
 
     Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is summed in single precision.
     Also raises a ``TypeError`` for other filters, and if some output has no input in its support, a ``RuntimeError``
@@ -416,7 +418,7 @@ def convolve(source: ArrayT, filter: str | Filter, filter_radius: float,
     reach = _require_radius(function, filter_radius)
     _require_boundary(function, boundary)
     shape = source.shape
-    numbers = range(len(shape)) if axis is None or axis is ... else normalise_axes(function, axis, len(shape))
+    numbers = range(len(shape)) if axis is None else normalise_axes(function, axis, len(shape))
     stretched = (radius, 1 / reach, False) if radius is not None else (reach, 1.0, True)
     axes = [(number, _Axis(shape[number], shape[number], chosen, stretched[0], stretched[1], boundary, bool(normalize),
                            stretched[2])) for number in numbers]
