@@ -221,7 +221,7 @@ def test_take_names_itself_in_errors():
             dr.take(x, index)
 
 
-# --- stacks, upsampling, squares and intervals -------------------------------------------------------------------------
+# --- stacks, upsampling, squares and intervals -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["stack", "vstack", "row_stack", "hstack", "column_stack", "dstack"])

@@ -171,7 +171,8 @@ def test_the_argument_of_a_function_is_the_way_from_the_input_to_the_output():
 def test_constants_stay_what_they_are(name, boundary):
     for size in (1, 2, 5, 30):
         ones = dr.full(Float, 3, size)
-        for result in (dr.convolve(ones, name, 4, boundary=boundary), dr.resample(ones, (13,), name, boundary=boundary)):
+        for result in (dr.convolve(ones, name, 4, boundary=boundary),
+                       dr.resample(ones, (13,), name, boundary=boundary)):
             np.testing.assert_allclose(result.numpy(), 3, rtol=1e-5)
 
 
