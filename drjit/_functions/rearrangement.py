@@ -811,6 +811,8 @@ def tile(value: T, count: int | Sequence[int]) -> T:
     """
     function = "drjit.tile"
     counts = _counts(function, count)
+    if counts == (1,) and not isinstance(count, (list, tuple)):
+        return value
     result: T = _tile(function, value, counts)
     return result
 
@@ -820,7 +822,7 @@ def _tile(function: str, value: Any, counts: tuple[int, ...]) -> Any:
         return transform(function, lambda leaf: _tile(function, leaf, counts), value) \
             if is_pytree(type(value)) else value
     array: Any = value
-    if all(count == 1 for count in counts) and len(counts) <= max(1, len(array.shape) if array._depth < 0 else 1):
+    if all(count == 1 for count in counts) and len(counts) <= (len(array._s) if array._depth < 0 else 1):
         return value
     if array._depth >= 0 and len(counts) == 1:
         if not array._dynamic:

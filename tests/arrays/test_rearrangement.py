@@ -160,6 +160,7 @@ def test_pytrees_are_traversed_and_what_is_static_is_left_alone():
         static = scalar.Array3f(1, 2, 3)
         assert function(static, 2) is static and function(3.5, 2) == 3.5
     x = Float(1, 2)
+    assert dr.tile(TensorXf(3), 1).shape == () and dr.tile(TensorXf(3), (1,)).shape == (1,)
     assert dr.tile(x, 1) is x and dr.repeat(x, 1) is x
 
 
