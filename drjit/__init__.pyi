@@ -2861,7 +2861,7 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
-def convolve(source: ArrayT, filter: str | Filter, filter_radius: float, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool = True) -> ArrayT:
+def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool = True) -> ArrayT:
     """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None)."""
 def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
@@ -3691,7 +3691,7 @@ def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> 
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over elements of another scalar type; the type itself for anything but arrays."""
-def resample(source: ArrayT, shape: Sequence[int], filter: str | Filter = 'cubic', filter_radius: float | None = None, boundary: str = 'zero') -> ArrayT:
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = 'cubic', filter_radius: float | None = None, boundary: str = 'zero') -> ArrayT:
     """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent."""
 @overload
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:

@@ -4,6 +4,9 @@ An axis is a step of its own. The host computes the weights of the outputs along
 a table in memory, from which a kernel takes them. Away from the ends they repeat: of a long axis, the table holds the
 first outputs, one period, and the last ones. Few taps are unrolled, many are a loop in the kernel.
 
+A convolution has the same weights everywhere: they are parameters of the kernel, and the table is that of the factors
+which make their sum one at the ends.
+
 Resampling is that of Pillow's ``Image.resize`` (separable, with the support of the filter widened when there are fewer
 outputs than inputs); conditions at the boundary are named as in SciPy.
 """
@@ -23,7 +26,7 @@ from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import index_type
-from .._base.types import FLOAT16, FLOAT32, UINT64
+from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT64
 from .._base.typing import ArrayT
 from .._base.values import parse_shape, plain_scalar
 from .._promotion.promote import wrap
@@ -31,7 +34,7 @@ from .._promotion.promote import wrap
 __all__ = ["convolve", "resample"]
 
 #: Up to this number of taps, a sum is unrolled; beyond, it is a loop.
-_UNROLLED = 16
+_UNROLLED = 32
 #: Longer axes have a table of one period, if that saves at least half of it.
 _LONG = 1024
 _TAG = 48
@@ -124,8 +127,29 @@ class _Axis(NamedTuple):
     flip: bool  # whether the argument is the position of the output less that of the input
 
 
+def _values(function: str, axis: _Axis, argument: Any) -> Any:
+    """The values of the filter, from as few calls as there are different arguments."""
+    import numpy
+
+    distinct, inverse = numpy.unique(0.0 - argument if axis.flip else argument, return_inverse=True)
+    found = numpy.empty(distinct.size)
+    for k, x in enumerate(distinct.tolist()):
+        value = plain_scalar(axis.filter(x))
+        if value is None:
+            raise TypeError(f"{function}(): 'filter' must return a number, found {describe(axis.filter(x))} for the "
+                            f"argument {x}.")
+        found[k] = value
+    return found[inverse.reshape(-1)]
+
+
+def _require_sums(function: str, total: Any) -> None:
+    if not (total != 0).all():
+        raise ArgumentError(f"{function}(): the filter footprint is too small: the weights of some outputs sum to "
+                            "zero.")
+
+
 def _table(function: str, axis: _Axis) -> _Table:
-    """The table of an axis, from as few calls of the filter as there are different arguments."""
+    """The table of an axis along which is resampled."""
     import numpy
 
     common = math.gcd(axis.inputs, axis.outputs)
@@ -140,30 +164,17 @@ def _table(function: str, axis: _Axis) -> _Table:
     center = (outputs + 0.5) * ratio
     first = numpy.floor(center - support + 0.5).astype(numpy.int64)
     last = numpy.floor(center + support + 0.5).astype(numpy.int64)
-    if axis.inputs == axis.outputs:  # at the end of the support, too: a sum that is symmetric
-        first, last = outputs - math.floor(support), outputs + math.floor(support) + 1
     if axis.boundary == "zero":
         first, last = numpy.maximum(first, 0), numpy.minimum(last, axis.inputs)
     taps = max(1, int((last - first).max()))
     index = first + numpy.arange(taps)[:, None]
     counts = index < last
     argument = ((index + 0.5 - center) * axis.scale)[counts]
-    distinct, inverse = numpy.unique(0.0 - argument if axis.flip else argument, return_inverse=True)
-    found = numpy.empty(distinct.size)
-    for k, x in enumerate(distinct.tolist()):
-        value = plain_scalar(axis.filter(x))
-        if value is None:
-            raise TypeError(f"{function}(): 'filter' must return a number, found {describe(axis.filter(x))} for the "
-                            f"argument {x}.")
-        found[k] = value
     weights = numpy.zeros(index.shape)
-    weights[counts] = found[inverse.reshape(-1)]
-    if axis.normalize:
-        total = weights.sum(axis=0)
-        if not (total != 0).all():
-            raise ArgumentError(f"{function}(): the filter footprint is too small: the weights of some outputs sum to "
-                                "zero.")
-        weights /= total
+    weights[counts] = _values(function, axis, argument)
+    total = weights.sum(axis=0)
+    _require_sums(function, total)
+    weights /= total
     if axis.boundary != "zero":
         return _Table(outputs.size, edge, period, step, taps, weights, _folded(index, axis.inputs, axis.boundary))
     # windows of one length that lie within the axis: what goes beyond the support has the weight 0
@@ -175,10 +186,54 @@ def _table(function: str, axis: _Axis) -> _Table:
     return _Table(outputs.size, edge, period, step, taps, weights, moved)
 
 
+class _Kernel(NamedTuple):
+    """Weights that are the same for all outputs, and what they are multiplied by for each."""
+
+    reach: int  # of the first tap, before the output
+    weights: list[float]
+    factors: Any  # of the first outputs, of those between, and of the last ones; None if they are one
+    edge: int  # number of the first and of the last outputs; 0 if each output has a factor of its own
+
+
+def _kernel(function: str, axis: _Axis) -> _Kernel:
+    """The weights along an axis on which is convolved."""
+    import numpy
+
+    size, support = axis.inputs, math.floor(axis.radius / axis.scale)
+    offsets = numpy.arange(-support, support + 1)
+    weights = _values(function, axis, offsets * axis.scale)
+    used = numpy.flatnonzero(weights)
+    if used.size:
+        offsets, weights = offsets[used[0]:used[-1] + 1], weights[used[0]:used[-1] + 1]
+    factors, edge = None, 0
+    if axis.normalize and axis.boundary != "zero":
+        _require_sums(function, weights.sum())
+        weights = weights / weights.sum()
+    elif axis.normalize:
+        edge = support + 1 if size > max(_LONG, 4 * support + 4) else 0
+        outputs = numpy.arange(size) if not edge else numpy.concatenate(
+            [numpy.arange(edge + 1), numpy.arange(size - edge, size)])
+        before = numpy.concatenate([[0.0], numpy.cumsum(weights)])
+        low, high = (numpy.clip(bound - outputs - offsets[0], 0, weights.size) for bound in (0, size))
+        total = before[high] - before[low]
+        _require_sums(function, numpy.where(abs(total) < 1e-12 * abs(weights).sum(), 0, total))
+        factors = 1 / total
+    return _Kernel(-int(offsets[0]), weights.tolist(), factors, edge)
+
+
 _known_table = functools.lru_cache(maxsize=32)(_table)
+_known_kernel = functools.lru_cache(maxsize=32)(_kernel)
 
 
 # --- tracing ---------------------------------------------------------------------------------------------------------
+
+
+def _memory(values: Any, type_: int) -> Node:
+    """A table in memory."""
+    import numpy
+
+    flat = numpy.ascontiguousarray(values.reshape(-1), dtype=core.TYPES[type_].name)
+    return import_copy(type_, flat) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
 
 
 def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) -> Node:
@@ -189,13 +244,6 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
 
     def parameter(value: int, tag: int) -> Node:
         return literal(scalar, value % (1 << (64 if scalar == UINT64 else 32)), 1, SHAPE, tag=_TAG + tag)
-
-    def memory(values: Any, type_: int) -> Node:
-        import numpy
-
-        dtype = core.TYPES[type_].name
-        flat = numpy.ascontiguousarray(values.reshape(-1), dtype=dtype)
-        return import_copy(type_, flat) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
 
     output = cast(positions(Access(0, sizes, (0, 1, 0)), axis.outputs), scalar)
     row, shift = output, None
@@ -212,8 +260,8 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
     base: Node | None = None
     if outer > 1 or inner > 1:
         base = cast(positions(Access(0, sizes, (axis.inputs * inner, 0, 1)), node.size), scalar)
-    weights = memory(table.weights, node.type)
-    index = memory(table.index, scalar)
+    weights = _memory(table.weights, node.type)
+    index = _memory(table.index, scalar)
     windows = table.index.ndim == 1
     first = core.gather(index, row, TRUE, harmless=True) if windows else None
     if first is not None and shift is not None:
@@ -252,6 +300,109 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
         trips=table.taps)[2]
 
 
+def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+    """The convolution along the middle axis of three."""
+    size = axis.inputs
+    sizes, taps, type_ = (outer, size, inner), len(kernel.weights), node.type
+    scalar = index_type(max(node.size, size + 2 * taps))
+    bits = 64 if scalar == UINT64 else 32
+    signed = INT64 if bits == 64 else INT32
+
+    def parameter(value: int, tag: int, of: int = scalar) -> Node:
+        return literal(of, value if of == signed else value % (1 << bits), 1, SHAPE, tag=_TAG + tag)
+
+    output = cast(positions(Access(0, sizes, (0, 1, 0)), size), scalar)
+    base: Node | None = None
+    if outer > 1 or inner > 1:
+        base = cast(positions(Access(0, sizes, (size * inner, 0, 1)), node.size), scalar)
+    stride, extent, end = parameter(inner, 6), parameter(size, 10), parameter(size - 1, 11, signed)
+    zero = literal(signed, 0)
+    reach = kernel.reach
+    arithmetic = max(reach, taps - reach) < size  # what lies beyond an end is found by one reflection
+    folded: Node | None = None
+    if axis.boundary != "zero" and not arithmetic:
+        import numpy
+
+        index = _folded(numpy.arange(size)[:, None] + numpy.arange(taps) - reach, size, axis.boundary)
+        folded = _memory(index, scalar)
+
+    def value(tap: Node) -> Node:
+        """What a tap reads."""
+        place = ops.sub(ops.add(output, tap), parameter(reach, 12))
+        mask = TRUE
+        if axis.boundary == "zero":
+            mask = ops.lt(place, extent)
+        elif folded is not None:
+            place = core.gather(folded, ops.add(ops.mul(output, parameter(taps, 13)), tap), TRUE, harmless=True)
+        else:
+            at = cast(place, signed)
+            before, after = ops.lt(at, zero), ops.gt(at, end)
+            if axis.boundary == "nearest":
+                at = ops.select(before, zero, ops.select(after, end, at))
+            elif axis.boundary == "wrap":
+                length = parameter(size, 14, signed)
+                at = ops.select(before, ops.add(at, length), ops.select(after, ops.sub(at, length), at))
+            else:  # the sum of a place and its mirror image
+                low, high = (-1, 2 * size - 1) if axis.boundary == "reflect" else (0, 2 * size - 2)
+                at = ops.select(before, ops.sub(parameter(low, 15, signed), at),
+                                ops.select(after, ops.sub(parameter(high, 16, signed), at), at))
+            place = cast(at, scalar)
+        if inner > 1:
+            place = ops.mul(place, stride)
+        return core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
+
+    if taps <= _UNROLLED:
+        total: Node | None = None
+        for k, weight in enumerate(kernel.weights):
+            if weight:
+                factor = literal(type_, weight, 1, SHAPE, tag=_TAG + 20 + k)
+                found = value(literal(scalar, k))
+                total = ops.mul(factor, found) if total is None else ops.fma(factor, found, total)
+        if total is None:
+            total = literal(type_, 0, node.size)
+    else:
+        import numpy
+
+        one, limit = literal(scalar, 1), parameter(taps, 9)
+        weights = _memory(numpy.array(kernel.weights), type_)
+
+        def step(state: list[Node]) -> list[Node]:
+            weight, found = core.gather(weights, state[0], TRUE, harmless=True), value(state[0])
+            none = literal(type_, 0)
+            return [ops.add(state[0], one), ops.fma(weight, ops.select(ops.neq(weight, none), found, none), state[1])]
+
+        total = core.while_loop([literal(scalar, 0, node.size), literal(type_, 0, node.size)],
+                                lambda state: ops.lt(state[0], limit), step, trips=taps)[1]
+    if kernel.factors is None:
+        return total
+    row = output
+    if kernel.edge:
+        edge = parameter(kernel.edge, 0)
+        row = ops.select(ops.lt(output, parameter(size - kernel.edge, 2)), ops.minimum(output, edge),
+                         ops.sub(output, parameter(size - 2 * kernel.edge - 1, 3)))
+    return ops.mul(total, core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True))  # type: ignore[no-any-return]
+
+
+def _convolved_scalars(nodes: list[Node], axis: _Axis, kernel: _Kernel) -> list[Node]:
+    """The convolution of an array of the scalar backend."""
+    size, type_ = axis.inputs, nodes[0].type
+    result = []
+    for output in range(size):
+        total = literal(type_, 0)
+        for k, weight in enumerate(kernel.weights):
+            place = output + k - kernel.reach
+            if axis.boundary != "zero":
+                place = int(_folded(place, size, axis.boundary))
+            if weight and 0 <= place < size:
+                total = ops.fma(literal(type_, weight), nodes[place], total)
+        if kernel.factors is not None:
+            row = output if not kernel.edge else min(output, kernel.edge) if output < size - kernel.edge else \
+                output - size + len(kernel.factors)
+            total = ops.mul(total, literal(type_, float(kernel.factors[row])))
+        result.append(total)
+    return result
+
+
 def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Node]:
     """The sums of an array of the scalar backend."""
     result = []
@@ -273,23 +424,25 @@ def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Nod
     return result
 
 
-def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool) -> Any:
-    """Filter an array along some axes, one after the other."""
+def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool) -> Any:
+    """Filter an array along some axes, one after the other; weights of named filters are remembered."""
     type_ = source._type
     single = FLOAT32 if type_ == FLOAT16 else type_
-    tables = [(number, axis, (_known_table if cached else _table)(function, axis))
-              for number, axis in axes if axis.inputs and axis.outputs]
+    prepare: Any = (_known_kernel if cached else _kernel) if convolves else _known_table if cached else _table
+    along: Any = _convolved if convolves else _filtered
+    along_scalars: Any = _convolved_scalars if convolves else _filtered_scalars
+    tables = [(number, axis, prepare(function, axis)) for number, axis in axes if axis.inputs and axis.outputs]
     try:
         if not source._dynamic:
             nodes = [cast(node, single) for node in source._nodes()]
             for _, axis, table in tables:
-                nodes = _filtered_scalars(nodes, axis, table)
+                nodes = along_scalars(nodes, axis, table)
             return wrap(type(source), [cast(node, type_) for node in nodes])
         shape, node = list(source.shape), cast(source._n, single)
         for number, axis, table in tables:
             outer, inner = math.prod(shape[:number]), math.prod(shape[number + 1:])
             if outer * inner:
-                node = _filtered(node, outer, inner, axis, table)
+                node = along(node, outer, inner, axis, table)
             shape[number] = axis.outputs
         for number, axis in axes:
             shape[number] = axis.outputs
@@ -334,7 +487,7 @@ def _require_boundary(function: str, boundary: Any) -> None:
                             f"{boundary!r}.")
 
 
-def resample(source: ArrayT, shape: Sequence[int], filter: str | Filter = "cubic", filter_radius: float | None = None,
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = "cubic", filter_radius: float | None = None,
              boundary: str = "zero") -> ArrayT:
     """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent.
 
@@ -389,11 +542,11 @@ def resample(source: ArrayT, shape: Sequence[int], filter: str | Filter = "cubic
     if not axes:
         return type(source)(source)
     axes.sort(key=lambda entry: entry[1].outputs / entry[1].inputs)  # what becomes smaller first
-    result: ArrayT = _apply(function, source, axes, isinstance(filter, str))
+    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), False)
     return result
 
 
-def convolve(source: ArrayT, filter: str | Filter, filter_radius: float,
+def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float,
              axis: int | Sequence[int] | None = None, boundary: str = "zero", normalize: bool = True) -> ArrayT:
     """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None).
 
@@ -422,5 +575,5 @@ def convolve(source: ArrayT, filter: str | Filter, filter_radius: float,
     stretched = (radius, 1 / reach, False) if radius is not None else (reach, 1.0, True)
     axes = [(number, _Axis(shape[number], shape[number], chosen, stretched[0], stretched[1], boundary, bool(normalize),
                            stretched[2])) for number in numbers]
-    result: ArrayT = _apply(function, source, axes, isinstance(filter, str))
+    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), True)
     return result
