@@ -380,7 +380,8 @@ def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel)
         edge = parameter(kernel.edge, 0)
         row = ops.select(ops.lt(output, parameter(size - kernel.edge, 2)), ops.minimum(output, edge),
                          ops.sub(output, parameter(size - 2 * kernel.edge - 1, 3)))
-    return ops.mul(total, core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True))  # type: ignore[no-any-return]
+    factors = core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
+    return ops.mul(total, factors)  # type: ignore[no-any-return]
 
 
 def _convolved_scalars(nodes: list[Node], axis: _Axis, kernel: _Kernel) -> list[Node]:
@@ -487,8 +488,8 @@ def _require_boundary(function: str, boundary: Any) -> None:
                             f"{boundary!r}.")
 
 
-def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = "cubic", filter_radius: float | None = None,
-             boundary: str = "zero") -> ArrayT:
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = "cubic",
+             filter_radius: float | None = None, boundary: str = "zero") -> ArrayT:
     """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent.
 
     ``shape`` is that of the result, with as many axes as ``source`` has; those whose size stays the same are left
