@@ -15,6 +15,7 @@ from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
 from ._access.slicing import slice_index
+from ._functions.blocks import block_reduce, block_sum
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
 from ._functions.comparison import allclose, assert_allclose
 from ._tools.assertions import assert_equal, assert_false, assert_true
@@ -29,11 +30,12 @@ from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
 from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
 from ._functions.ordering import argmax, argmin, argsort, compress, median, sort
-from ._functions.blocks import block_reduce, block_sum
 from ._functions.prefix import block_prefix_reduce, block_prefix_sum, cumsum, prefix_reduce, prefix_sum
 from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
-    reshape, split, squeeze, stack, swapaxes, take, transpose, unravel, vstack)
+    repeat, reshape, reverse, row_stack, split, squeeze, stack, swapaxes, take, take_interp, tile, transpose, unravel,
+    upsample, vstack)
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum
+from ._functions.resampling import convolve, resample
 from ._functions.statistics import std, var
 from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t, diff_array_t, expr_t, float16_array_t,
     float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t, int8_array_t, int_array_t,
@@ -88,9 +90,8 @@ _YET_TO_COME = """
     ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
     enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax
-    scatter_add_kahan scatter_cas scatter_exch scatter_inc convolve repeat
-    resample reverse slice take_interp tile freeze wrap FilterMode WrapMode dda nn opt"""
+    reorder_threads switch syntax scatter_add_kahan scatter_cas scatter_exch scatter_inc slice
+    freeze wrap FilterMode WrapMode dda nn opt"""
 
 
 def __getattr__(name: str) -> _Any:

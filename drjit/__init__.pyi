@@ -2811,6 +2811,29 @@ def ceil(arg: float, /) -> float: ...
 @overload
 def ceil(arg: _NumPyArray, /) -> Any: ...
 @overload
+def clamp(value: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], min: SelfCpT, max: SelfCpT, /) -> SelfT:
+    """Another name of :func:`drjit.clip`: ``value`` brought into the interval from ``min`` to ``max``."""
+@overload
+def clamp(value: SelfCpT, min: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], max: SelfCpT, /) -> SelfT: ...
+@overload
+def clamp(value: int, min: int, max: _Chooses[Any, _R, Any], /) -> _R: ...
+@overload
+def clamp(value: _Chooses[Any, _R, Any], min: int, max: int, /) -> _R: ...
+@overload
+def clamp(value: int, min: int, max: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
+@overload
+def clamp(value: float, min: float, max: _WithFloat[_R, Any], /) -> _R: ...
+@overload
+def clamp(value: float, min: float, max: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
+@overload
+def clamp(value: _WithFloat[_R, Any], min: float, max: float, /) -> _R: ...
+@overload
+def clamp(value: int, min: int, max: int, /) -> int: ...
+@overload
+def clamp(value: float, min: float, max: float, /) -> float: ...
+@overload
+def clamp(value: AnyArray | float | _NumPyArray, min: AnyArray | float | _NumPyArray, max: AnyArray | float | _NumPyArray, /) -> Any: ...
+@overload
 def clip(value: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], min: SelfCpT, max: SelfCpT) -> SelfT:
     """``value`` brought into the interval from ``min`` to ``max``, elementwise: ``maximum(minimum(value, max), min)``."""
 @overload
@@ -2839,6 +2862,8 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
     """Conjugate of complex numbers and quaternions; other values are returned as they are."""
+def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float, axis: int | Sequence[int] | None = None, boundary: str = 'zero', normalize: bool = True) -> ArrayT:
+    """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None)."""
 def copy(arg: T, /) -> T:
     """A deep copy of a PyTree: its containers are made anew, arrays are copied, other objects are passed on."""
 @overload
@@ -3661,10 +3686,14 @@ def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
+def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
+    """An array with each of its elements repeated ``count`` times in place."""
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> Any:
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over elements of another scalar type; the type itself for anything but arrays."""
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = 'cubic', filter_radius: float | None = None, boundary: str = 'zero') -> ArrayT:
+    """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent."""
 @overload
 def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T:
     """An array with the elements of another one and a given shape."""
@@ -3672,6 +3701,8 @@ def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str =
 def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
 def rng(seed: ArrayBase | int = 0, method: str = 'philox4x32', symbolic: bool = False) -> Generator:
     """A generator of random numbers: a :class:`drjit.random.Generator`."""
+def reverse(value: Any, axis: int = 0) -> Any:
+    """An array, a tensor or a Python sequence with its entries in reverse order along an axis."""
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload
@@ -3681,6 +3712,8 @@ def round(arg: ArrayT, /) -> ArrayT:
 def round(arg: float, /) -> float: ...
 @overload
 def round(arg: _NumPyArray, /) -> Any: ...
+def row_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
+    """Another name of :func:`vstack`: tensors joined along their first axis, those of one dimension as rows."""
 @overload
 def rsqrt(arg: ArrayT, /) -> ArrayT:
     """Reciprocal square root ``1 / sqrt(arg)``; infinite at zero, NaN below."""
@@ -3868,6 +3901,15 @@ def sqrt(arg: float, /) -> float: ...
 @overload
 def sqrt(arg: _NumPyArray, /) -> Any: ...
 @overload
+def square(arg: ArrayT, /) -> ArrayT:
+    """The product of a value with itself; of complex numbers, quaternions and matrices as well."""
+@overload
+def square(arg: int, /) -> int: ...
+@overload
+def square(arg: float, /) -> float: ...
+@overload
+def square(arg: _NumPyArray, /) -> Any: ...
+@overload
 def squared_norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
     """Square of the Euclidean length, ``sum(value * value)``."""
 @overload
@@ -3922,6 +3964,8 @@ def sync_thread() -> None:
     """Wait for everything that has been launched."""
 def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
+def take_interp(value: ArrayT, pos: float | ArrayBase, axis: int = 0) -> ArrayT:
+    """Values between the entries of a tensor along an axis, by linear interpolation at fractional positions."""
 @overload
 def tan(arg: ArrayT, /) -> ArrayT:
     """Tangent of an angle in radians."""
@@ -3940,6 +3984,8 @@ def tensor_t(arg: Any, /) -> Any:
     """The tensor type over the same elements; ``None`` for anything but arrays."""
 def thread_count() -> int:
     """Number of threads that run kernels on the CPU, the main thread included."""
+def tile(value: T, count: int | Sequence[int]) -> T:
+    """An array with all of its elements repeated ``count`` times, one copy after the other."""
 def trace(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Sum of the diagonal entries of a matrix."""
 @overload
@@ -4039,6 +4085,8 @@ def unit_angle(a: SelfCpT, b: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, Plai
 def unit_angle(a: AnyArray | Sequence[Any], b: AnyArray | Sequence[Any]) -> Any: ...
 def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
+def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution."""
 @overload
 def value_t(arg: _Tensor[Any] | type[_Tensor[Any]]) -> Any:
     """The type of an entry of the outermost dimension; the type itself for anything but arrays."""

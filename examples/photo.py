@@ -404,10 +404,10 @@ def draw(image: Image, panels: Panels, settings: Settings, rows: list[Row], outp
     row_height = min(max(column * aspect, 2.6), 9.0) + 0.72
     figure, axes = plt.subplots(2, 3, figsize=(3 * column + 0.7, 2 * row_height + 1.05), facecolor=paper)
     total = rows[-1]
-    figure.suptitle("One photograph, traced and fused", x=0.021, y=0.982, ha="left", va="top", color=ink, fontsize=21,
-                    fontweight="bold")
-    figure.text(0.96, 0.974, f"{settings.width} × {settings.height} pixels     {total.operations} operations in "
-                f"{total.kernels} kernels     {total.warm:.1f} ms, NumPy {total.numpy:.0f} ms",
+    figure.suptitle(f"A photograph, developed by {total.kernels} kernels", x=0.021, y=0.982, ha="left", va="top",
+                    color=ink, fontsize=21, fontweight="bold")
+    figure.text(0.96, 0.974, f"{settings.width} × {settings.height} pixels     {total.operations} traced operations"
+                f"     {total.warm:.1f} ms on {dr.thread_count()} threads, NumPy {total.numpy:.0f} ms on one",
                 ha="right", va="top", color=faint, fontsize=13)
     pictures = (
         ("original", "sRGB, as the file has it", image.transpose(1, 2, 0)),

@@ -8,27 +8,32 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import drjit_core as core
 from drjit_core import cast
 
-from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, strided
+from .._access.keys import is_array_key, is_mask, key_integer
+from .._access.slicing import contiguous_strides, normalise_axes, normalise_axis, parse_slice, read, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_count, require_integer
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import broadcast
-from .._base.types import SCALAR
+from .._base.types import FLOAT32, FLOAT64, INT64, SCALAR, UINT32, lookup, retype
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
+from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import flat_of_scalars, wrap
 from .._trees.pytree import is_pytree, transform
+from .elementwise import floor, lerp, maximum, minimum, select
 from .linalg import transpose as transpose_matrix
 
-__all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "reshape",
-           "split", "squeeze", "stack", "swapaxes", "take", "transpose", "unravel", "vstack"]
+__all__ = ["array_split", "column_stack", "concat", "dstack", "expand_dims", "hstack", "moveaxis", "ravel", "repeat",
+           "reshape", "reverse", "row_stack", "split", "squeeze", "stack", "swapaxes", "take", "take_interp", "tile",
+           "transpose", "unravel", "upsample", "vstack"]
 
 
 def _require_tensor(function: str, value: ArrayT, name: str = "value") -> ArrayT:
@@ -430,7 +435,10 @@ def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
      [3, 4, 30, 40]]
     """
     function = "drjit.concat"
-    values = _sequence(function, arr, "arr")
+    return _concat(function, _sequence(function, arr, "arr"), axis)
+
+
+def _concat(function: str, values: list[ArrayT], axis: int | None) -> ArrayT:
     cls = type(values[0])
     if not cls._dynamic:
         result: ArrayT = _concat_scalars(function, values, axis)
@@ -474,10 +482,24 @@ def _concat_scalars(function: str, values: list[Any], axis: Any) -> Any:
     return wrap(reshape_type(cls, (-1,)), [node for value in values for node in value._nodes()])
 
 
+def _tensors(function: str, arrays: Sequence[ArrayT]) -> list[ArrayT]:
+    """The arrays of a sequence, those that are no tensors as such."""
+    values = _sequence(function, arrays, "arrays")
+    cls: Any = type(values[0])
+    if cls._depth >= 0:
+        if not cls._dynamic:
+            raise TypeError(f"{function}(): 'arrays' must hold tensors, or arrays that can become tensors, found "
+                            f"{cls._name}.")
+        kind: Any = lookup(cls._record._replace(kind="tensor", shape=()))
+        return [kind(value) for value in values]
+    return values
+
+
 def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
     """Tensors of one type and shape joined along a new axis, at a position of the result.
 
-    Raises a ``TypeError`` for other arrays, a ``RuntimeError`` if the shapes differ. Evaluates nothing.
+    Other arrays are taken as tensors. Raises a ``TypeError`` for several types, a ``RuntimeError`` if the shapes
+    differ. Evaluates nothing.
 
     >>> from drjit.llvm import TensorXf
     >>> x = TensorXf([1, 2], shape=(2,))
@@ -489,12 +511,12 @@ def stack(arrays: Sequence[ArrayT], /, axis: int = 0) -> ArrayT:
      [2, 20]]
     """
     function = "drjit.stack"
-    values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
+    values = _tensors(function, arrays)
     if len({value._s for value in values}) > 1:
         raise SizeError(f"{function}(): the tensors must have one shape, found "
                         f"{' and '.join(dict.fromkeys(str(value._s) for value in values))}.")
     position = normalise_axis(function, axis, len(values[0]._s) + 1)
-    return concat([expand_dims(value, position) for value in values], axis=position)
+    return _concat(function, [expand_dims(value, position) for value in values], position)
 
 
 def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
@@ -508,8 +530,26 @@ def vstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     [[1, 2],
      [10, 20]]
     """
-    values = [_require_tensor("drjit.vstack", value, "arrays") for value in _sequence("drjit.vstack", arrays, "arrays")]
-    return concat([v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values])
+    return _vstack("drjit.vstack", arrays)
+
+
+def _vstack(function: str, arrays: Sequence[ArrayT]) -> ArrayT:
+    values = _tensors(function, arrays)
+    return _concat(function, [v if len(v._s) > 1 else make(type(v), v._n, (1, v._n.size)) for v in values], 0)
+
+
+def row_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
+    """Another name of :func:`vstack`: tensors joined along their first axis, those of one dimension as rows.
+
+    See :func:`concat` for errors. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> x = TensorXf([1, 2], shape=(2,))
+    >>> dr.row_stack([x, 10 * x])
+    [[1, 2],
+     [10, 20]]
+    """
+    return _vstack("drjit.row_stack", arrays)
 
 
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
@@ -522,8 +562,9 @@ def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     >>> dr.hstack([x, 10 * x])
     [1, 2, 10, 20]
     """
-    values = [_require_tensor("drjit.hstack", value, "arrays") for value in _sequence("drjit.hstack", arrays, "arrays")]
-    return concat(values, axis=1 if len(values[0]._s) > 1 else 0)
+    function = "drjit.hstack"
+    values = [v if v._s else make(type(v), v._n, (1,)) for v in _tensors(function, arrays)]
+    return _concat(function, values, 1 if len(values[0]._s) > 1 else 0)
 
 
 def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
@@ -538,8 +579,8 @@ def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
      [2, 20]]
     """
     function = "drjit.column_stack"
-    values = [_require_tensor(function, value, "arrays") for value in _sequence(function, arrays, "arrays")]
-    return concat([v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], axis=1)
+    values = _tensors(function, arrays)
+    return _concat(function, [v if len(v._s) > 1 else make(type(v), v._n, (v._n.size, 1)) for v in values], 1)
 
 
 def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
@@ -553,9 +594,10 @@ def dstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     [[[1, 10],
       [2, 20]]]
     """
-    values = [_require_tensor("drjit.dstack", value, "arrays") for value in _sequence("drjit.dstack", arrays, "arrays")]
-    shapes = [v._s if len(v._s) > 2 else (*((1, *v._s) if len(v._s) < 2 else v._s), 1) for v in values]
-    return concat([make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], axis=2)
+    function = "drjit.dstack"
+    values = _tensors(function, arrays)
+    shapes = [v._s if len(v._s) > 2 else ((1,) * (2 - len(v._s)) + v._s + (1,)) for v in values]
+    return _concat(function, [make(type(v), v._n, shape) for v, shape in zip(values, shapes, strict=True)], 2)
 
 
 def split(value: ArrayT, indices_or_sections: int | Sequence[int], /, axis: int = 0) -> list[ArrayT]:
@@ -623,7 +665,293 @@ def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     [[3, 1],
      [6, 4]]
     """
-    tensor: Any = _require_tensor("drjit.take", value)
-    found = normalise_axis("drjit.take", axis, len(tensor._s))
-    result: ArrayT = tensor[(*(slice(None),) * found, index)]
+    function = "drjit.take"
+    tensor: Any = _require_tensor(function, value)
+    found = normalise_axis(function, axis, len(tensor._s))
+    if key_integer(index) is None and (not is_array_key(index) or is_mask(index)):
+        raise TypeError(f"{function}(): 'index' must be an int or an array of integers, found {describe(index)}.")
+    access, shape = parse_slice(function, tensor._s, (*(slice(None),) * found, index))
+    try:
+        result: ArrayT = make(type(tensor), read(tensor._n, access), shape)
+    except CORE_ERRORS as error:
+        raise translate(error, function) from None
+    return result
+
+
+def take_interp(value: ArrayT, pos: float | ArrayBase, axis: int = 0) -> ArrayT:
+    """Values between the entries of a tensor along an axis, by linear interpolation at fractional positions.
+
+    ``pos`` is a number, which removes the axis, or an array of one dimension, which gives it its size. Position 0 is
+    the first entry, ``n - 1`` the last one; beyond, the first and the last segment are extended. The result has the
+    type of ``value``. Raises a ``TypeError`` if ``value`` is no tensor, a ``RuntimeError`` if the axis has fewer than
+    two entries. Evaluates nothing.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> x = TensorXf([0, 1, 2, 10, 20, 40], shape=(2, 3))
+    >>> dr.take_interp(x, 0.5)
+    [5, 10.5, 21]
+    >>> dr.take_interp(x, Float(0.5, 1.25), axis=1)
+    [[0.5, 1.25],
+     [15, 25]]
+    """
+    function = "drjit.take_interp"
+    tensor: Any = _require_tensor(function, value)
+    rank = len(tensor._s)
+    found = normalise_axis(function, axis, rank)
+    size = tensor._s[found]
+    if size < 2:
+        raise SizeError(f"{function}(): axis {found} has size {size}, but interpolation needs at least 2 entries.")
+    if tensor._kind == "b":
+        raise ArgumentError(f"{function}(): masks cannot be interpolated; convert them first.")
+    cls: Any = type(tensor)
+    # at least in single precision, and in double precision where the position or the value has it
+    wide: Any = retype(cls, FLOAT64 if cls._leaf._type in (FLOAT64, INT64) else FLOAT32)
+    before = (slice(None),) * found
+    number = plain_scalar(pos)
+    if number is not None:
+        if not math.isfinite(number):
+            raise ArgumentError(f"{function}(): 'pos' must be finite, found {pos!r}.")
+        start = min(max(math.floor(number), 0), size - 2)
+        below, above = (wide(tensor[(*before, k)]) for k in (start, start + 1))
+        result: ArrayT = cls(lerp(below, above, number - start))
+        return result
+    at: Any = pos
+    if not isinstance(pos, ArrayBase):
+        kind: Any = wide._leaf
+        try:
+            at = kind(pos)
+        except (TypeError, ValueError, RuntimeError) as error:
+            raise ArgumentError(f"{function}(): 'pos' must be a number or an array of one dimension: {error}") from None
+    if at._depth > 0 or len(at.shape) != 1 or at._kind == "b" or not at._dynamic:
+        raise TypeError(f"{function}(): 'pos' must be a number or an array of one dimension, found {describe(at)}"
+                        f"{f' of the shape {at.shape}' if at._depth < 0 else ''}.")
+    flat: Any = at if at._depth == 0 else at.array
+    if not len(flat):
+        empty: ArrayT = make(cls, core.invalid(cls._type), (*tensor._s[:found], 0, *tensor._s[found + 1:]))
+        return empty
+    exact: Any = retype(type(flat), FLOAT64 if flat._type == FLOAT64 or size > 1 << 22 else FLOAT32)(flat)
+    # NaN is at no position, but interpolates to NaN
+    index: Any = retype(type(flat), UINT32)(maximum(minimum(floor(exact), size - 2), 0))
+    index = select(exact == exact, index, 0)
+    weight = wide((exact - type(exact)(index)), shape=(len(flat), *(1,) * (rank - 1 - found)))
+    below, above = (wide(tensor[(*before, k)]) for k in (index, index + 1))
+    interpolated: ArrayT = cls(lerp(below, above, weight))
+    return interpolated
+
+
+# --- other orders of entries, and repetitions ------------------------------------------------------------------------
+
+
+def _map_rows(array: Any, change: Callable[[Any], Any]) -> Any:
+    """An array each of whose components has been changed along the trailing, dynamic axis."""
+    nodes = array._nodes()
+    width = array._width("drjit")
+    return wrap(type(array), [change(broadcast(node, width) if width else node) for node in nodes])
+
+
+def reverse(value: Any, axis: int = 0) -> Any:
+    """An array, a tensor or a Python sequence with its entries in reverse order along an axis.
+
+    Of nested arrays, axis 0 are the components, the last axis the elements of each; matrices exchange their rows.
+    Python sequences have axis 0 only, and keep their type. Raises a ``TypeError`` for anything else, and if there is no
+    such axis. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXf
+    >>> dr.reverse(Float(1, 2, 3))
+    [3, 2, 1]
+    >>> dr.reverse(Array2f([1, 2], [3, 4]))
+    [[3, 1],
+     [4, 2]]
+    >>> dr.reverse(TensorXf([1, 2, 3, 4], shape=(2, 2)), axis=1)
+    [[2, 1],
+     [4, 3]]
+    >>> dr.reverse(("x", "y"))
+    ('y', 'x')
+    """
+    function = "drjit.reverse"
+    if not isinstance(value, ArrayBase):
+        if not isinstance(value, Sequence) and not is_ndarray(value):
+            raise TypeError(f"{function}(): 'value' must be a Dr.Jit array or a sequence, found {describe(value)}.")
+        normalise_axis(function, axis, 1)
+        return value[::-1]
+    array: Any = value
+    found = normalise_axis(function, axis, array.ndim)
+    if array._depth < 0:
+        return array[(*(slice(None),) * found, slice(None, None, -1))]
+    if found == array._depth and array._dynamic:
+        return _map_rows(array, lambda node: strided(node, (node.size,), (-1,), node.size - 1) if node.size else node)
+    shape, nodes = array._static_shape(), array._nodes()
+    inner = math.prod(shape[found + 1:])
+    return wrap(type(array), [nodes[outer + k * inner + rest]
+                              for outer in range(0, len(nodes), shape[found] * inner or 1)
+                              for k in reversed(range(shape[found])) for rest in range(inner)])
+
+
+def _counts(function: str, count: Any) -> tuple[int, ...]:
+    """The repetitions along the trailing axes, as a tuple."""
+    if isinstance(count, (list, tuple)):
+        return tuple(require_count(function, f"count[{k}]", entry) for k, entry in enumerate(count))
+    return (require_count(function, "count", count),)
+
+
+def tile(value: T, count: int | Sequence[int]) -> T:
+    """An array with all of its elements repeated ``count`` times, one copy after the other.
+
+    Of nested arrays and tensors, the trailing axis; a sequence of counts is one for each of the trailing axes of a
+    tensor (whose number of axes grows if there are more of them, as of a flat array, which becomes a tensor). PyTrees
+    are traversed. What has no dynamic axis is returned as it is. Raises a ``TypeError`` for other counts, a
+    ``ValueError`` for negative ones. Evaluates nothing.
+
+    >>> from drjit.llvm import Array2f, Float, TensorXf
+    >>> dr.tile(Float(1, 2, 3), 2)
+    [1, 2, 3, 1, 2, 3]
+    >>> dr.tile(TensorXf([1, 2], shape=(1, 2)), (2, 3))
+    [[1, 2, 1, 2, 1, 2],
+     [1, 2, 1, 2, 1, 2]]
+    """
+    function = "drjit.tile"
+    counts = _counts(function, count)
+    if counts == (1,) and not isinstance(count, (list, tuple)):
+        return value
+    result: T = _tile(function, value, counts)
+    return result
+
+
+def _tile(function: str, value: Any, counts: tuple[int, ...]) -> Any:
+    if not isinstance(value, ArrayBase):
+        return transform(function, lambda leaf: _tile(function, leaf, counts), value) \
+            if is_pytree(type(value)) else value
+    array: Any = value
+    if all(count == 1 for count in counts) and len(counts) <= (len(array._s) if array._depth < 0 else 1):
+        return value
+    if array._depth >= 0 and len(counts) == 1:
+        if not array._dynamic:
+            return wrap(type(array), array._nodes() * counts[0]) if array._record.shape == (-1,) else value
+        return _map_rows(array, lambda node: strided(node, (counts[0], node.size), (0, 1)))
+    if array._depth > 0 or not array._dynamic:
+        raise ArgumentError(f"{function}(): only flat arrays and tensors are repeated along several axes, found "
+                            f"{array._name} and {len(counts)} counts.")
+    tensor: Any = array
+    if array._depth == 0:
+        kind: Any = lookup(array._record._replace(kind="tensor", shape=()))
+        tensor = kind(array)
+    rank = max(len(tensor._s), len(counts))
+    shape, repeats = ((1,) * (rank - len(given)) + given for given in (tensor._s, counts))
+    strides = contiguous_strides(shape)
+    node = strided(tensor._n, [size for pair in zip(repeats, shape, strict=True) for size in pair],
+                   [stride for own in strides for stride in (0, own)])
+    return make(type(tensor), node, tuple(a * b for a, b in zip(repeats, shape, strict=True)))
+
+
+def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
+    """An array with each of its elements repeated ``count`` times in place.
+
+    Of nested arrays, the elements of each component. Tensors are raveled first, unless ``axis`` says along which axis
+    their entries are repeated. ``count`` may also be an array or a sequence of ints, one for each entry, which is
+    evaluated. PyTrees are traversed. What has no dynamic axis is returned as it is. Raises a ``TypeError`` for other
+    counts, a ``ValueError`` for negative ones, a ``RuntimeError`` if there is another number of them than of entries.
+    Evaluates nothing else.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.repeat(Float(1, 2, 3), 2)
+    [1, 1, 2, 2, 3, 3]
+    >>> dr.repeat(TensorXf([1, 2, 3, 4], shape=(2, 2)), 2, axis=1)
+    [[1, 1, 2, 2],
+     [3, 3, 4, 4]]
+    >>> dr.repeat(Float(1, 2, 3), [2, 0, 1])
+    [1, 1, 3]
+    """
+    function = "drjit.repeat"
+    given: Any = count
+    if isinstance(given, (ArrayBase, list, tuple)) or is_ndarray(given) and given.ndim:
+        if not isinstance(given, (list, tuple)) and len(given.shape) > 1:
+            raise TypeError(f"{function}(): 'count' must be an int, or ints in one dimension, found {describe(given)} "
+                            f"of the shape {given.shape}.")
+        entries = list(given if isinstance(given, (list, tuple)) else given.numpy() if isinstance(given, ArrayBase)
+                       else given)
+        counts: Any = [require_count(function, f"count[{k}]", entry) for k, entry in enumerate(entries)]
+    else:
+        counts = require_count(function, "count", given)
+    result: T = _repeat(function, value, counts, axis)
+    return result
+
+
+def _repeat(function: str, value: Any, counts: Any, axis: Any) -> Any:
+    if not isinstance(value, ArrayBase):
+        return transform(function, lambda leaf: _repeat(function, leaf, counts, axis), value) \
+            if is_pytree(type(value)) else value
+    array: Any = value
+    if array._depth < 0:
+        shape, found = array._s, 0
+        if axis is None:
+            shape = (array._n.size,)
+        else:
+            found = normalise_axis(function, axis, len(shape))
+        outer, size, inner = math.prod(shape[:found]), shape[found], math.prod(shape[found + 1:])
+        total = _total(function, size, counts)
+        if isinstance(counts, int):
+            node = strided(array._n, (outer, size, counts, inner), (size * inner, inner, 0, 1))
+            return make(type(array), node, (*shape[:found], total, *shape[found + 1:]))
+        source = make(type(array), array._n, (outer, size, inner))
+        taken: Any = source[:, [k for k, times in enumerate(counts) for _ in range(times)]]
+        return make(type(array), taken._n, (*shape[:found], total, *shape[found + 1:]))
+    if axis is not None:
+        normalise_axis(function, axis, 1)
+    if not array._dynamic:
+        if array._record.shape != (-1,):
+            return value
+        nodes = array._nodes()
+        _total(function, len(nodes), counts)
+        each = [counts] * len(nodes) if isinstance(counts, int) else counts
+        return wrap(type(array), [node for node, times in zip(nodes, each, strict=True) for _ in range(times)])
+    if isinstance(counts, int):
+        return value if counts == 1 else _map_rows(array, lambda node: strided(node, (node.size, counts), (1, 0)))
+    width = array._width(function)
+    _total(function, width, counts)
+    index = [k for k, times in enumerate(counts) for _ in range(times)]
+    leaf: Any = array._leaf
+    return _map_rows(array, lambda node: wrap(leaf, [node])[index]._n)
+
+
+def _total(function: str, size: int, counts: Any) -> int:
+    """The number of entries after repetition."""
+    if isinstance(counts, int):
+        return size * counts
+    if len(counts) != size:
+        raise SizeError(f"{function}(): 'count' has {len(counts)} entries, but 'value' has {size}.")
+    return sum(counts)
+
+
+def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
+    """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution.
+
+    Either ``shape`` is that of the result, made of multiples of the sizes of ``source``, or ``scale_factor`` holds the
+    multiples; both are sequences of ints, and what is missing at the end leaves the axes alone. Raises a ``TypeError``
+    for other arguments. :func:`resample` knows better filters, and any shape. Evaluates nothing.
+
+    >>> from drjit.llvm import TensorXf
+    >>> dr.upsample(TensorXf([1, 2, 3, 4], shape=(2, 2)), scale_factor=(1, 2))
+    [[1, 1, 2, 2],
+     [3, 3, 4, 4]]
+    """
+    function = "drjit.upsample"
+    tensor: Any = _require_tensor(function, source, "source")
+    if (shape is None) == (scale_factor is None):
+        raise ArgumentError(f"{function}(): either 'shape' or 'scale_factor' must be given.")
+    name, given = ("shape", shape) if scale_factor is None else ("scale_factor", scale_factor)
+    if not isinstance(given, (list, tuple)) or len(given) > len(tensor._s):
+        raise ArgumentError(f"{function}(): '{name}' must be a sequence of at most {len(tensor._s)} ints, found "
+                            f"{given!r}.")
+    wanted = [require_count(function, f"{name}[{k}]", entry, 0 if scale_factor is None else 1)
+              for k, entry in enumerate(given)]
+    factors = []
+    for k, (entry, size) in enumerate(zip(wanted, tensor._s, strict=False)):
+        if scale_factor is None and (entry % size or not entry if size else entry):
+            raise ArgumentError(f"{function}(): 'shape[{k}]' must be a multiple of the size {size}, found {entry}.")
+        factors.append(entry if scale_factor is not None else entry // size if size else 1)
+    factors += [1] * (len(tensor._s) - len(factors))
+    strides = contiguous_strides(tensor._s)
+    node = strided(tensor._n, [size for pair in zip(tensor._s, factors, strict=True) for size in pair],
+                   [stride for own in strides for stride in (own, 0)])
+    result: ArrayT = make(type(tensor), node, tuple(a * b for a, b in zip(tensor._s, factors, strict=True)))
     return result

@@ -34,6 +34,7 @@ __all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_ent
 
 #: The operations that are no operator of Python, which arrays have a method for.
 _FUNCTIONS = {ReduceOp.Min: "drjit.min", ReduceOp.Max: "drjit.max"}
+_REDUCE = core.KIND["reduce"]
 
 
 def combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
@@ -41,6 +42,16 @@ def combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
     if op in _FUNCTIONS and (isinstance(a, ArrayBase) or isinstance(b, ArrayBase)):
         return elementwise(_FUNCTIONS[op], COMBINE[op], (a, b))
     return REDUCTIONS[op.value].number(a, b)
+
+
+def _where_only_nan(op: ReduceOp, node: Node) -> Node:
+    """The result of a minimum or maximum, which ignores NaN: where there was nothing else, that of nothing at all.
+
+    Kernels begin with the neutral element, and need no more than that.
+    """
+    if REDUCTIONS[op.value].ignores_nan(node.type) and node.size and node.kind != _REDUCE:
+        return COMBINE[op](node, literal(node.type, REDUCTIONS[op.value].empty(node.type)))
+    return node
 
 
 def call_of(function: str, value: Any) -> str:
@@ -94,9 +105,11 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
     if plain and array._type != FLOAT16 and array._dynamic and array._kind in REDUCTIONS[op.value].accepts:
         try:
             if isinstance(array, FlatSlots):
-                return flat_array(type(array), core.reduce(array._n, op.value))
+                reduced = core.reduce(array._n, op.value)
+                return flat_array(type(array), reduced if op not in _FUNCTIONS else _where_only_nan(op, reduced))
             if isinstance(array, NestedSlots) and array._depth == 1 and array._c:
-                return flat_array(array._leaf, functools.reduce(COMBINE[op], array._c))
+                reduced = functools.reduce(COMBINE[op], array._c)
+                return flat_array(array._leaf, reduced if op not in _FUNCTIONS else _where_only_nan(op, reduced))
         except CORE_ERRORS as error:
             raise translate(error, call_of(function, array)) from None
     axes = parse_axes(function, array, axis)
@@ -134,6 +147,7 @@ def _reduce_components(op: ReduceOp, array: ArrayBase, axes: tuple[int, ...], mo
             node = functools.reduce(combine, group)
             if trailing:
                 node = core.reduce(node if len(nodes) == 1 else broadcast(node, width), op.value)
+            node = _where_only_nan(op, node)
         if finish is not None:
             node = finish(node)
         results.append(node if scalar == type_ else cast(node, type_))
@@ -146,6 +160,8 @@ def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | 
     if mode == "evaluated":
         core.evaluate([node])
     node = reduce_axes(op, COMBINE[op], cast(node, scalar), array._s, axes, mode == "symbolic")
+    if axes or not array._s:
+        node = _where_only_nan(op, node)
     if finish is not None:
         node = finish(node)
     return make(type(array), cast(node, array._type), result_shape(array._s, axes, keepdims))
@@ -173,7 +189,7 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
     if number is not None:
         if number.__class__ is float and "f" not in REDUCTIONS[op.value].accepts:
             raise ArgumentError(f"{call_of(function, value)}: a float is not compatible with the requested reduction.")
-        return number
+        return number if number == number or op not in _FUNCTIONS else REDUCTIONS[op.value].nothing
     return _reduce_sequence(op, value, axis, mode, keepdims, function)
 
 
@@ -212,6 +228,9 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     try:
         result = functools.reduce(functools.partial(combine_entries, op), entries) if entries else \
             REDUCTIONS[op.value].nothing
+        floats = result._kind == "f" if isinstance(result, ArrayBase) else result != result
+        if op in _FUNCTIONS and entries and floats:  # where there is nothing but NaN
+            result = _combine_entries(op, result, REDUCTIONS[op.value].nothing)
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
     if divisor > 1:
@@ -229,7 +248,8 @@ def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, k
     Of an array, static dimensions that are reduced disappear from the type (``Array3f`` becomes ``Float``); the
     trailing dynamic dimension is never removed, but left with size 1. Tensors lose the axes; ``keepdims=True`` keeps
     them with size 1. The element type stays the same; sums and products of half precision are computed in single
-    precision. Minimum and maximum ignore NaN. Sequences of arrays or numbers are reduced entry by entry.
+    precision. Minimum and maximum ignore NaN, and are those of nothing where there is nothing else. Sequences of arrays
+    or numbers are reduced entry by entry.
 
     The reduction along a dynamic dimension becomes part of the kernel that computes its input. ``mode`` is ``None``,
     ``'symbolic'`` or ``'evaluated'``, which evaluates the input first; otherwise nothing is evaluated. Raises a

@@ -30,7 +30,7 @@ def _of_sequence(value: Any, axis: Any, mode: str | None, keepdims: bool, ddof: 
                             "supported; join them first (see drjit.concat()).")
     center, count = mean(entries, 0, mode, keepdims), len(entries) - ddof
     total = sum([(entry - center) * (entry - center) for entry in entries], 0, mode, keepdims)
-    return total / count if count > 0 else total * math.nan
+    return total / count if count > 0 else total * math.inf  # which is NaN where the deviations are zero
 
 
 def _divide(node: Node, count: int) -> Node:
@@ -100,8 +100,8 @@ def var(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
 
     Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is computed in single precision.
     The deviations are computed in a second pass; the sum of their squares is divided by the number of elements minus
-    ``ddof`` (1 for the unbiased estimate from a sample). NaN if that is not positive. See :func:`reduce` for the other
-    arguments and shapes. Evaluates nothing by default.
+    ``ddof`` (1 for the unbiased estimate from a sample), or by zero if that is negative: the variance of nothing is
+    NaN. See :func:`reduce` for the other arguments and shapes. Evaluates nothing by default.
 
     >>> from drjit.llvm import Float
     >>> dr.var(Float(1, 2, 3, 4))

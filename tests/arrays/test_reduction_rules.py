@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -64,6 +65,78 @@ def test_half_precision_accumulates_in_single_precision(function, value, axis, e
 def test_products_of_half_precision_accumulate_in_single_precision(product):
     result = product()
     assert result.numpy().dtype == np.float16 and np.all(result.numpy() == 4096)
+
+
+NAN = math.nan
+ONLY_NAN = {
+    "number": lambda: NAN, "sequence": lambda: [NAN, NAN], "one entry": lambda: (NAN,), "one": lambda: Float(NAN),
+    "evaluated": lambda: dr.opaque(Float, NAN), "literal": lambda: dr.full(Float, NAN, 5),
+    "kernel": lambda: dr.opaque(Float, NAN, 5), "unevaluated": lambda: Float(NAN, NAN) * 2,
+    "half": lambda: Float16(NAN), "components": lambda: Array3f(NAN), "mixed": lambda: Array3f([NAN, NAN], NAN, NAN),
+    "arrays": lambda: [Float(NAN)], "scalar": lambda: scalar.Array3f(NAN),
+    "scalar dynamic": lambda: scalar.ArrayXf([NAN]), "rank 0": lambda: TensorXf(NAN),
+    "tensor of one": lambda: TensorXf([[NAN]]),
+    "tensor": lambda: dr.opaque(TensorXf, NAN, (3, 4)), "tensor literal": lambda: dr.full(TensorXf, NAN, (3, 40))}
+
+
+@pytest.mark.parametrize("axis", [..., None, 0, -1])
+@pytest.mark.parametrize("state", ONLY_NAN)
+def test_extremes_of_nothing_but_nan_are_those_of_nothing(state, axis):
+    """However many there are, and wherever they are combined."""
+    if state in ("number", "sequence", "one entry", "arrays", "rank 0") and axis == -1:
+        pytest.skip("the only axis is 0")
+    for function, expected in ((dr.min, math.inf), (dr.max, -math.inf)):
+        result = function(ONLY_NAN[state](), axis)
+        found = result.numpy() if isinstance(result, dr.ArrayBase) else np.array(result)
+        assert found.size and (found == expected).all()
+
+
+@pytest.mark.parametrize("function", [dr.min, dr.max])
+def test_numbers_are_preferred_to_nan_everywhere(function):
+    for value in ([NAN, 2.0], [2.0, NAN], Float(NAN, 2), Array3f(NAN, 2, NAN), TensorXf([NAN, 2]),
+                  TensorXf([[NAN], [2]]), scalar.Array3f(2, NAN, NAN), dr.opaque(Float, 2) + Float(0, NAN)):
+        result = function(value, axis=None)
+        assert (result if isinstance(result, float) else result.numpy().reshape(())) == 2
+
+
+@pytest.mark.parametrize("function", [dr.mean, dr.var, dr.std])
+@pytest.mark.parametrize("value", [
+    [], scalar.ArrayXf([]), Float(), Float16(), dr.zeros(TensorXf, 0), dr.zeros(TensorXf, (0, 3)),
+    dr.zeros(Array2f, 0)], ids=lambda value: type(value).__name__)
+def test_means_and_variances_of_nothing_are_nan(function, value):
+    result = function(value, axis=None)
+    assert math.isnan(result if isinstance(result, float) else result.numpy().reshape(()))
+
+
+@pytest.mark.parametrize("ddof", [0, 1, 2, 3])
+@pytest.mark.parametrize("make", [lambda v: v.tolist(), Float, scalar.ArrayXf, TensorXf,
+                                  lambda v: TensorXf(v[:, None])])
+@pytest.mark.parametrize("count", [1, 2, 3, 20])
+def test_variances_without_degrees_of_freedom_are_one_thing_everywhere(make, count, ddof):
+    """Deviations divided by zero: NaN if there are none, else infinity, as by NumPy."""
+    data = np.arange(count, dtype="f4") ** 2
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = data.astype("f8").var(ddof=ddof)
+    result = dr.var(make(data), axis=None, ddof=ddof)
+    found = result if isinstance(result, float) else result.numpy().reshape(())
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1), (1, 2), (-1, 0), None, ..., ()])
+@pytest.mark.parametrize("ddof", [0, 1])
+@pytest.mark.parametrize("keepdims", [False, True])
+def test_variances_along_axes_are_those_of_numpy(axis, ddof, keepdims):
+    data = np.random.default_rng(1).normal(size=(2, 3, 4)).astype("f4")
+    axes = (0, 1, 2) if axis in (None, ...) else axis
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        expected = data.var(axis=axes, ddof=ddof, keepdims=keepdims)
+    for mode in (None, "symbolic", "evaluated"):
+        found = dr.var(TensorXf(data), axis, mode, keepdims, ddof)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+        deviation = dr.std(TensorXf(data), axis, mode, keepdims, ddof)
+        np.testing.assert_allclose(deviation.numpy(), np.sqrt(expected), rtol=1e-5)
 
 
 @pytest.mark.parametrize("axis", [np.int64(0), np.uint8(1), (np.int32(0), 1), -1])

@@ -114,6 +114,7 @@ touch("add-list", lambda a, o: a + o.host().tolist(), lambda m, o: same(o, m + o
 touch("subtract-list", lambda a, o: (o.host() + o.dtype.type(9)).tolist() - a,
       lambda m, o: same(o, o.host() + o.dtype.type(9) - m), "FNDVT:lanes",
       why="masks are no numbers; lists of complex numbers and matrices have parts of other kinds")
+touch("square-function", lambda a, o: dr.square(a), lambda m, o: same(o, o.product(m, m)))
 touch("negative", lambda a, o: -a, lambda m, o: same(o, -m))
 touch("absolute", lambda a, o: abs(a), lambda m, o: same(o, np.abs(m)), f"{PLAIN}M:lanes",
       why="masks are no numbers; of complex numbers it is a length")
@@ -470,6 +471,24 @@ touch("count", lambda a, o: dr.count(a, axis=None), lambda m,
 
 def _truth(o: Operands, value: Any) -> Array:
     return np.asarray(value).reshape(() if o.tensor else (1,))
+
+
+# --- rearrangement ---------------------------------------------------------------------------------------------------
+
+
+def _convolved(m: Array, o: Operands) -> Typed:
+    """Half of what is before and after along the first axis, and the element itself."""
+    padded = np.pad(m.astype("f8"), [(1, 1), *[(0, 0)] * (m.ndim - 1)])
+    return same(o, padded[1:-1] + (padded[:-2] + padded[2:]) / 2)
+
+
+touch("reverse", lambda a, o: dr.reverse(a), lambda m, o: same(o, m[::-1]), "FVT:gather NDCQM:lanes", "biuf",
+      _DIMENSION)
+touch("tile", lambda a, o: dr.tile(a, 2), lambda m, o: same(o, np.tile(m, 2)), f"{ALL}:read", "biuf")
+touch("repeat", lambda a, o: dr.repeat(a, 2), lambda m, o: same(o, np.repeat(m, 2, None if o.tensor else -1)),
+      f"{ALL}:read", "biuf")
+touch("convolve", lambda a, o: dr.convolve(a, "linear", 2, axis=0, normalize=False), _convolved, "FVT:read", "f",
+      "floating point only; flat arrays and tensors with an axis")
 
 
 # --- conversion ------------------------------------------------------------------------------------------------------

@@ -15,8 +15,8 @@ from ..ir.trace import bitcast, gather, ops
 from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
 from .inverse import acos, asin
 
-__all__ = ["abs", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isnan", "lerp", "log2i", "mulsign",
-           "safe_acos", "safe_asin", "safe_sqrt", "scaled", "sign"]
+__all__ = ["abs", "clamp", "clip", "copysign", "fmax", "fmin", "isfinite", "isinf", "isnan", "lerp", "log2i", "mulsign",
+           "safe_acos", "safe_asin", "safe_sqrt", "scaled", "sign", "square"]
 
 _WORDS = {FLOAT16: VarType.UInt16.value, FLOAT32: UINT32, FLOAT64: UINT64}
 
@@ -79,6 +79,11 @@ def mulsign(a: Node, b: Node) -> Node:
     return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
 
 
+def square(a: Node) -> Node:
+    """The product of a number with itself."""
+    return ops.mul(a, a)  # type: ignore[no-any-return]
+
+
 # --- smaller and larger numbers --------------------------------------------------------------------------------------
 
 
@@ -99,6 +104,9 @@ def fmax(a: Node, b: Node) -> Node:
 def clip(value: Node, low: Node, high: Node) -> Node:
     """A number brought into an interval; the lower end counts if that is empty."""
     return ops.maximum(ops.minimum(value, high), low)  # type: ignore[no-any-return]
+
+
+clamp = clip
 
 
 def scaled(a: Node, factor: Node) -> Node:

@@ -44,6 +44,21 @@ def sincosh(arg: float, /) -> tuple[float, float]:
     return math.sinh(arg), math.cosh(arg)
 
 
+# --- squares ---------------------------------------------------------------------------------------------------------
+
+
+@rows.composed("iuf")
+def square(arg: float, /) -> float:
+    """The product of a value with itself; of complex numbers, quaternions and matrices as well.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float
+    >>> dr.square(Float(1, 2, -3))
+    [1, 4, 9]
+    """
+    return arg * arg
+
+
 # --- reciprocals -----------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +166,18 @@ def clip(value: float, min: float, max: float) -> float:
     [1.5, 2, 2.5]
     >>> dr.clip(5, 3, 2)
     3
+    """
+    return meaning.maximum(meaning.minimum(value, max), min)  # type: ignore[no-any-return]
+
+
+@rows.composed("iuf")
+def clamp(value: float, min: float, max: float, /) -> float:
+    """Another name of :func:`drjit.clip`: ``value`` brought into the interval from ``min`` to ``max``.
+
+    >>> import drjit as dr
+    >>> from drjit.llvm import Float
+    >>> dr.clamp(Float(1, 2, 3), 1.5, 2.5)
+    [1.5, 2, 2.5]
     """
     return meaning.maximum(meaning.minimum(value, max), min)  # type: ignore[no-any-return]
 

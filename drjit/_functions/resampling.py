@@ -1,0 +1,580 @@
+"""Resampling and convolution along axes: weighted sums of neighbours.
+
+An axis is a step of its own. The host computes the weights of the outputs along it, once, in double precision; they are
+a table in memory, from which a kernel takes them. Away from the ends they repeat: of a long axis, the table holds the
+first outputs, one period, and the last ones. Few taps are unrolled, many are a loop in the kernel.
+
+A convolution has the same weights everywhere: they are parameters of the kernel, and the table is that of the factors
+which make their sum one at the ends.
+
+Resampling is that of Pillow's ``Image.resize`` (separable, with the support of the filter widened when there are fewer
+outputs than inputs); conditions at the boundary are named as in SciPy.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import drjit_core as core
+from drjit_core import SHAPE, Node, cast, import_copy, literal, ops
+
+from .._access.slicing import TRUE, Access, normalise_axes, positions
+from .._arrays.broadcasting import make
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.nodes import index_type
+from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT64
+from .._base.typing import ArrayT
+from .._base.values import parse_shape, plain_scalar
+from .._promotion.promote import wrap
+
+__all__ = ["convolve", "resample"]
+
+#: Up to this number of taps, a sum is unrolled; beyond, it is a loop.
+_UNROLLED = 32
+#: Longer axes have a table of one period, if that saves at least half of it.
+_LONG = 1024
+_TAG = 48
+
+Filter = Callable[[float], float]
+
+
+# --- filters ---------------------------------------------------------------------------------------------------------
+
+
+def _sinc(x: float) -> float:
+    return math.sin(math.pi * x) / (math.pi * x) if x else 1.0
+
+
+def _box(x: float) -> float:
+    return 1.0 if -0.5 < x <= 0.5 else 0.0
+
+
+def _linear(x: float) -> float:
+    return max(0.0, 1.0 - abs(x))
+
+
+def _hamming(x: float) -> float:
+    return _sinc(x) * (0.54 + 0.46 * math.cos(math.pi * x)) if abs(x) < 1 else 0.0
+
+
+def _cubic(x: float) -> float:
+    """Keys' kernel with a = -1/2 (Cubic convolution interpolation for digital image processing, 1981)."""
+    x = abs(x)
+    return (1.5 * x - 2.5) * x * x + 1 if x < 1 else ((-0.5 * x + 2.5) * x - 4) * x + 2 if x < 2 else 0.0
+
+
+def _lanczos(x: float) -> float:
+    return _sinc(x) * _sinc(x / 3) if -3 <= x < 3 else 0.0
+
+
+def _gaussian(x: float) -> float:
+    """Standard deviation 1/2, lowered so that it is zero where it is cut off, at four standard deviations."""
+    return math.exp(-2 * x * x) - math.exp(-8) if abs(x) < 2 else 0.0
+
+
+#: The filters by name, with their radii.
+_FILTERS: dict[str, tuple[Filter, float]] = {
+    "box": (_box, 0.5), "linear": (_linear, 1.0), "hamming": (_hamming, 1.0), "cubic": (_cubic, 2.0),
+    "lanczos": (_lanczos, 3.0), "gaussian": (_gaussian, 2.0)}
+
+
+def _folded(index: Any, size: int, boundary: str) -> Any:
+    """Positions beyond the ends of an axis as positions within."""
+    import numpy
+
+    if boundary == "nearest":
+        return numpy.clip(index, 0, size - 1)
+    if boundary == "wrap":
+        return index % size
+    if boundary == "reflect":  # d c b a | a b c d | d c b a
+        index = index % (2 * size)
+        return numpy.where(index < size, index, 2 * size - 1 - index)
+    if size == 1:
+        return index * 0
+    index = index % (2 * size - 2)  # mirror: d c b | a b c d | c b a
+    return numpy.where(index < size, index, 2 * size - 2 - index)
+
+
+_BOUNDARIES = ("zero", "nearest", "wrap", "reflect", "mirror")
+
+
+class _Table(NamedTuple):
+    """Weights of the outputs along an axis, and the positions of their inputs."""
+
+    rows: int  # number of outputs that the table is for
+    edge: int  # those at either end with rows of their own, if the table is periodic; else 0
+    period: int  # outputs, after which weights repeat
+    step: int  # inputs, by which positions advance in a period
+    taps: int
+    weights: Any  # (taps, rows)
+    index: Any  # (taps, rows), or (rows,): the first ones
+
+
+class _Axis(NamedTuple):
+    """What the table of an axis follows from."""
+
+    inputs: int
+    outputs: int
+    filter: Filter
+    radius: float  # of the support, in units of the argument of the filter
+    scale: float  # units of that argument per input
+    boundary: str
+    normalize: bool
+    flip: bool  # whether the argument is the position of the output less that of the input
+
+
+def _values(function: str, axis: _Axis, argument: Any) -> Any:
+    """The values of the filter, from as few calls as there are different arguments."""
+    import numpy
+
+    distinct, inverse = numpy.unique(0.0 - argument if axis.flip else argument, return_inverse=True)
+    found = numpy.empty(distinct.size)
+    for k, x in enumerate(distinct.tolist()):
+        value = plain_scalar(axis.filter(x))
+        if value is None:
+            raise TypeError(f"{function}(): 'filter' must return a number, found {describe(axis.filter(x))} for the "
+                            f"argument {x}.")
+        found[k] = value
+    return found[inverse.reshape(-1)]
+
+
+def _require_sums(function: str, total: Any) -> None:
+    if not (total != 0).all():
+        raise ArgumentError(f"{function}(): the filter footprint is too small: the weights of some outputs sum to "
+                            "zero.")
+
+
+def _table(function: str, axis: _Axis) -> _Table:
+    """The table of an axis along which is resampled."""
+    import numpy
+
+    common = math.gcd(axis.inputs, axis.outputs)
+    period, step = axis.outputs // common, axis.inputs // common
+    ratio, support = axis.inputs / axis.outputs, axis.radius / axis.scale
+    edge = period * (math.ceil((support + 2) / step) + 1)
+    if axis.outputs < max(_LONG, 2 * (2 * edge + period)):
+        edge = 0
+        outputs = numpy.arange(axis.outputs)
+    else:
+        outputs = numpy.concatenate([numpy.arange(edge + period), numpy.arange(axis.outputs - edge, axis.outputs)])
+    center = (outputs + 0.5) * ratio
+    first = numpy.floor(center - support + 0.5).astype(numpy.int64)
+    last = numpy.floor(center + support + 0.5).astype(numpy.int64)
+    if axis.boundary == "zero":
+        first, last = numpy.maximum(first, 0), numpy.minimum(last, axis.inputs)
+    taps = max(1, int((last - first).max()))
+    index = first + numpy.arange(taps)[:, None]
+    counts = index < last
+    argument = ((index + 0.5 - center) * axis.scale)[counts]
+    weights = numpy.zeros(index.shape)
+    weights[counts] = _values(function, axis, argument)
+    total = weights.sum(axis=0)
+    _require_sums(function, total)
+    weights /= total
+    if axis.boundary != "zero":
+        return _Table(outputs.size, edge, period, step, taps, weights, _folded(index, axis.inputs, axis.boundary))
+    # windows of one length that lie within the axis: what goes beyond the support has the weight 0
+    moved = numpy.minimum(first, max(0, axis.inputs - taps))
+    shift = first - moved
+    if shift.any():
+        source = numpy.arange(taps)[:, None] - shift
+        weights = numpy.where(source >= 0, numpy.take_along_axis(weights, numpy.maximum(source, 0), axis=0), 0.0)
+    return _Table(outputs.size, edge, period, step, taps, weights, moved)
+
+
+class _Kernel(NamedTuple):
+    """Weights that are the same for all outputs, and what they are multiplied by for each."""
+
+    reach: int  # of the first tap, before the output
+    weights: list[float]
+    factors: Any  # of the first outputs, of those between, and of the last ones; None if they are one
+    edge: int  # number of the first and of the last outputs; 0 if each output has a factor of its own
+
+
+def _kernel(function: str, axis: _Axis) -> _Kernel:
+    """The weights along an axis on which is convolved."""
+    import numpy
+
+    size, support = axis.inputs, math.floor(axis.radius / axis.scale)
+    offsets = numpy.arange(-support, support + 1)
+    weights = _values(function, axis, offsets * axis.scale)
+    used = numpy.flatnonzero(weights)
+    if used.size:
+        offsets, weights = offsets[used[0]:used[-1] + 1], weights[used[0]:used[-1] + 1]
+    factors, edge = None, 0
+    if axis.normalize and axis.boundary != "zero":
+        _require_sums(function, weights.sum())
+        weights = weights / weights.sum()
+    elif axis.normalize:
+        edge = support + 1 if size > max(_LONG, 4 * support + 4) else 0
+        outputs = numpy.arange(size) if not edge else numpy.concatenate(
+            [numpy.arange(edge + 1), numpy.arange(size - edge, size)])
+        before = numpy.concatenate([[0.0], numpy.cumsum(weights)])
+        low, high = (numpy.clip(bound - outputs - offsets[0], 0, weights.size) for bound in (0, size))
+        total = before[high] - before[low]
+        _require_sums(function, numpy.where(abs(total) < 1e-12 * abs(weights).sum(), 0, total))
+        factors = 1 / total
+    return _Kernel(-int(offsets[0]), weights.tolist(), factors, edge)
+
+
+_known_table = functools.lru_cache(maxsize=32)(_table)
+_known_kernel = functools.lru_cache(maxsize=32)(_kernel)
+
+
+# --- tracing ---------------------------------------------------------------------------------------------------------
+
+
+def _memory(values: Any, type_: int) -> Node:
+    """A table in memory."""
+    import numpy
+
+    flat = numpy.ascontiguousarray(values.reshape(-1), dtype=core.TYPES[type_].name)
+    return import_copy(type_, flat) if flat.size > 1 else literal(type_, flat.item(), 1, SHAPE, tag=_TAG + 8)
+
+
+def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) -> Node:
+    """The sums along the middle axis of three."""
+    sizes = (outer, axis.outputs, inner)
+    count = math.prod(sizes)
+    scalar = index_type(max(count, node.size, table.taps * table.rows))
+
+    def parameter(value: int, tag: int) -> Node:
+        return literal(scalar, value % (1 << (64 if scalar == UINT64 else 32)), 1, SHAPE, tag=_TAG + tag)
+
+    output = cast(positions(Access(0, sizes, (0, 1, 0)), axis.outputs), scalar)
+    row, shift = output, None
+    if table.edge:
+        edge, period = parameter(table.edge, 0), parameter(table.period, 1)
+        end = parameter(axis.outputs - table.edge, 2)
+        number = core.floordiv(output, period)
+        within = ops.and_(ops.ge(output, edge), ops.lt(output, end))
+        row = ops.select(within, ops.add(edge, ops.sub(output, ops.mul(number, period))),
+                         ops.select(ops.lt(output, edge), output,
+                                    ops.sub(output, parameter(axis.outputs - table.rows, 3))))
+        shift = ops.select(within, ops.mul(ops.sub(number, parameter(table.edge // table.period, 4)),
+                                           parameter(table.step, 5)), literal(scalar, 0))
+    base: Node | None = None
+    if outer > 1 or inner > 1:
+        base = cast(positions(Access(0, sizes, (axis.inputs * inner, 0, 1)), node.size), scalar)
+    weights = _memory(table.weights, node.type)
+    index = _memory(table.index, scalar)
+    windows = table.index.ndim == 1
+    first = core.gather(index, row, TRUE, harmless=True) if windows else None
+    if first is not None and shift is not None:
+        first = ops.add(first, shift)
+    skips = bool((table.weights == 0).any())
+    stride, rows = parameter(inner, 6), parameter(table.rows, 7)
+
+    def weighted(tap: Node, entry: Node, total: Node | None) -> Node:
+        """One more tap; ``entry`` is its place in the table."""
+        if first is not None:
+            place = ops.add(first, tap)
+        else:
+            place = core.gather(index, entry, TRUE, harmless=True)
+            place = place if shift is None else ops.add(place, shift)
+        if inner > 1:
+            place = ops.mul(place, stride)
+        if base is not None:
+            place = ops.add(place, base)
+        weight = core.gather(weights, entry, TRUE, harmless=True)
+        value = core.gather(node, place, TRUE, harmless=True)
+        if skips:  # so that infinities outside of the support do not enter
+            value = ops.select(ops.neq(weight, literal(node.type, 0)), value, literal(node.type, 0))
+        return ops.mul(weight, value) if total is None else ops.fma(weight, value, total)  # type: ignore[no-any-return]
+
+    if table.taps <= _UNROLLED:
+        total, entry = None, row
+        for tap in range(table.taps):
+            total = weighted(literal(scalar, tap), entry, total)
+            entry = ops.add(entry, rows)
+        assert total is not None
+        return total
+    one, limit = literal(scalar, 1), parameter(table.taps, 9)
+    return core.while_loop(
+        [literal(scalar, 0, count), row, literal(node.type, 0, count)], lambda state: ops.lt(state[0], limit),
+        lambda state: [ops.add(state[0], one), ops.add(state[1], rows), weighted(state[0], state[1], state[2])],
+        trips=table.taps)[2]
+
+
+def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+    """The convolution along the middle axis of three."""
+    size = axis.inputs
+    sizes, taps, type_ = (outer, size, inner), len(kernel.weights), node.type
+    scalar = index_type(max(node.size, size + 2 * taps))
+    bits = 64 if scalar == UINT64 else 32
+    signed = INT64 if bits == 64 else INT32
+
+    def parameter(value: int, tag: int, of: int = scalar) -> Node:
+        return literal(of, value if of == signed else value % (1 << bits), 1, SHAPE, tag=_TAG + tag)
+
+    output = cast(positions(Access(0, sizes, (0, 1, 0)), size), scalar)
+    base: Node | None = None
+    if outer > 1 or inner > 1:
+        base = cast(positions(Access(0, sizes, (size * inner, 0, 1)), node.size), scalar)
+    stride, extent, end = parameter(inner, 6), parameter(size, 10), parameter(size - 1, 11, signed)
+    zero = literal(signed, 0)
+    reach = kernel.reach
+    arithmetic = max(reach, taps - reach) < size  # what lies beyond an end is found by one reflection
+    folded: Node | None = None
+    if axis.boundary != "zero" and not arithmetic:
+        import numpy
+
+        index = _folded(numpy.arange(size)[:, None] + numpy.arange(taps) - reach, size, axis.boundary)
+        folded = _memory(index, scalar)
+
+    def value(tap: Node) -> Node:
+        """What a tap reads."""
+        place = ops.sub(ops.add(output, tap), parameter(reach, 12))
+        mask = TRUE
+        if axis.boundary == "zero":
+            mask = ops.lt(place, extent)
+        elif folded is not None:
+            place = core.gather(folded, ops.add(ops.mul(output, parameter(taps, 13)), tap), TRUE, harmless=True)
+        else:
+            at = cast(place, signed)
+            before, after = ops.lt(at, zero), ops.gt(at, end)
+            if axis.boundary == "nearest":
+                at = ops.select(before, zero, ops.select(after, end, at))
+            elif axis.boundary == "wrap":
+                length = parameter(size, 14, signed)
+                at = ops.select(before, ops.add(at, length), ops.select(after, ops.sub(at, length), at))
+            else:  # the sum of a place and its mirror image
+                low, high = (-1, 2 * size - 1) if axis.boundary == "reflect" else (0, 2 * size - 2)
+                at = ops.select(before, ops.sub(parameter(low, 15, signed), at),
+                                ops.select(after, ops.sub(parameter(high, 16, signed), at), at))
+            place = cast(at, scalar)
+        if inner > 1:
+            place = ops.mul(place, stride)
+        return core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
+
+    if taps <= _UNROLLED:
+        total: Node | None = None
+        for k, weight in enumerate(kernel.weights):
+            if weight:
+                factor = literal(type_, weight, 1, SHAPE, tag=_TAG + 20 + k)
+                found = value(literal(scalar, k))
+                total = ops.mul(factor, found) if total is None else ops.fma(factor, found, total)
+        if total is None:
+            total = literal(type_, 0, node.size)
+    else:
+        import numpy
+
+        one, limit = literal(scalar, 1), parameter(taps, 9)
+        weights = _memory(numpy.array(kernel.weights), type_)
+
+        def step(state: list[Node]) -> list[Node]:
+            weight, found = core.gather(weights, state[0], TRUE, harmless=True), value(state[0])
+            none = literal(type_, 0)
+            return [ops.add(state[0], one), ops.fma(weight, ops.select(ops.neq(weight, none), found, none), state[1])]
+
+        total = core.while_loop([literal(scalar, 0, node.size), literal(type_, 0, node.size)],
+                                lambda state: ops.lt(state[0], limit), step, trips=taps)[1]
+    if kernel.factors is None:
+        return total
+    row = output
+    if kernel.edge:
+        edge = parameter(kernel.edge, 0)
+        row = ops.select(ops.lt(output, parameter(size - kernel.edge, 2)), ops.minimum(output, edge),
+                         ops.sub(output, parameter(size - 2 * kernel.edge - 1, 3)))
+    factors = core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
+    return ops.mul(total, factors)  # type: ignore[no-any-return]
+
+
+def _convolved_scalars(nodes: list[Node], axis: _Axis, kernel: _Kernel) -> list[Node]:
+    """The convolution of an array of the scalar backend."""
+    size, type_ = axis.inputs, nodes[0].type
+    result = []
+    for output in range(size):
+        total = literal(type_, 0)
+        for k, weight in enumerate(kernel.weights):
+            place = output + k - kernel.reach
+            if axis.boundary != "zero":
+                place = int(_folded(place, size, axis.boundary))
+            if weight and 0 <= place < size:
+                total = ops.fma(literal(type_, weight), nodes[place], total)
+        if kernel.factors is not None:
+            row = output if not kernel.edge else min(output, kernel.edge) if output < size - kernel.edge else \
+                output - size + len(kernel.factors)
+            total = ops.mul(total, literal(type_, float(kernel.factors[row])))
+        result.append(total)
+    return result
+
+
+def _filtered_scalars(nodes: list[Node], axis: _Axis, table: _Table) -> list[Node]:
+    """The sums of an array of the scalar backend."""
+    result = []
+    for output in range(axis.outputs):
+        row, shift = output, 0
+        if table.edge and output >= table.edge:
+            if output < axis.outputs - table.edge:
+                row = table.edge + output % table.period
+                shift = (output // table.period - table.edge // table.period) * table.step
+            else:
+                row = output - (axis.outputs - table.rows)
+        total = literal(nodes[0].type, 0)
+        for tap in range(table.taps):
+            place = table.index[row] + tap if table.index.ndim == 1 else table.index[tap, row]
+            if table.weights[tap, row]:
+                total = ops.fma(literal(nodes[0].type, float(table.weights[tap, row])), nodes[int(place) + shift],
+                                total)
+        result.append(total)
+    return result
+
+
+def _apply(function: str, source: Any, axes: Sequence[tuple[int, _Axis]], cached: bool, convolves: bool) -> Any:
+    """Filter an array along some axes, one after the other; weights of named filters are remembered."""
+    type_ = source._type
+    single = FLOAT32 if type_ == FLOAT16 else type_
+    prepare: Any = (_known_kernel if cached else _kernel) if convolves else _known_table if cached else _table
+    along: Any = _convolved if convolves else _filtered
+    along_scalars: Any = _convolved_scalars if convolves else _filtered_scalars
+    tables = [(number, axis, prepare(function, axis)) for number, axis in axes if axis.inputs and axis.outputs]
+    try:
+        if not source._dynamic:
+            nodes = [cast(node, single) for node in source._nodes()]
+            for _, axis, table in tables:
+                nodes = along_scalars(nodes, axis, table)
+            return wrap(type(source), [cast(node, type_) for node in nodes])
+        shape, node = list(source.shape), cast(source._n, single)
+        for number, axis, table in tables:
+            outer, inner = math.prod(shape[:number]), math.prod(shape[number + 1:])
+            if outer * inner:
+                node = along(node, outer, inner, axis, table)
+            shape[number] = axis.outputs
+        for number, axis in axes:
+            shape[number] = axis.outputs
+        node = cast(node, type_) if math.prod(shape) else core.invalid(type_)
+    except CORE_ERRORS as error:
+        raise translate(error, function) from None
+    return make(type(source), node, tuple(shape)) if source._depth < 0 else wrap(type(source), [node])
+
+
+# --- public functions ------------------------------------------------------------------------------------------------
+
+
+def _require_source(function: str, source: Any) -> None:
+    if not isinstance(source, ArrayBase) or source._kind != "f" or source._special not in ("", "tensor") or \
+            source._depth > 0 and source._record.shape != (-1,) or source._depth > 0 and source._dynamic:
+        raise TypeError(f"{function}(): 'source' must be a tensor or an array of one dimension with floating-point "
+                        f"elements, found {describe(source)}.")
+
+
+def _choose_filter(function: str, chosen: Any) -> tuple[Filter, float | None]:
+    """The filter and its radius, which is None of those that the caller wrote."""
+    if isinstance(chosen, str):
+        if chosen not in _FILTERS:
+            raise ArgumentError(f"{function}(): 'filter' must be one of {', '.join(map(repr, _FILTERS))}, or a "
+                                f"function, found {chosen!r}.")
+        return _FILTERS[chosen]
+    if not callable(chosen):
+        raise TypeError(f"{function}(): 'filter' must be the name of a filter or a function, found {describe(chosen)}.")
+    return chosen, None
+
+
+def _require_radius(function: str, radius: Any) -> float:
+    number = plain_scalar(radius)
+    if number is None or not 0 < number < math.inf:
+        raise ArgumentError(f"{function}(): 'filter_radius' must be a positive number, found {radius!r}.")
+    return float(number)
+
+
+def _require_boundary(function: str, boundary: Any) -> None:
+    if boundary not in _BOUNDARIES:
+        raise ArgumentError(f"{function}(): 'boundary' must be one of {', '.join(map(repr, _BOUNDARIES))}, found "
+                            f"{boundary!r}.")
+
+
+def resample(source: ArrayT, shape: Sequence[int], filter: str | Callable[[float], float] = "cubic",
+             filter_radius: float | None = None, boundary: str = "zero") -> ArrayT:
+    """A tensor or flat array with another resolution: more or fewer elements along some axes, at the same extent.
+
+    ``shape`` is that of the result, with as many axes as ``source`` has; those whose size stays the same are left
+    alone. Each other axis is filtered: an output is the mean of the inputs around it, weighted by a function of their
+    distance, in units of inputs or of outputs, whichever are farther apart.
+
+    ``filter`` is ``'box'`` (nearest neighbours, or means of equal weights), ``'linear'``, ``'hamming'`` (for
+    downsampling), ``'cubic'`` (of radius 2), ``'lanczos'`` (a windowed sinc of radius 3) or ``'gaussian'`` (with a
+    standard deviation of 1/2, up to four of them). Cubic and Lanczos have negative weights: results may leave the range
+    of the input. Or it is a function of a ``float`` that returns one, and ``filter_radius`` says up to which distance
+    it counts; it is called here, once for each weight. ``boundary`` says what lies beyond the ends: nothing
+    (``'zero'``: the weights of what exists sum to one), the outermost element (``'nearest'``), the other end
+    (``'wrap'``), or the mirror image, with the outermost element twice (``'reflect'``) or once (``'mirror'``).
+
+    Elements are floating-point numbers, else a ``TypeError`` is raised; half precision is summed in single precision.
+    Also raises a ``TypeError`` for other filters, and if some output has no input in its support, a ``RuntimeError``
+    for another number of axes. The results are those of Pillow's ``Image.resize``. Evaluates nothing.
+
+    >>> from drjit.llvm import Float, TensorXf
+    >>> dr.resample(Float(1, 2, 4), [6], filter="linear")
+    [1, 1.25, 1.75, 2.5, 3.5, 4]
+    >>> image = dr.zeros(TensorXf, (480, 640, 3))
+    >>> dr.resample(image, (240, 320, 3)).shape
+    (240, 320, 3)
+    >>> dr.resample(Float(1, 2, 4), [6], filter=lambda x: max(0, 1 - abs(x)), filter_radius=1)
+    [1, 1.25, 1.75, 2.5, 3.5, 4]
+    """
+    function = "drjit.resample"
+    _require_source(function, source)
+    sizes = parse_shape(shape, function)
+    wanted = sizes if isinstance(sizes, tuple) else (sizes,)
+    found = source.shape
+    if len(wanted) != len(found):
+        raise SizeError(f"{function}(): 'source' and 'shape' must have the same number of axes, found the shapes "
+                        f"{found} and {wanted}.")
+    chosen, radius = _choose_filter(function, filter)
+    if radius is None:
+        if filter_radius is None:
+            raise ArgumentError(f"{function}(): 'filter_radius' is needed where 'filter' is a function.")
+        radius = _require_radius(function, filter_radius)
+    elif filter_radius is not None:
+        raise ArgumentError(f"{function}(): 'filter_radius' must be None where 'filter' is the name of a filter.")
+    _require_boundary(function, boundary)
+    axes = []
+    for number, (inputs, outputs) in enumerate(zip(found, wanted, strict=True)):
+        if inputs != outputs:
+            if not inputs:
+                raise SizeError(f"{function}(): axis {number} has no elements, of which {outputs} could be made.")
+            scale = min(1.0, outputs / inputs) if outputs else 1.0
+            axes.append((number, _Axis(inputs, outputs, chosen, radius, scale, boundary, True, False)))
+    if not axes:
+        return type(source)(source)
+    axes.sort(key=lambda entry: entry[1].outputs / entry[1].inputs)  # what becomes smaller first
+    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), False)
+    return result
+
+
+def convolve(source: ArrayT, filter: str | Callable[[float], float], filter_radius: float,
+             axis: int | Sequence[int] | None = None, boundary: str = "zero", normalize: bool = True) -> ArrayT:
+    """A tensor or flat array convolved with a filter of one dimension along one or several axes, or all of them (None).
+
+    ``filter`` is the name of one of the filters of :func:`resample`, stretched by ``filter_radius`` (a ``'gaussian'``
+    has the standard deviation ``filter_radius / 2``), or a function of a ``float``, the distance in elements, that
+    returns one and counts up to ``filter_radius``. The weights of each output are divided by their sum, so that
+    constants stay what they are up to the boundary; with ``normalize=False``, they are the values of the filter.
+    ``boundary`` is that of :func:`resample`.
+
+    Elements are floating-point numbers, else a ``TypeError`` is raised, as for other filters; half precision is summed
+    in single precision. Evaluates nothing.
+
+    >>> from drjit.llvm import Float
+    >>> dr.convolve(Float(0, 0, 3, 0, 0), "linear", 2)
+    [0, 0.75, 1.5, 0.75, 0]
+    >>> dr.convolve(Float(1, 2, 4, 8), lambda x: x, 1, normalize=False)
+    [-2, -3, -6, 4]
+    """
+    function = "drjit.convolve"
+    _require_source(function, source)
+    chosen, radius = _choose_filter(function, filter)
+    reach = _require_radius(function, filter_radius)
+    _require_boundary(function, boundary)
+    shape = source.shape
+    numbers = range(len(shape)) if axis is None else normalise_axes(function, axis, len(shape))
+    stretched = (radius, 1 / reach, False) if radius is not None else (reach, 1.0, True)
+    axes = [(number, _Axis(shape[number], shape[number], chosen, stretched[0], stretched[1], boundary, bool(normalize),
+                           stretched[2])) for number in numbers]
+    result: ArrayT = _apply(function, source, axes, isinstance(filter, str), True)
+    return result

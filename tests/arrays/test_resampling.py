@@ -1,0 +1,267 @@
+"""Resampling and convolution against Pillow, NumPy and SciPy, and what they cost."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import scalar
+from drjit.llvm import Array2f, Float, Float16, Float64, Int, TensorXf, TensorXf16, TensorXf64, TensorXu
+from drjit.llvm.ad import TensorXf as DifferentiableTensorXf
+
+FILTERS = ["box", "linear", "hamming", "cubic", "lanczos", "gaussian"]
+BOUNDARIES = ["zero", "nearest", "wrap", "reflect", "mirror"]
+#: What SciPy and NumPy call them; NumPy's mirror is called reflect.
+PADDING = {"zero": "constant", "nearest": "edge", "wrap": "wrap", "reflect": "symmetric", "mirror": "reflect"}
+
+
+def image(*shape: int) -> np.ndarray:
+    return np.random.default_rng(5).normal(size=shape).astype("f4")
+
+
+def kernel(name: str, radius: float) -> np.ndarray:
+    """The weights of a filter that is stretched by a radius, at the integers, written down anew."""
+    x = np.arange(-64, 65) / radius
+    if name == "box":
+        return ((x >= -0.5) & (x < 0.5)).astype(float)  # the position of the output less that of the input
+    if name == "linear":
+        return np.maximum(0, 1 - abs(x))
+    if name == "hamming":
+        return np.where(abs(x) < 1, np.sinc(x) * (0.54 + 0.46 * np.cos(np.pi * x)), 0)
+    if name == "cubic":
+        a = abs(x)
+        return np.where(a < 1, 1.5 * a**3 - 2.5 * a**2 + 1, np.where(a < 2, -0.5 * a**3 + 2.5 * a**2 - 4 * a + 2, 0))
+    if name == "lanczos":
+        return np.where(abs(x) < 3, np.sinc(x) * np.sinc(x / 3), 0)
+    return np.where(abs(x) < 2, np.exp(-2 * x**2) - np.exp(-8), 0)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("name", FILTERS[:-1])
+@pytest.mark.parametrize("shape", [(7, 5), (14, 10), (31, 17), (11, 10), (14, 23), (1, 1), (20, 3), (14, 3), (28, 30)])
+def test_images_are_those_of_pillow(name, shape):
+    pillow = pytest.importorskip("PIL.Image")
+    data = image(14, 10)
+    method = {"box": "BOX", "linear": "BILINEAR", "hamming": "HAMMING", "cubic": "BICUBIC", "lanczos": "LANCZOS"}[name]
+    expected = np.asarray(pillow.fromarray(data).resize(shape[::-1], getattr(pillow.Resampling, method)))
+    found = dr.resample(TensorXf(data), shape, name)
+    assert type(found) is TensorXf and found.shape == shape
+    np.testing.assert_allclose(found.numpy(), expected, atol=2e-6 * abs(data).max() * 10)
+
+
+@pytest.mark.oracle
+def test_channels_are_left_alone():
+    pillow = pytest.importorskip("PIL.Image")
+    data = image(9, 8, 3)
+    found = dr.resample(TensorXf(data), (5, 20, 3))
+    for channel in range(3):
+        expected = pillow.fromarray(np.ascontiguousarray(data[..., channel])).resize((20, 5), pillow.Resampling.BICUBIC)
+        np.testing.assert_allclose(found.numpy()[..., channel], np.asarray(expected), atol=1e-5)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize("radius", [0.4, 1, 2, 2.5, 7])
+def test_convolutions_are_those_of_numpy(name, radius, boundary):
+    data = image(200).astype("f8")
+    weights = kernel(name, radius)
+    padded = np.pad(data, 64, PADDING[boundary])
+    expected = np.convolve(padded, weights, "valid")
+    found = dr.convolve(Float64(data), name, radius, boundary=boundary, normalize=False)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+    if boundary == "zero":
+        expected = expected / np.convolve(np.pad(np.ones(200), 64), weights, "valid")
+    else:
+        expected = expected / weights.sum()
+    found = dr.convolve(Float64(data), name, radius, boundary=boundary)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-11)
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize(("axis", "boundary"), [(0, "reflect"), (1, "nearest"), ((0, 2), "wrap"), (None, "mirror")])
+def test_convolutions_along_axes_are_those_of_scipy(axis, boundary):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    data, weights = image(9, 8, 7), kernel("linear", 3)[60:69]
+    expected = data.astype("f8")
+    for number in range(3) if axis is None else np.atleast_1d(axis):
+        expected = ndimage.correlate1d(expected, weights / weights.sum(), axis=number, mode=boundary)
+    found = dr.convolve(TensorXf(data), "linear", 3, axis=axis, boundary=boundary)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+
+
+@pytest.mark.oracle
+def test_a_gaussian_is_that_of_scipy_but_for_its_end():
+    ndimage = pytest.importorskip("scipy.ndimage")
+    data = image(40, 50)
+    expected = ndimage.gaussian_filter(data.astype("f8"), 2.5, mode="reflect", truncate=4)
+    found = dr.convolve(TensorXf(data), "gaussian", 5, boundary="reflect")
+    np.testing.assert_allclose(found.numpy(), expected, atol=3e-3)
+
+
+@pytest.mark.parametrize("name", FILTERS)
+@pytest.mark.parametrize(("inputs", "outputs"), [(3000, 1500), (1500, 3000), (4096, 1024), (3000, 3000), (1800, 3000),
+                                                 (2999, 3001), (40000, 3), (3, 4000)])
+def test_long_axes_whose_weights_repeat_are_those_of_a_whole_table(name, inputs, outputs, monkeypatch):
+    from drjit._functions import resampling
+
+    data = image(2, inputs)
+    results = []
+    for threshold in (resampling._LONG, 1 << 40):
+        monkeypatch.setattr(resampling, "_LONG", threshold)
+        resampling._known_table.cache_clear()
+        resampling._known_kernel.cache_clear()
+        if inputs == outputs:
+            results.append(dr.convolve(TensorXf(data), name, 4, axis=1).numpy())
+        else:
+            results.append(dr.resample(TensorXf(data), (2, outputs), name).numpy())
+    resampling._known_table.cache_clear()
+    resampling._known_kernel.cache_clear()
+    np.testing.assert_array_equal(*results)
+    assert results[0].shape == (2, outputs)
+
+
+def test_the_table_of_a_long_axis_is_small():
+    from drjit._functions import resampling
+
+    weights, _ = resampling._FILTERS["gaussian"]
+    axis = resampling._Axis(1 << 24, 1 << 24, weights, 2.0, 0.1, "zero", True, False)
+    assert len(resampling._kernel("f", axis).factors) < 1000
+    assert resampling._table("f", axis._replace(outputs=1 << 23)).rows < 1000
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("function", [
+    lambda x, boundary: dr.resample(x, (7,), "lanczos", boundary=boundary),
+    lambda x, boundary: dr.resample(x, (23,), lambda v: max(0, 1 - abs(v)), 1, boundary),
+    lambda x, boundary: dr.convolve(x, "cubic", 3.5, boundary=boundary)])
+def test_the_scalar_backend_computes_the_same(function, boundary):
+    data = image(12)
+    found = function(scalar.ArrayXf(data), boundary)
+    assert type(found) is scalar.ArrayXf
+    np.testing.assert_allclose(found.numpy(), function(Float(data), boundary).numpy(), atol=1e-6)
+
+
+def test_a_function_is_called_with_floats_and_once_for_each_distance():
+    seen: list[float] = []
+
+    def tent(x: float) -> float:
+        seen.append(x)
+        return 1 - abs(x)
+
+    data = image(5)
+    np.testing.assert_allclose(dr.resample(Float(data), (10,), tent, 1).numpy(),
+                               dr.resample(Float(data), (10,), "linear").numpy(), atol=1e-6)
+    assert len(seen) == len(set(seen)) <= 6 and {type(x) for x in seen} == {float}
+    seen.clear()
+    dr.convolve(Float(data), tent, 1)
+    assert sorted(seen) == [-1, 0, 1]
+
+
+def test_the_argument_of_a_function_is_the_way_from_the_input_to_the_output():
+    """A convolution, not a correlation; resampling has the opposite sign."""
+    impulse = Float(0, 0, 1, 0, 0)
+    assert list(dr.convolve(impulse, lambda x: 10 + x, 2, normalize=False)) == [8, 9, 10, 11, 12]
+    assert dr.resample(Float(1, 2), (4,), lambda x: 1.5 if x > 0 else 0.5, 1).numpy()[1] == 1.75
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("name", FILTERS)
+def test_constants_stay_what_they_are(name, boundary):
+    for size in (1, 2, 5, 30):
+        ones = dr.full(Float, 3, size)
+        for result in (dr.convolve(ones, name, 4, boundary=boundary),
+                       dr.resample(ones, (13,), name, boundary=boundary)):
+            np.testing.assert_allclose(result.numpy(), 3, rtol=1e-5)
+
+
+def test_types_stay_and_halves_are_summed_in_single_precision():
+    data = image(6)
+    assert type(dr.resample(TensorXf64(data), (3,))) is TensorXf64
+    assert type(dr.convolve(DifferentiableTensorXf(data), "box", 2)) is DifferentiableTensorXf
+    assert type(dr.convolve(Float16(data), "box", 2)) is Float16
+    large = dr.full(TensorXf16, 60000, (40,))
+    assert list(dr.convolve(large, "box", 30).array) == [60000] * 40
+
+
+def test_what_lies_beyond_the_support_does_not_enter():
+    data = np.zeros(9, "f4")
+    data[0] = np.inf
+    found = dr.resample(Float(data), (5,), "linear").numpy()
+    assert np.isinf(found[0]) and (found[1:] == 0).all()
+
+
+def test_axes_without_elements():
+    empty = dr.zeros(TensorXf, (0, 3))
+    assert dr.resample(empty, (0, 5)).shape == (0, 5) and dr.convolve(empty, "box", 2).shape == (0, 3)
+    assert dr.resample(dr.zeros(TensorXf, (4, 3)), (0, 3)).shape == (0, 3)
+    assert len(dr.convolve(Float(), "box", 2)) == 0
+    with pytest.raises(RuntimeError, match=r"drjit\.resample\(\): axis 0 has no elements, of which 2"):
+        dr.resample(empty, (2, 3))
+
+
+def test_nothing_is_evaluated_and_an_axis_is_one_kernel():
+    data = dr.opaque(TensorXf, 1, (30, 40))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+        dr.kernel_history_clear()
+        result = dr.resample(2 * data, (10, 20)) + 1
+        blurred = dr.convolve(data, "gaussian", 3, axis=1) * 2
+        assert not dr.kernel_history()
+        dr.eval(blurred)
+        assert len(dr.kernel_history()) == 1
+        dr.eval(result)
+    np.testing.assert_allclose(result.numpy(), 3, rtol=1e-6)
+
+
+def test_other_sizes_are_no_other_programs():
+    def run(shape, wanted):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            dr.eval(dr.resample(dr.opaque(Float, 1, shape), (wanted,), "cubic"))
+            return [entry["hash"] for entry in dr.kernel_history() if "hash" in entry]
+
+    assert run(10, 20) == run(11, 22) == run(50, 100) != []
+
+
+def test_literals_and_components_of_arrays_are_sources_as_well():
+    assert dr.allclose(dr.resample(dr.full(Float, 2, 7), (3,)), 2)
+    v = Array2f([1, 2, 3, 4], [0, 0, 1, 0])
+    assert list(dr.convolve(v.y, "linear", 2)) == [0, 0.25, 0.5, pytest.approx(1 / 3)]
+
+
+@pytest.mark.parametrize(("call", "error", "message"), [
+    (lambda: dr.resample(Float(1, 2), (2, 2)), RuntimeError, r"drjit\.resample\(\): 'source' and 'shape' must have"),
+    (lambda: dr.resample(Int(1, 2), (4,)), TypeError, r"drjit\.resample\(\): 'source'.*floating-point.*llvm\.Int"),
+    (lambda: dr.resample(TensorXu([1, 2]), (4,)), TypeError, r"'source'.*found drjit\.llvm\.TensorXu"),
+    (lambda: dr.resample(Array2f(1, 2), (2, 4)), TypeError, r"'source'.*found drjit\.llvm\.Array2f"),
+    (lambda: dr.resample([1, 2], (4,)), TypeError, r"'source'.*found list"),
+    (lambda: dr.resample(scalar.Array2f(1, 2), (4,)), TypeError, r"'source'.*found drjit\.scalar\.Array2f"),
+    (lambda: dr.resample(Float(1, 2), (-4,)), TypeError, r"drjit\.resample\(\): 'shape' must be"),
+    (lambda: dr.resample(Float(1, 2), (4,), "sinc"), TypeError, r"'filter' must be one of 'box'.*found 'sinc'"),
+    (lambda: dr.resample(Float(1, 2), (4,), 3), TypeError, r"'filter' must be the name of a filter or a function"),
+    (lambda: dr.resample(Float(1, 2), (4,), "box", 2), TypeError, r"'filter_radius' must be None"),
+    (lambda: dr.resample(Float(1, 2), (4,), abs), TypeError, r"'filter_radius' is needed"),
+    (lambda: dr.resample(Float(1, 2), (4,), abs, 0), TypeError, r"'filter_radius' must be a positive number, found 0"),
+    (lambda: dr.resample(Float(1, 2), (4,), abs, math.nan), TypeError, r"'filter_radius' must be.*found nan"),
+    (lambda: dr.resample(Float(1, 2), (4,), abs, 1e-3), TypeError, r"the filter footprint is too small"),
+    (lambda: dr.resample(Float(1, 2), (4,), str, 1), TypeError, r"'filter' must return a number, found str"),
+    (lambda: dr.resample(Float(1, 2), (4,), "box", boundary="clamp"), TypeError, r"'boundary' must be one of 'zero'"),
+    (lambda: dr.convolve(Float(1, 2), "box", "a"), TypeError, r"drjit\.convolve\(\): 'filter_radius' must be"),
+    (lambda: dr.convolve(Float(1, 2), "box", 1, axis=1), TypeError, r"drjit\.convolve\(\): out-of-bounds axis"),
+    (lambda: dr.convolve(TensorXf([[1.0]]), "box", 1, axis=(0, 0)), TypeError, r"'axis' names an axis twice"),
+    (lambda: dr.convolve(Float(1, 2, 3), lambda x: x, 1), TypeError, r"drjit\.convolve\(\): the filter footprint"),
+])
+def test_errors_name_the_argument(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
+
+
+def test_an_exception_of_a_filter_comes_through():
+    def broken(x: float) -> float:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        dr.resample(Float(1, 2), (4,), broken, 1)
