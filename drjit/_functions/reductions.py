@@ -230,7 +230,7 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
             REDUCTIONS[op.value].nothing
         floats = result._kind == "f" if isinstance(result, ArrayBase) else result != result
         if op in _FUNCTIONS and entries and floats:  # where there is nothing but NaN
-            result = _combine_entries(op, result, REDUCTIONS[op.value].nothing)
+            result = combine_entries(op, result, REDUCTIONS[op.value].nothing)
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None
     if divisor > 1:

@@ -14,7 +14,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["Domain", "MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "flat", "refine", "strides_in"]
+__all__ = ["INDEXED_ROW", "MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut", "flat", "refine",
+           "strides_in"]
 
 #: Classes of extents: one element; positions of 32 bits; positions of 64 bits.
 ONE, PLAIN, WIDE = 1, 2, 3
@@ -25,6 +26,8 @@ MOST_AXES = 8
 #: Rows of at most so many elements are a class of their own, since packets need not be longer; those of others span at
 #: most so many.
 _SHORT_ROW, _LONGEST_PACKET = 16, 32
+#: Rows of at most so many elements would leave most of a packet empty: their views are read by index.
+INDEXED_ROW = 3
 #: Where there are fewer rows than this, long ones are cut into parts of so many elements, which threads may share.
 _FEW_ROWS, _PART = 64, 1 << 14
 

@@ -47,7 +47,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from .domain import Domain, cut, flat, refine
+from .domain import INDEXED_ROW, Domain, cut, flat, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
@@ -564,8 +564,10 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
+        if not kernel.row and extents[-1] <= INDEXED_ROW:
+            extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
-    if domain.is_flat:  # rows of one element each
+    if domain.is_flat:  # rows of one element each, or of a few
         for view, fit in zip(views, fits, strict=True):
             if fit:
                 lower(view)
