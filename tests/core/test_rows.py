@@ -214,6 +214,18 @@ def test_writes_of_what_rows_reduce() -> None:
         np.testing.assert_allclose(interpret([root])[0], want, rtol=1e-5)
 
 
+def test_reductions_of_rows_beside_a_loop() -> None:
+    data = numbers(600, FLOAT32)
+    limit = literal(UINT32, 3)
+    summed = core.while_loop([literal(UINT32, 0, 600), data], lambda state: ops.lt(state[0], limit), lambda state: [
+        ops.add(state[0], literal(UINT32, 1)), ops.add(state[1], state[1])])[1]
+    agree(softmax(summed, 20, 30))
+    sums = ops.mul(reduced(data, ADD, 20, 30, 1), literal(FLOAT32, 2))
+    looped = core.while_loop([literal(UINT32, 0, 20), sums], lambda state: ops.lt(state[0], limit), lambda state: [
+        ops.add(state[0], literal(UINT32, 1)), ops.mul(state[1], sums)])[1]
+    agree(looped, sums, ops.add(seen(looped, 0, (20, 30), (1, 0)), seen(sums, 0, (20, 30), (1, 0))))
+
+
 # --- random programs -------------------------------------------------------------------------------------------------
 
 

@@ -679,7 +679,7 @@ class _RowsBuilder(_Builder):
                 if node.kind == SEGMENT:
                     continue
                 if self._is_of_row(node):  # once for each row, as soon as it is known
-                    if passes[node.id] == number and node.id not in function.instructions:
+                    if passes[node.id] == number:
                         self.offset = copy * count if copies > 1 else 0
                         self.add(node, None)
                 elif node.size == 1 and self.position[node.id] in self.known:

@@ -253,7 +253,7 @@ def _copy(target: Any) -> Node:
 
 def _in_memory(node: Node) -> bool:
     """Whether a node's result exists only when the kernel that computes it has ended."""
-    return IS_BARRIER[node.kind] or is_version(node) or node.kind == SEGMENT and not _is_of_rows(node)
+    return IS_BARRIER[node.kind] or is_version(node)
 
 
 def _is_of_rows(segment: Node) -> bool:
@@ -294,13 +294,17 @@ class _Rows:
         self.whole: dict[int, int] = {}
         self._alike: dict[int, bool] = {}
 
+    def ends_kernel(self, node: Node) -> bool:
+        """Whether a node's result exists only when the kernel that computes it has ended."""
+        return _in_memory(node) or node.kind == SEGMENT and not (self.fused and _is_of_rows(node))
+
     def may_be_computed_once_a_row(self, node: Node) -> bool:
         """Whether a value with one element for each row can be computed by a kernel that goes over rows."""
         known = self._alike.get(node.id)
         if known is None:
             kind = node.kind
             if kind <= UNDEFINED or kind == EVALUATED or kind == COUNTER or node.id in self.each or node.size == 1:
-                known = node.size != 1 or not _in_memory(node)
+                known = node.size != 1 or not self.ends_kernel(node)
             elif kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
                 known = all(self.may_be_computed_once_a_row(operand) for operand in (node.d0, node.d1, node.d2)
                             if operand is not None)
@@ -349,9 +353,11 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
         for operand in used:
             if operand is not None and operand.id in stages:
                 needed = stages[operand.id]
-                if _in_memory(operand) or operand.id in barrier or (
+                if rows.ends_kernel(operand) or operand.id in barrier or (
                         operand.kind == RESULT and operand.size == 1 and width_of(node) > 1):
                     needed += 1
+                if kind == SEGMENT and not rows.fused:
+                    needed = stages[operand.id] + 1
                 if needed > stage:
                     stage = needed
         if kind == SEGMENT and rows.fused and _is_of_rows(node):
@@ -504,7 +510,7 @@ class _Planner:
 
     def from_memory(self, node: Node, kernel: Kernel) -> bool:
         """Whether a kernel reads an operand from memory (which is then stored) instead of computing it."""
-        if _in_memory(node):
+        if self.rows.ends_kernel(node):
             self.store(node)
             return True
         if self.stages[node.id] == kernel.stage and (
@@ -536,7 +542,7 @@ class _Planner:
                 cost += OPS[kind].cost
                 if cost > RECOMPUTE_LIMIT:
                     return True
-            if _in_memory(current):
+            if self.rows.ends_kernel(current):
                 continue
             used = operands(current)
             if kind == VIEW:
