@@ -60,7 +60,7 @@ from .ir.trace import (
 )
 from .messages import log_level, set_log_level
 from .math import *
-from .ops.reductions import REDUCTIONS, Reduction
+from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)

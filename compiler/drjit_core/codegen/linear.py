@@ -17,7 +17,7 @@ literal, input       none; ``access`` says which parameter holds the value or th
 row of the table     values
 access               none; ``access``, whose ``first`` is the parameter with the first position
 gather               index, mask; ``access``
-scatter              value, index, mask; ``access``
+scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
 loop                 initial values; two blocks, condition and body, whose formals and masks are values
 branch               mask, initial values, which its two blocks use as they are
@@ -46,6 +46,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OFFER,
     OPS,
     RESULT,
     SCATTER,
@@ -367,13 +368,21 @@ class _Builder:
         """A write by index."""
         program, target = self.program, node.d0
         assert program is not None and target is not None
-        scatter = Instruction(number, node, (self.at(node.d1), self.at(node.d2), self.at(node.d3)),
-                              not self.function.vectorized)
+        operands = self.at(node.d1), self.at(node.d2), self.at(node.d3)
+        if operands[0].kind == OFFER:
+            expected, value = operands[0].operands
+            operands = value, *operands[1:], expected
+        scatter = Instruction(number, node, operands, not self.function.vectorized)
         strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
                                 program.checks.get(node.id), strategy, node.id in self.fetched)
         self.function.needs_mask = True
         return scatter
+
+    def add_offer(self, node: Node, number: int, block: Block | None) -> None:
+        """Append what a compare-and-exchange has to do, which is part of that."""
+        operands = self.at(node.d0), self.at(node.d1)
+        self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
 
     def add_fetch(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a scatter-reduction has found."""
@@ -541,5 +550,5 @@ def _varies(region: Region) -> bool:
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
     LITERAL: _Builder.add_leaf, EVALUATED: _Builder.add_leaf, COUNTER: _Builder.add_leaf, UNDEFINED: _Builder.add_leaf,
     ACCESS: _Builder.add_access, GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
-    RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
+    OFFER: _Builder.add_offer, RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
 }

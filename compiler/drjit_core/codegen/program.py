@@ -37,6 +37,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OFFER,
     OPAQUE,
     PHI,
     REDUCE,
@@ -318,6 +319,9 @@ class Program:
             assert node.d0 is not None
             self.order.pop()
             self.append_alias(node, node.d0)
+        elif kind == OFFER:
+            assert node.d0 is not None and node.d1 is not None
+            key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id])
         else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])

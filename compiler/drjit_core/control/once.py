@@ -26,18 +26,19 @@ def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequenc
     return while_loop([mask, *state], condition, iteration)[1:]
 
 
-def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0) -> tuple[Node, Node]:
-    """What each lane of a scatter-reduction finds before its update (zero where the mask is not set), and the new
-    version of the target.
+def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0,
+           expected: Node | None = None) -> tuple[Node, Node]:
+    """What each lane of a scatter-reduction or an exchange finds before its update (zero where the mask is not set),
+    and the new version of the target.
 
     Lanes of one packet take turns in their order; otherwise there is none.
     """
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
-        return trace.atomic(target, value, index, mask, op, mode)
+        return trace.atomic(target, value, index, mask, op, mode, expected)
 
     def body(variables: list[Node]) -> Sequence[Node]:
-        return trace.atomic(variables[1], value, index, mask, op, mode)
+        return trace.atomic(variables[1], value, index, mask, op, mode, expected)
 
     found, version = once(mask, [literal(target.type, 0), target], body)
     return found, version

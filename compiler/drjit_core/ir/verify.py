@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     ACCESS,
     COND,
@@ -20,10 +21,12 @@ from ..ops.table import (
     LITERAL,
     MASK,
     MEMORY,
+    OFFER,
     OPS,
     PHI,
     REDUCE,
     RESULT,
+    SCATTER,
     VALUE,
     Op,
 )
@@ -95,6 +98,10 @@ def _check(node: Node) -> None:
         last = first + stride * (node.size - 1)
         _require(stride in (1, -1), node, "its elements are no neighbours")
         _require(0 <= min(first, last) <= max(first, last) < values[0].size, node, "leaves its array")
+    elif kind == SCATTER:
+        offered = node.d1 is not None and node.d1.kind == OFFER and len(values) == row.arity
+        _require(offered == (node.attr == COMPARE_EXCHANGE), node, "an offer goes with a compare-and-exchange")
+        _require(node.attr not in EXCHANGES or node.scope != 0, node, "is in no region")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:

@@ -33,6 +33,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OFFER,
     OPS,
     RESULT,
     SCATTER,
@@ -61,6 +62,7 @@ class ModuleEmitter:
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
+        OFFER: memory.offer,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}

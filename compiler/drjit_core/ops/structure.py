@@ -51,4 +51,6 @@ rows = Rows([
                 speculable=False),
     _structural("access", (MEMORY,), "A part of an array in its own or in reverse order: offset and stride.",
                 result="same", size="own", cost=7, needs_memory=True),
+    _structural("offer", (VALUE, VALUE), "What a compare-and-exchange expects to find, and stores if it does.",
+                speculable=False),
 ])
