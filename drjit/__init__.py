@@ -13,7 +13,9 @@ from . import detail, llvm
 from ._base import environment as _environment
 from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
+from ._access.atomics import scatter_add_kahan, scatter_cas, scatter_exch, scatter_inc
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
+from ._access.selection import slice
 from ._access.slicing import slice_index
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
 from ._functions.comparison import allclose, assert_allclose

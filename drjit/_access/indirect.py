@@ -27,7 +27,7 @@ from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
 
-__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "index_and_mask", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
 _AUTO = ReduceMode.Auto
@@ -64,7 +64,8 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
                     f"{cls._name}.")
 
 
-def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+def index_and_mask(leaf: type[ArrayBase], index: Any, active: Any, size: int,
+                   function: str) -> tuple[Node, Node]:
     """The index and the mask of an access to arrays of a size."""
     return (_flat_argument(index, leaf, index_type(size), "index", function),
             _flat_argument(active, leaf, BOOL, "active", function))
@@ -72,7 +73,7 @@ def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, functi
 
 def _prepare(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
     """The index and the mask of a read from arrays of a size, in the lanes that take part."""
-    index_, mask = _arguments(leaf, index, active, size, function)
+    index_, mask = index_and_mask(leaf, index, active, size, function)
     return index_, with_lanes(mask, max(index_.size, mask.size))
 
 
@@ -330,7 +331,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         for array, nodes in pending:
             store(array, nodes)
         return
-    index_, mask = _arguments(leaf, index, active, _width_of(target, function), function)
+    index_, mask = index_and_mask(leaf, index, active, _width_of(target, function), function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):
