@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, ops
+from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, ReduceMode, ReduceOp, cast, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -85,8 +85,9 @@ def _check_mode(mode: Any, function: str) -> None:
 def _interleaved(index: Node, count: int, size: int) -> list[Node]:
     """``index * count + k`` for each component ``k`` of an array that is stored row by row."""
     index = index_node(index, size)
-    base = ops.mul(index, literal(index.type, count))
-    return [ops.add(base, literal(index.type, k)) for k in range(count)]
+    known = BAKED if core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW else None  # neighbours go together
+    base = ops.mul(index, literal(index.type, count, 1, known))
+    return [ops.add(base, literal(index.type, k, 1, known)) for k in range(count)]
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------

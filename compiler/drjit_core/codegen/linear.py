@@ -55,6 +55,7 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
+from .packets import Piece, pieces_of, place_in_row
 from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
@@ -69,6 +70,7 @@ class Access(NamedTuple):
     strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN or PRIVATE
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
+    piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
 
 
 class CallSite(NamedTuple):
@@ -255,6 +257,8 @@ class _Builder:
         self.last = -1  # the largest number so far
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
+        #: Reads of rows; checks look at each read by itself.
+        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report else {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -355,9 +359,30 @@ class _Builder:
         """Append a read by index."""
         source, operands = node.d0, (self.at(node.d1), self.at(node.d2))
         assert self.program is not None and source is not None
+        piece = self.pieces.get(node.id)
+        if piece is not None and not operands[0].uniform:
+            self.add_rows(node, number, block, piece)
+            return
         gather = self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
                                self.program.checks.get(node.id))
+        self.function.needs_mask = True
+
+    def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
+        """Append a read of pieces of rows, of which each element is a result."""
+        assert self.program is not None and node.d0 is not None and node.d1 is not None
+        place = place_in_row(node.d1)
+        assert place is not None
+        operands = self.at(place.first), self.at(node.d2)
+        gather, *others = (Instruction(self.position[each.id], each, operands, False) for each in piece.accesses.values())
+        if gather.node is not node:
+            raise AssertionError(f"{node!r} is not the first read of its row")
+        self.append(gather, block)
+        for other in others:
+            self.define(other, gather.once)
+        gather.results = tuple(others)
+        gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
+                               piece=(piece.start, piece.count, *(offset - piece.start for offset in piece.accesses)))
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:

@@ -8,7 +8,7 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import checks, counting
+from . import checks, counting, rows
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -159,6 +159,12 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
+    if access.piece:
+        start, count, *offsets = access.piece
+        columns = rows.gather(emitter, name, type_, base, (index_type, position), start, count, condition)
+        for result, offset in zip((instruction, *instruction.results), offsets, strict=True):
+            emitter.define(result, columns[offset])
+        return
     if uniform:
         zero = "0.0" if instruction.type >= FLOAT16 else "0"
         # without a branch: a lane that is masked out reads the parameters instead of the array
