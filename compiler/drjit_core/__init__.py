@@ -23,7 +23,6 @@ from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
-from .codegen.packets import MOST as LONGEST_ROW
 from .control.once import atomic, compensated, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
@@ -32,6 +31,7 @@ from .ir.build import bound, broadcast_size, counter, invalid, literal, undefine
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
+from .ir.rows import LONGEST_ROW
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of

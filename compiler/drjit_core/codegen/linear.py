@@ -35,6 +35,7 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node
 from ..ir.region import Cond, Region
+from ..ir.rows import place_in_row
 from ..ops.table import (
     ACCESS,
     CALL,
@@ -55,7 +56,7 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
-from .packets import Piece, pieces_of, place_in_row
+from .packets import Piece, pieces_of, written_pieces
 from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
@@ -404,6 +405,32 @@ class _Builder:
         self.function.needs_mask = True
         return scatter
 
+    def scatters(self, program: Program) -> list[Instruction]:
+        """The writes of a kernel, of which those of a piece of a row are one, with the further values as operands."""
+        pieces = written_pieces(program.scatters, program.pointers) if self.function.vectorized and \
+            not self.function.report else {}
+        parts = {node.id for piece in pieces.values() for node in piece.accesses.values()}
+        found = []
+        for node in program.scatters:
+            piece = pieces.get(node.id)
+            if piece is None:
+                if node.id not in parts:
+                    found.append(self.scatter(node, -1))
+                continue
+            first, *others = piece.accesses.values()
+            scatter = self.scatter(first, -1)
+            assert first.d2 is not None and scatter.access is not None
+            place = place_in_row(first.d2)
+            assert place is not None
+            if not self.at(place.first).uniform:
+                value, _, mask = scatter.operands
+                scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)
+                scatter.access = scatter.access._replace(piece=(piece.start, piece.count))
+                found.append(scatter)
+            else:
+                found += (scatter, *(self.scatter(other, -1) for other in others))
+        return found
+
     def add_offer(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a compare-and-exchange has to do, which is part of that."""
         operands = self.at(node.d0), self.at(node.d1)
@@ -536,7 +563,7 @@ class _Builder:
             function.results = [self.at(node) for node in program.stores]
             return
         function.stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores]
-        function.scatters = [self.scatter(node, -1) for node in program.scatters]
+        function.scatters = self.scatters(program)
         function.reductions = [Reduction(self.at(node.d0), node.attr, node.type, program.slots[node.id])
                                for node in program.reductions]
         if function.reductions:

@@ -7,28 +7,18 @@ row, of up to 16 bytes, for each element; which pieces there are follows from th
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ..ir.node import BAKED, Node
-from ..ops.table import GATHER, KIND, LITERAL
-from ..types import BOOL, TYPES
+from ..ir.node import Node
+from ..ir.rows import place_in_row
+from ..ops.table import GATHER
+from ..types import BOOL, TYPES, ReduceOp
 
-__all__ = ["MOST", "Piece", "Place", "pieces_of", "place_in_row"]
+__all__ = ["Piece", "pieces_of", "written_pieces"]
 
-#: Rows of more elements are accessed element by element.
-MOST = 64
 #: Bytes of the longest piece.
 _PIECE = 16
-_ADD, _MUL = KIND["add"], KIND["mul"]
-
-
-class Place(NamedTuple):
-    """A position in a row: ``first + offset``, where ``first`` is the row's number times its length."""
-
-    first: Node
-    length: int
-    offset: int
 
 
 class Piece(NamedTuple):
@@ -38,30 +28,6 @@ class Piece(NamedTuple):
     start: int
     count: int
     accesses: dict[int, Node]
-
-
-def place_in_row(index: Node) -> Place | None:
-    """What an index is in terms of rows, if it says so."""
-    offset, first = 0, index
-    if index.kind == _ADD:
-        found = _with_literal(index)
-        if found is None:
-            return None
-        first, offset = found
-    if first.kind != _MUL:
-        return None
-    found = _with_literal(first)
-    if found is None or not 0 <= offset < found[1] <= MOST:
-        return None
-    return Place(first, found[1], offset)
-
-
-def _with_literal(node: Node) -> tuple[Node, int] | None:
-    """The operand of a sum or a product besides one that is part of the program."""
-    for literal, other in ((node.d1, node.d0), (node.d0, node.d1)):
-        if literal is not None and other is not None and literal.kind == LITERAL and literal.attr == BAKED:
-            return other, int(literal.payload)
-    return None
 
 
 def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
@@ -82,6 +48,30 @@ def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
             wanted = {offset: node for offset, node in accesses.items() if start <= offset < start + count}
             if len(wanted) > 1:
                 pieces[next(iter(wanted.values())).id] = Piece(start, count, wanted)
+    return pieces
+
+
+def written_pieces(writes: Sequence[Node], pointers: dict[int, int]) -> dict[int, Piece]:
+    """The pieces that plain writes of a kernel are parts of, all elements of each, by the ids of the last writes.
+
+    ``pointers`` tells what is written to, by the ids of the writes.
+    """
+    rows: dict[tuple[int, ...], tuple[int, dict[int, Node]]] = {}
+    for node in writes:
+        if node.attr != ReduceOp.Identity.value or node.type == BOOL or TYPES[node.type].size < 4:
+            continue
+        assert node.d2 is not None and node.d3 is not None
+        place = place_in_row(node.d2)
+        if place is not None:
+            row = pointers[node.id], place.first.id, place.length, node.d3.id
+            rows.setdefault(row, (place.length, {}))[1][place.offset] = node  # of several writes the last one stays
+    pieces: dict[int, Piece] = {}
+    for length, accesses in rows.values():
+        for start, count in pieces_in(length, TYPES[next(iter(accesses.values())).type].size):
+            offsets = range(start, start + count)
+            if count > 1 and all(offset in accesses for offset in offsets):
+                written = {offset: accesses[offset] for offset in offsets}
+                pieces[max(node.id for node in written.values())] = Piece(start, count, written)
     return pieces
 
 

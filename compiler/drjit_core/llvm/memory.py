@@ -8,7 +8,9 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import checks, counting, rows
+import os
+LARGE = lambda access: os.environ.get("KLARGE") == "1"
+from . import ahead, checks, counting, rows
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -159,6 +161,8 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
+    if not uniform and LARGE(access):
+        ahead.ask(emitter, name, base, type_, index, access.wide, False)
     if access.piece:
         start, count, *offsets = access.piece
         columns = rows.gather(emitter, name, type_, base, (index_type, position), start, count, condition)
@@ -209,6 +213,12 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     type_ = emitter.stored_type(type_index, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
+    if not uniform and not in_region and access.strategy != PRIVATE and LARGE(access):
+        ahead.ask(emitter, name, base, type_, index, access.wide, True)
+    if access.piece:
+        values = [emitter.value(each, False) for each in (value, *offered)]
+        rows.scatter(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
+        return
     data = _as_stored(emitter, f"{name}_m", value, type_)
     out = emitter.lines
     if op == ReduceOp.Identity.value and not uniform:

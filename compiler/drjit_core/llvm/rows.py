@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ..types import UINT32, UINT64
+from ..types import UINT64
 from .texts import TypeText
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["gather"]
+__all__ = ["gather", "scatter"]
 
 #: Lanes that are transposed together: those of the widest register.
 _GROUP_BYTES = 64
@@ -65,6 +65,49 @@ def _gather_pairs(emitter: FunctionEmitter, name: str, type_: TypeText, conditio
             for number in range(2)]
 
 
+def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str], start: int,
+            values: list[str], condition: str) -> None:
+    """Write packets, side by side, to the elements from ``start`` beyond an index on, where a mask is set."""
+    out, lanes, count, (index_type, position) = emitter.lines, emitter.lanes, len(values), index
+    pointers = type_.of("ptr")
+    out.append(f"{name}_row = getelementptr {type_.element}, ptr {base}, i64 {start}")
+    out.append(f"{name}_at = getelementptr {type_.element}, ptr {name}_row, {index_type} {position}")
+    if type_.info.size * count <= 8:
+        wide, narrow = emitter.packets[UINT64], f"<{2 * lanes} x {type_.element}>"
+        pairs = _shuffled(out, f"{name}_both", str(type_), *values,
+                          [lane + side * lanes for lane in range(lanes) for side in range(2)])
+        out.append(f"{name}_pairs = bitcast {narrow} {pairs} to {wide}")
+        out.append(f"call void @llvm.masked.scatter.{wide.suffix}.v{lanes}p0({wide} {name}_pairs, {pointers} {name}_at, "
+                   f"i32 {type_.info.size}, {type_.mask} {condition})")
+        return
+    number, masked = name[1:], condition not in ("true", "splat (i1 true)")
+    if masked:
+        out.append(f"{name}_bits = bitcast {type_.mask} {condition} to i{lanes}")
+        out.append(f"{name}_all = icmp eq i{lanes} {name}_bits, -1")
+        out.append(f"br i1 {name}_all, label %{number}_full, label %{number}_partial")
+        emitter.open_block(f"{number}_partial")
+        for k, value in enumerate(values):
+            out.append(f"{name}_at{k} = getelementptr {type_.element}, {pointers} {name}_at, i64 {k}")
+            out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{lanes}p0({type_} {value}, {pointers} "
+                       f"{name}_at{k}, i32 {type_.info.size}, {type_.mask} {condition})")
+        out.append(f"br label %{number}_done")
+        emitter.open_block(f"{number}_full")
+    group = min(lanes, _GROUP_BYTES // type_.info.size)
+    part, text = f"<{count} x {type_.element}>", f"<{group} x {type_.element}>"
+    for begin in range(0, lanes, group):
+        columns = [_shuffled(out, f"{name}_v{begin}_{k}", str(type_), value, "poison", range(begin, begin + group))
+                   for k, value in enumerate(values)]
+        blocks = _squares(out, f"{name}_g{begin}", text, columns, group)
+        for lane in range(group):
+            row = _shuffled(out, f"{name}_r{begin}_{lane}", text, blocks[lane % count], "poison",
+                            range(lane // count * count, (lane // count + 1) * count))
+            out.append(f"{name}_p{begin}_{lane} = extractelement {pointers} {name}_at, i32 {begin + lane}")
+            out.append(f"store {part} {row}, ptr {name}_p{begin}_{lane}, align {type_.info.size}")
+    if masked:
+        out.append(f"br label %{number}_done")
+        emitter.open_block(f"{number}_done")
+
+
 def _shuffled(out: list[str], name: str, type_: str, a: str, b: str, order: Sequence[int]) -> str:
     places = ", ".join(f"i32 {place}" for place in order)
     out.append(f"{name} = shufflevector {type_} {a}, {type_} {b}, <{len(order)} x i32> <{places}>")
@@ -90,7 +133,12 @@ def _transposed(out: list[str], name: str, type_: TypeText, rows: list[str], cou
     size = len(rows)
     text = f"<{size} x {type_.element}>"
     blocks = [_joined(out, f"{name}_b{number}", type_, rows[number::count], count) for number in range(count)]
-    if count == 2:
+    return _squares(out, name, text, blocks, size)
+
+
+def _squares(out: list[str], name: str, text: str, blocks: list[str], size: int) -> list[str]:
+    """Registers whose parts of 16 bytes are transposed: those in the same place of all registers are a square."""
+    if len(blocks) == 2:
         return [_shuffled(out, f"{name}_t{half}", text, *blocks,
                           [k + half + side * size for k in range(0, size, 2) for side in (0, 1)])
                 for half in (0, 1)]

@@ -20,6 +20,7 @@ from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
+from ..ir.rows import are_in_rows
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -243,7 +244,8 @@ def _merges(scatter: Node, previous: Node) -> bool:
         return False
     if scatter.attr != ReduceOp.Identity.value:  # in any order, if they cope with conflicts in the same way
         return bool(scatter.payload == previous.payload)
-    return scatter.d2 is previous.d2 and scatter.d3 is previous.d3  # the same element of the same lane
+    assert scatter.d2 is not None and previous.d2 is not None
+    return scatter.d3 is previous.d3 and are_in_rows(scatter.d2, previous.d2)  # the same element of the same lane
 
 
 def _stages(order: list[Node]) -> dict[int, int]:
