@@ -131,7 +131,7 @@ def test_masks_as_source():
 
 
 @pytest.mark.parametrize(("write", "function", "result"), [
-    (dr.scatter, "scatter", [0, 0, 0, 1, 0]), (dr.scatter_add, "scatter_reduce", [0, 0, 0, 2, 0])])
+    (dr.scatter, "scatter", [0, 0, 0, 1, 0]), (dr.scatter_add, "scatter_add", [0, 0, 0, 2, 0])])
 @pytest.mark.parametrize("threads", [1, 2])
 def test_writes(write, function, result, threads):
     before = dr.thread_count()

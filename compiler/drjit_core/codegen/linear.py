@@ -57,7 +57,7 @@ from ..passes.domain import WIDE_EXTENT
 from ..types import TYPES
 from .expand import Call, Expanded
 from .packets import Piece, pieces_of, written_pieces
-from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program
+from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Check, Program, is_large
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
 
@@ -71,6 +71,7 @@ class Access(NamedTuple):
     strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN or PRIVATE
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
+    large: bool = False  # whether the memory is asked for ahead
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
 
 
@@ -366,7 +367,7 @@ class _Builder:
             return
         gather = self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
-                               self.program.checks.get(node.id))
+                               self.program.checks.get(node.id), large=is_large(source))
         self.function.needs_mask = True
 
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
@@ -383,7 +384,7 @@ class _Builder:
             self.define(other, gather.once)
         gather.results = tuple(others)
         gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
-                               piece=(piece.start, piece.count, *(offset - piece.start for offset in piece.accesses)))
+                               large=is_large(node.d0), piece=(piece.start, piece.count, *(offset - piece.start for offset in piece.accesses)))
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
@@ -401,7 +402,7 @@ class _Builder:
         scatter = Instruction(number, node, operands, not self.function.vectorized)
         strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
-                                program.checks.get(node.id), strategy, node.id in self.fetched)
+                                program.checks.get(node.id), strategy, node.id in self.fetched, large=is_large(target))
         self.function.needs_mask = True
         return scatter
 

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["ask"]
 
-import os
 #: Elements between a packet and the one whose memory is asked for.
-_DISTANCE = int(os.environ.get("KDIST", "128"))
+_DISTANCE = 128
 #: Operations that an index may take.
 _MOST = 6
 
@@ -30,7 +29,7 @@ _MOST = 6
 def ask(emitter: FunctionEmitter, name: str, base: str, type_: TypeText, index: Instruction, wide: bool,
         write: bool) -> None:
     """Ask for the elements that a later packet accesses, if its index is known by then."""
-    if not _DISTANCE or emitter.in_region or emitter.function.live is not None or index.uniform:
+    if emitter.in_region or emitter.function.live is not None or index.uniform:
         return
     order: list[Instruction] = []
     if not _collect(index, order) or len(order) > _MOST:

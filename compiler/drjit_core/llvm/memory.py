@@ -8,8 +8,6 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-import os
-LARGE = lambda access: os.environ.get("KLARGE") == "1"
 from . import ahead, checks, counting, rows
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
@@ -161,7 +159,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
-    if not uniform and LARGE(access):
+    if access.large and not uniform:
         ahead.ask(emitter, name, base, type_, index, access.wide, False)
     if access.piece:
         start, count, *offsets = access.piece
@@ -213,7 +211,7 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     type_ = emitter.stored_type(type_index, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
-    if not uniform and not in_region and access.strategy != PRIVATE and LARGE(access):
+    if access.large and not uniform and not in_region and access.strategy != PRIVATE:
         ahead.ask(emitter, name, base, type_, index, access.wide, True)
     if access.piece:
         values = [emitter.value(each, False) for each in (value, *offered)]
