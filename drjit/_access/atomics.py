@@ -203,9 +203,9 @@ def scatter_add_kahan(target_1: ArrayBase, target_2: ArrayBase, value: Any, inde
                             f"{describe(target_2)}).")
     if target_1 is target_2:
         raise ArgumentError(f"{function}(): 'target_1' and 'target_2' must be two arrays, found one.")
-    if len(target_1) != len(target_2):
-        raise SizeError(f"{function}(): 'target_1' and 'target_2' must have one size, found {len(target_1)} and "
-                        f"{len(target_2)}.")
+    sizes = [target._width(function) for target in targets]
+    if sizes[0] != sizes[1]:
+        raise SizeError(f"{function}(): 'target_1' and 'target_2' must have one size, found {sizes[0]} and {sizes[1]}.")
     new = _value(target_1, value, "value", function)
     place = _place(target_1, index, active, (new,), function)
     if place is None:

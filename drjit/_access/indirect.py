@@ -84,6 +84,8 @@ def _check_mode(mode: Any, function: str) -> None:
 
 def _interleaved(index: Node, count: int, size: int) -> list[Node]:
     """``index * count + k`` for each component ``k`` of an array that is stored row by row."""
+    if not index.size:
+        return [index] * count
     index = index_node(index, size)
     known = BAKED if core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW else None  # neighbours go together
     base = ops.mul(index, literal(index.type, count, 1, known))
@@ -321,6 +323,8 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
 
 def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, function: str) -> None:
     _check_mode(mode, function)
+    if mode is ReduceMode.Permute and op is not ReduceOp.Identity:
+        raise ArgumentError(f"{function}(): 'mode' must not be ReduceMode.Permute, which is for plain writes.")
     leaf = _leaf_of(function, target)
     if leaf is None or not (isinstance(target, ArrayBase) or is_pytree(type(target))):
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")

@@ -60,24 +60,28 @@ def _has_elements(leaf: Any) -> bool:
     return isinstance(leaf, ArrayBase) and leaf._depth >= 0 and leaf._dynamic
 
 
+def _is_list(leaf: Any) -> bool:
+    """Whether a leaf is an array of the scalar backend that has a number of elements of its own."""
+    return isinstance(leaf, ArrayBase) and not leaf._dynamic and leaf._record.shape == (-1,) and not leaf._special
+
+
 def _gathered(leaf: Any, index: Any) -> Any:
-    if _has_elements(leaf) or isinstance(leaf, ArrayBase) and leaf._record.shape == (-1,) and not leaf._special:
+    if _has_elements(leaf) or _is_list(leaf):
         return gather(type(leaf), leaf, index)
     return leaf
 
 
 def _element(leaf: Any, position: int, function: str) -> Any:
     if not _has_elements(leaf):
-        if isinstance(leaf, ArrayBase) and leaf._record.shape == (-1,) and leaf._depth == 1 and not leaf._special:
-            return leaf[position]  # of the scalar backend
-        return leaf
+        return leaf[position] if _is_list(leaf) else leaf
     size = leaf._width(function)
     if not -size <= position < size:
         raise IndexError(f"{function}(): position {position} is out of bounds (the array of type {leaf._name} is of "
                          f"size {size}).")
     if not leaf._depth:
         return leaf[position]
-    numbers = [wrap(leaf._leaf, [node])[position if node.size > 1 else 0] for node in leaf._nodes()]
+    flat: list[Any] = [wrap(leaf._leaf, [node]) for node in leaf._nodes()]
+    numbers = [component[position if len(component) > 1 else 0] for component in flat]
     kind = lookup(leaf._record._replace(backend=SCALAR, diff=False))
     assert kind is not None
     return wrap(kind, [literal(leaf._type, number) for number in numbers])

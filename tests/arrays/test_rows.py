@@ -34,21 +34,21 @@ def kind_of(name):
 
 def numbers(leaf, size, seed=0):
     dtype = leaf(0).numpy().dtype
-    return np.random.default_rng(seed).integers(0, 2 if dtype == bool else 100, size).astype(dtype)
+    return np.random.default_rng(seed).integers(0, 2 if dtype.kind == "b" else 100, size).astype(dtype)
 
 
 def columns(value):
     """The components of a nested array in C order, as NumPy arrays."""
     if not dr.depth_v(value) > 1:
         return [value.numpy()]
-    special = dr.is_matrix_v(value) or dr.depth_v(value) > 2
-    parts = [value[i, j] for i in range(len(value)) for j in range(len(value[0]))] if special and \
-        dr.is_matrix_v(value) else [value[i] for i in range(len(value))]
+    size = len(value)
+    matrix = dr.is_matrix_v(value)
+    parts = [value[i, j] for i in range(size) for j in range(size)] if matrix else [value[i] for i in range(size)]
     return [column for part in parts for column in columns(part)]
 
 
 def nested(kind, leaf, data):
-    """A nested array whose components are columns of a matrix."""
+    """A nested array whose components are the columns of a matrix."""
     if not len(data):
         return kind(leaf(0))
     parts = [leaf(np.ascontiguousarray(column)) for column in data.T]
@@ -170,7 +170,8 @@ def test_writes_to_borrowed_memory_go_to_a_copy(packets):
 
 def test_a_write_of_rows_is_one_kernel():
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
-        target, value = dr.empty(types.Float, 4000), types.Array4f(*(dr.arange(types.Float, 1000) + k for k in range(4)))
+        value = types.Array4f(*(dr.arange(types.Float, 1000) + k for k in range(4)))
+        target = dr.empty(types.Float, 4000)
         dr.eval(target, value)
         dr.kernel_history_clear()
         dr.scatter(target, value, dr.arange(types.UInt, 1000))
@@ -208,3 +209,13 @@ def test_large_arrays_are_asked_for_ahead(size):
     data[index[index % 2 == 0]] = 7
     data[index] += 1
     assert np.array_equal(source.numpy(), data)
+
+
+@pytest.mark.parametrize("call", [lambda t, m: dr.scatter_add(t, 1, types.UInt(0, 1), mode=m),
+                                  lambda t, m: dr.scatter_reduce(dr.ReduceOp.Max, t, 1, types.UInt(0, 1), mode=m)])
+def test_permutations_are_for_plain_writes(call):
+    target = types.UInt(0, 0)
+    with pytest.raises(RuntimeError, match="'mode' must not be ReduceMode.Permute"):
+        call(target, dr.ReduceMode.Permute)
+    dr.scatter(target, types.UInt(5, 6), types.UInt(1, 0), mode=dr.ReduceMode.Permute)
+    assert list(target) == [6, 5]

@@ -6,7 +6,7 @@ import pytest
 
 import drjit as dr
 import drjit.scalar as scalar
-from drjit.llvm import (Array2b, Array3f, Array22f, ArrayXf, Bool, Complex2f, Float, Int, Matrix2f, TensorXf, UInt)
+from drjit.llvm import Array2b, Array3f, Array22f, ArrayXf, Bool, Complex2f, Float, Int, Matrix2f, TensorXf, UInt
 
 
 @dataclass
@@ -18,10 +18,13 @@ class Pair:
 @pytest.mark.parametrize(("value", "index", "expected", "kind"), [
     (Float(1, 2, 3), 1, 2.0, float), (Float(1, 2, 3), -1, 3.0, float), (Bool(True, False), 1, False, bool),
     (Int(4, -5), 1, -5, int), (Float(7), 0, 7.0, float),
-    (Array3f([1, 2], [3, 4], [5, 6]), 1, [2, 4, 6], scalar.Array3f), (Array3f(1, [2, 3], 4), 1, [1, 3, 4], scalar.Array3f),
-    (ArrayXf([[1, 2, 5], [3, 4, 6]]), 2, [5, 6], scalar.ArrayXf), (Complex2f([1, 2], [3, 4]), 1, [2, 4], scalar.Complex2f),
+    (Array3f([1, 2], [3, 4], [5, 6]), 1, [2, 4, 6], scalar.Array3f),
+    (Array3f(1, [2, 3], 4), 1, [1, 3, 4], scalar.Array3f),
+    (ArrayXf([[1, 2, 5], [3, 4, 6]]), 2, [5, 6], scalar.ArrayXf),
+    (Complex2f([1, 2], [3, 4]), 1, [2, 4], scalar.Complex2f),
     (Array2b(Bool(True, False), True), 1, [False, True], scalar.Array2b), (scalar.ArrayXf(1, 2, 3), 1, 2.0, float),
-    (scalar.Array3f(1, 2, 3), 1, [1, 2, 3], scalar.Array3f), (5, 1, 5, int), ("x", 1, "x", str), (None, 0, None, type(None)),
+    (scalar.Array3f(1, 2, 3), 1, [1, 2, 3], scalar.Array3f), (5, 1, 5, int), ("x", 1, "x", str),
+    (None, 0, None, type(None)),
 ])
 def test_one_element(value, index, expected, kind):
     found = dr.slice(value, index)

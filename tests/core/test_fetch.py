@@ -373,8 +373,7 @@ def test_exchanges_in_branches(known: bool, size: int) -> None:
         mask = literal(BOOL, True) if known else ops.lt(value, uint(3))
 
         def true(s: list[Node]) -> list[Node]:
-            found, version = atomic(s[0], uint(7), counter(size), TRUE, COMPARE_EXCHANGE, AUTO, s[1])
-            return [found]
+            return [atomic(s[0], uint(7), counter(size), TRUE, COMPARE_EXCHANGE, AUTO, s[1])[0]]
 
         def false(s: list[Node]) -> list[Node]:
             return [uint(0)]

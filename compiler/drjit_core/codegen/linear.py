@@ -376,15 +376,17 @@ class _Builder:
         place = place_in_row(node.d1)
         assert place is not None
         operands = self.at(place.first), self.at(node.d2)
-        gather, *others = (Instruction(self.position[each.id], each, operands, False) for each in piece.accesses.values())
+        gather, *others = (Instruction(self.position[each.id], each, operands, False)
+                           for each in piece.accesses.values())
         if gather.node is not node:
             raise AssertionError(f"{node!r} is not the first read of its row")
         self.append(gather, block)
         for other in others:
             self.define(other, gather.once)
         gather.results = tuple(others)
+        offsets = (offset - piece.start for offset in piece.accesses)
         gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
-                               large=is_large(node.d0), piece=(piece.start, piece.count, *(offset - piece.start for offset in piece.accesses)))
+                               large=is_large(node.d0), piece=(piece.start, piece.length, *offsets))
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
@@ -395,7 +397,7 @@ class _Builder:
         """A write by index."""
         program, target = self.program, node.d0
         assert program is not None and target is not None
-        operands = self.at(node.d1), self.at(node.d2), self.at(node.d3)
+        operands = self.all_at(operand for operand in (node.d1, node.d2, node.d3) if operand is not None)
         if operands[0].kind == OFFER:
             expected, value = operands[0].operands
             operands = value, *operands[1:], expected
@@ -426,7 +428,7 @@ class _Builder:
             if not self.at(place.first).uniform:
                 value, _, mask = scatter.operands
                 scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)
-                scatter.access = scatter.access._replace(piece=(piece.start, piece.count))
+                scatter.access = scatter.access._replace(piece=(piece.start, piece.length))
                 found.append(scatter)
             else:
                 found += (scatter, *(self.scatter(other, -1) for other in others))
@@ -603,5 +605,6 @@ def _varies(region: Region) -> bool:
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
     LITERAL: _Builder.add_leaf, EVALUATED: _Builder.add_leaf, COUNTER: _Builder.add_leaf, UNDEFINED: _Builder.add_leaf,
     ACCESS: _Builder.add_access, GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
-    OFFER: _Builder.add_offer, RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
+    OFFER: _Builder.add_offer, RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond,
+    CALL: _Builder.add_call,
 }

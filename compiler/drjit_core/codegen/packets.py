@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     those that are wanted, by offset."""
 
     start: int
-    count: int
+    length: int
     accesses: dict[int, Node]
 
 

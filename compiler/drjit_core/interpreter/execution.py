@@ -195,7 +195,8 @@ class Interpreter:
         return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked, expected)
 
     def _offered(self, node: Node) -> Array:
-        return self[node.d1]
+        value: Array = self[node.d1]
+        return value
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None

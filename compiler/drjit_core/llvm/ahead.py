@@ -80,7 +80,8 @@ def _later(emitter: FunctionEmitter, instruction: Instruction) -> str:
         assert access is not None
         base = emitter.parameter(access.slot, "ptr")
         out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 %ahead")
-        out.append(f"{name} = load {type_}, ptr {name}_at, align {min(64, emitter.lanes * TYPES[instruction.type].size)}")
+        align = min(64, emitter.lanes * TYPES[instruction.type].size)
+        out.append(f"{name} = load {type_}, ptr {name}_at, align {align}")
         return name
     operands = [emitter.value(operand, False) if operand.uniform else f"%later{operand.number}"
                 for operand in instruction.operands]

@@ -368,7 +368,8 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
     text = [f"define internal {result} @{name}({parameters}) #0 {{", *start, "full:", *text, found]
     if masked:
         text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
-                               _found(op, kind, "") if fetched else "", op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
+                               _found(op, kind, "") if fetched else "",
+                               op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
     helpers[name] = "\n".join([*text, "}"])
     return name
 

@@ -48,8 +48,8 @@ def gather(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, inde
     group = min(lanes, _GROUP_BYTES // type_.info.size)
     columns: list[list[str]] = [[] for _ in range(count)]
     for begin in range(0, lanes, group):
-        for column, packet in zip(columns, _transposed(out, f"{name}_g{begin}", type_, rows[begin:begin + group], count),
-                                  strict=True):
+        packets = _transposed(out, f"{name}_g{begin}", type_, rows[begin:begin + group], count)
+        for column, packet in zip(columns, packets, strict=True):
             column.append(packet)
     return [_joined(out, f"{name}_c{number}", type_, column, group) for number, column in enumerate(columns)]
 
@@ -74,11 +74,11 @@ def scatter(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, ind
     out.append(f"{name}_at = getelementptr {type_.element}, ptr {name}_row, {index_type} {position}")
     if type_.info.size * count <= 8:
         wide, narrow = emitter.packets[UINT64], f"<{2 * lanes} x {type_.element}>"
-        pairs = _shuffled(out, f"{name}_both", str(type_), *values,
+        pairs = _shuffled(out, f"{name}_both", str(type_), values[0], values[1],
                           [lane + side * lanes for lane in range(lanes) for side in range(2)])
         out.append(f"{name}_pairs = bitcast {narrow} {pairs} to {wide}")
-        out.append(f"call void @llvm.masked.scatter.{wide.suffix}.v{lanes}p0({wide} {name}_pairs, {pointers} {name}_at, "
-                   f"i32 {type_.info.size}, {type_.mask} {condition})")
+        out.append(f"call void @llvm.masked.scatter.{wide.suffix}.v{lanes}p0({wide} {name}_pairs, {pointers} "
+                   f"{name}_at, i32 {type_.info.size}, {type_.mask} {condition})")
         return
     number, masked = name[1:], condition not in ("true", "splat (i1 true)")
     if masked:
@@ -139,7 +139,7 @@ def _transposed(out: list[str], name: str, type_: TypeText, rows: list[str], cou
 def _squares(out: list[str], name: str, text: str, blocks: list[str], size: int) -> list[str]:
     """Registers whose parts of 16 bytes are transposed: those in the same place of all registers are a square."""
     if len(blocks) == 2:
-        return [_shuffled(out, f"{name}_t{half}", text, *blocks,
+        return [_shuffled(out, f"{name}_t{half}", text, blocks[0], blocks[1],
                           [k + half + side * size for k in range(0, size, 2) for side in (0, 1)])
                 for half in (0, 1)]
     quads = range(0, size, 4)
