@@ -86,8 +86,8 @@ _YET_TO_COME = """
     enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
     reorder_threads switch syntax argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum
-    compress cumsum prefix_reduce prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort convolve repeat
-    resample reverse slice take_interp tile random rng freeze wrap FilterMode WrapMode dda nn opt"""
+    compress cumsum prefix_reduce prefix_sum sort convolve repeat
+    resample reverse take_interp tile random rng freeze wrap FilterMode WrapMode dda nn opt"""
 
 
 def __getattr__(name: str) -> _Any:

@@ -215,7 +215,7 @@ def test_large_arrays_are_asked_for_ahead(size):
                                   lambda t, m: dr.scatter_reduce(dr.ReduceOp.Max, t, 1, types.UInt(0, 1), mode=m)])
 def test_permutations_are_for_plain_writes(call):
     target = types.UInt(0, 0)
-    with pytest.raises(RuntimeError, match="'mode' must not be ReduceMode.Permute"):
+    with pytest.raises(RuntimeError, match=r"'mode' must not be ReduceMode\.Permute"):
         call(target, dr.ReduceMode.Permute)
     dr.scatter(target, types.UInt(5, 6), types.UInt(1, 0), mode=dr.ReduceMode.Permute)
     assert list(target) == [6, 5]
