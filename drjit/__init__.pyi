@@ -3712,6 +3712,14 @@ def scatter(target: Any, value: Any, index: Any, active: AnyArray | Sequence[boo
     """Write ``target[index] = value`` where ``active`` is set, in place."""
 def scatter_add(target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Add ``value`` to ``target[index]`` where ``active`` is set, atomically and in place."""
+def scatter_add_kahan(target_1: ArrayBase, target_2: ArrayBase, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True) -> None:
+    """Add ``value`` to ``target_1[index]`` where ``active`` is set, and what rounding loses to ``target_2[index]``."""
+def scatter_cas(target: ArrayBase, compare: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True) -> Any:
+    """Where ``target[index]`` equals ``compare``, write ``value`` there, atomically and in place."""
+def scatter_exch(target: ArrayBase, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True) -> Any:
+    """Write ``value`` to ``target[index]`` where ``active`` is set, atomically and in place; returns what was there."""
+def scatter_inc(target: ArrayBase, index: Any, active: AnyArray | Sequence[bool] | bool = True) -> Any:
+    """Add 1 to ``target[index]`` where ``active`` is set, atomically and in place; returns what was there before."""
 def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: AnyArray | Sequence[bool] | bool = True, mode: ReduceMode = ...) -> None:
     """Combine ``target[index]`` with ``value`` by ``op`` where ``active`` is set, atomically and in place."""
 def schedule(*args: Any) -> bool:
@@ -3800,6 +3808,8 @@ def size_v(arg: Any, /) -> int:
     """Static size of the outermost dimension of an array type, or ``Dynamic``; 0 for tensors, 1 for anything else."""
 def slerp(a: ArrayT, b: ArrayT, t: ArrayBase | float) -> ArrayT:
     """Spherical linear interpolation between two rotation quaternions, along the shorter way."""
+def slice(value: Any, index: Any = 0) -> Any:
+    """``value[..., index]``: the elements at some positions of all arrays of a PyTree."""
 def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape."""
 def smallest(arg: Any, /) -> float:
