@@ -155,7 +155,7 @@ def test_writes_of_one_element(write):
     assert len(found) == 1
 
 
-@pytest.mark.parametrize("mode", [mode for mode in dr.ReduceMode if mode is not dr.ReduceMode.NoConflicts])
+@pytest.mark.parametrize("mode", [mode for mode in dr.ReduceMode if mode.name not in ("NoConflicts", "Permute")])
 def test_scatter_reductions_of_many_elements(mode):
     target = dr.zeros(Float, 1000)
     dr.scatter_add(target, 1.0, dr.arange(UInt, 100_000) % 1003, mode=mode)
