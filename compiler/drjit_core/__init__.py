@@ -31,7 +31,7 @@ from .ir.build import bound, broadcast_size, counter, invalid, literal, undefine
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
-from .ir.rows import LONGEST_ROW
+from .ir.packets import LONGEST_ROW
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of

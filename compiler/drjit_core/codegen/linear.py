@@ -35,7 +35,7 @@ from typing import NamedTuple
 
 from ..ir.node import BAKED, Node
 from ..ir.region import Cond, Region
-from ..ir.rows import place_in_row
+from ..ir.packets import place_in_row
 from ..ops.table import (
     ACCESS,
     CALL,

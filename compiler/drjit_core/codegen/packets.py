@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ..ir.node import Node
-from ..ir.rows import place_in_row
+from ..ir.packets import place_in_row
 from ..ops.table import GATHER
 from ..types import BOOL, TYPES, ReduceOp
 

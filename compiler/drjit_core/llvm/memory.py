@@ -8,7 +8,7 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, counting, rows
+from . import ahead, checks, counting, pieces
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
         ahead.ask(emitter, name, base, type_, index, access.wide, False)
     if access.piece:
         start, count, *offsets = access.piece
-        columns = rows.gather(emitter, name, type_, base, (index_type, position), start, count, condition)
+        columns = pieces.gather(emitter, name, type_, base, (index_type, position), start, count, condition)
         for result, offset in zip((instruction, *instruction.results), offsets, strict=True):
             emitter.define(result, columns[offset])
         return
@@ -215,7 +215,7 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
         ahead.ask(emitter, name, base, type_, index, access.wide, True)
     if access.piece:
         values = [emitter.value(each, False) for each in (value, *offered)]
-        rows.scatter(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
+        pieces.scatter(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
         return
     data = _as_stored(emitter, f"{name}_m", value, type_)
     out = emitter.lines

@@ -20,7 +20,7 @@ from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
-from ..ir.rows import are_in_rows
+from ..ir.packets import are_in_rows
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
