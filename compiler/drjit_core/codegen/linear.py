@@ -34,8 +34,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..ir.node import BAKED, Node
-from ..ir.region import Cond, Region
 from ..ir.packets import place_in_row
+from ..ir.region import Cond, Region
 from ..ops.table import (
     ACCESS,
     CALL,

@@ -19,8 +19,8 @@ from typing import Any
 from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
 from ..ir.packets import are_in_rows
+from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
