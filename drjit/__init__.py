@@ -13,7 +13,9 @@ from . import detail, llvm, random
 from ._base import environment as _environment
 from ._base.array import ArrayBase
 from ._base.typing import AnyArray, ArrayT, MaskT, PlainT, RedT, SelfCpT, SelfT, T, Ts, ValCpT, ValT
+from ._access.atomics import scatter_add_kahan, scatter_cas, scatter_exch, scatter_inc
 from ._access.indirect import gather, scatter, scatter_add, scatter_reduce
+from ._access.selection import slice
 from ._access.slicing import slice_index
 from ._functions.blocks import block_reduce, block_sum
 from ._functions.color import linear_srgb_to_oklab, linear_to_srgb, oklab_to_linear_srgb, srgb_to_linear
@@ -90,8 +92,7 @@ _YET_TO_COME = """
     ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
     enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax scatter_add_kahan scatter_cas scatter_exch scatter_inc slice
-    freeze wrap FilterMode WrapMode dda nn opt"""
+    reorder_threads switch syntax freeze wrap FilterMode WrapMode dda nn opt"""
 
 
 def __getattr__(name: str) -> _Any:

@@ -23,7 +23,7 @@ from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
-from .control.once import atomic, once
+from .control.once import atomic, compensated, once
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
@@ -31,6 +31,7 @@ from .ir.build import bound, broadcast_size, counter, invalid, literal, undefine
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
+from .ir.packets import LONGEST_ROW
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
@@ -63,7 +64,7 @@ from .ir.trace import (
 )
 from .messages import log_level, set_log_level
 from .math import *
-from .ops.reductions import REDUCTIONS, Reduction
+from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)

@@ -203,7 +203,8 @@ class ReduceMode(_Enum):
     NoConflicts = 3
     #: A copy of the target for each thread, which are combined afterwards.
     Expand = 4
-    #: For plain writes: the caller guarantees that each element is written once. A hint without effect so far.
+    #: For plain writes: the caller guarantees that each element is written once. A hint without effect so far;
+    #: scatter-reductions refuse it.
     Permute = 5
 
 

@@ -283,7 +283,8 @@ def flats() -> Iterator[str]:
             yield from methods(both([*ARITHMETIC, "matmul"]), [_SELF, _REAL, (wide, "_R"), _ANY])
             yield from methods(both(INTEGER + BITS), [_SELF, (whole, "_R"), _ANY_INT])
         yield "    @overload\n    def __getitem__(self, key: int | tuple[int], /) -> ValT: ..."
-        yield "    @overload\n    def __getitem__(self, key: slice | AnyArray | Sequence[int | bool], /) -> SelfT: ..."
+        key = "builtins.slice | AnyArray | Sequence[int | bool]"
+        yield f"    @overload\n    def __getitem__(self, key: {key}, /) -> SelfT: ..."
         yield "    @overload\n    def __getitem__(self, key: Any, /) -> Any: ..."
 
 

@@ -257,6 +257,7 @@ def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
 # --- the public package ----------------------------------------------------------------------------------------------
 
 _IMPORTS = """\
+import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import EllipsisType
 from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs, TypeAlias, overload

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, TYPES, Node, ReduceMode, ReduceOp, cast, literal, ops
+from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, ReduceMode, ReduceOp, cast, literal, ops
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -27,7 +27,7 @@ from .lanes import TRUE, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
 
-__all__ = ["gather", "scatter", "scatter_add", "scatter_reduce"]
+__all__ = ["gather", "index_and_mask", "scatter", "scatter_add", "scatter_reduce"]
 
 _LITERAL = KIND["literal"]
 _AUTO = ReduceMode.Auto
@@ -64,7 +64,8 @@ def _flat_argument(value: Any, leaf: type[ArrayBase], scalar: int, name: str, fu
                     f"{cls._name}.")
 
 
-def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
+def index_and_mask(leaf: type[ArrayBase], index: Any, active: Any, size: int,
+                   function: str) -> tuple[Node, Node]:
     """The index and the mask of an access to arrays of a size."""
     return (_flat_argument(index, leaf, index_type(size), "index", function),
             _flat_argument(active, leaf, BOOL, "active", function))
@@ -72,7 +73,7 @@ def _arguments(leaf: type[ArrayBase], index: Any, active: Any, size: int, functi
 
 def _prepare(leaf: type[ArrayBase], index: Any, active: Any, size: int, function: str) -> tuple[Node, Node]:
     """The index and the mask of a read from arrays of a size, in the lanes that take part."""
-    index_, mask = _arguments(leaf, index, active, size, function)
+    index_, mask = index_and_mask(leaf, index, active, size, function)
     return index_, with_lanes(mask, max(index_.size, mask.size))
 
 
@@ -83,9 +84,12 @@ def _check_mode(mode: Any, function: str) -> None:
 
 def _interleaved(index: Node, count: int, size: int) -> list[Node]:
     """``index * count + k`` for each component ``k`` of an array that is stored row by row."""
+    if not index.size:
+        return [index] * count
     index = index_node(index, size)
-    base = ops.mul(index, literal(index.type, count))
-    return [ops.add(base, literal(index.type, k)) for k in range(count)]
+    known = BAKED if core.flag(JitFlag.PacketOps) and count <= core.LONGEST_ROW else None  # neighbours go together
+    base = ops.mul(index, literal(index.type, count, 1, known))
+    return [ops.add(base, literal(index.type, k, 1, known)) for k in range(count)]
 
 
 # --- gather ----------------------------------------------------------------------------------------------------------
@@ -319,6 +323,8 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
 
 def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, function: str) -> None:
     _check_mode(mode, function)
+    if mode is ReduceMode.Permute and op is not ReduceOp.Identity:
+        raise ArgumentError(f"{function}(): 'mode' must not be ReduceMode.Permute, which is for plain writes.")
     leaf = _leaf_of(function, target)
     if leaf is None or not (isinstance(target, ArrayBase) or is_pytree(type(target))):
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")
@@ -330,7 +336,7 @@ def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mod
         for array, nodes in pending:
             store(array, nodes)
         return
-    index_, mask = _arguments(leaf, index, active, _width_of(target, function), function)
+    index_, mask = index_and_mask(leaf, index, active, _width_of(target, function), function)
 
     def visit(destination: Any, source: Any) -> None:
         if isinstance(destination, ArrayBase):

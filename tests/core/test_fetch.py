@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 
 from drjit_core import (
+    COMPARE_EXCHANGE,
+    EXCHANGE,
     REDUCTIONS,
     TYPES,
     JitFlag,
@@ -329,3 +331,78 @@ def test_what_is_found_may_be_gathered_with() -> None:
     table = array(np.arange(10, dtype=np.uint32) * 10)
     found, _ = atomic(array(np.arange(10, dtype=np.uint32)[::-1].copy()), uint(1), counter(10), TRUE, ADD)
     assert values(gather(table, found, TRUE)).tolist() == list(range(90, -1, -10))
+
+
+@pytest.mark.parametrize("type_", ALL_TYPES, ids=name_of)
+@pytest.mark.parametrize("compare", [False, True], ids=["exchange", "compare_exchange"])
+@pytest.mark.parametrize("size", [1, 5, 16, 100])
+@pytest.mark.parametrize("in_loop", [False, True], ids=["alone", "loop"])
+def test_exchanges(type_: int, compare: bool, size: int, in_loop: bool) -> None:
+    op = COMPARE_EXCHANGE if compare else EXCHANGE
+
+    def make() -> list[Node]:
+        target, value, rounds = sample(type_, size, 1), sample(type_, size, 2), sample(UINT32, size, 3)
+        expected = sample(type_, size, 4) if compare else None
+        if not in_loop:
+            return list(atomic(target, value, counter(size), ops.lt(rounds, uint(3)), op, AUTO, expected))
+
+        def body(s: list[Node]) -> list[Node]:
+            found, version = atomic(s[1], value, counter(size), ops.neq(s[0], rounds), op, AUTO, expected)
+            return [ops.add(s[0], uint(1)), version, found]
+
+        return while_loop([uint(0), target, literal(type_, 0)], lambda s: ops.lt(s[0], uint(3)), body)[1:]
+
+    same(make)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("compare", [False, True], ids=["exchange", "compare_exchange"])
+def test_exchanges_of_lanes_that_meet_take_turns(compare: bool) -> None:
+    size = jit.lanes()
+    expected = sample(UINT32, size, 4) if compare else None
+    same(lambda: list(atomic(sample(UINT32, 4, 1), sample(UINT32, size, 2), ops.and_(counter(size), uint(3)), TRUE,
+                             COMPARE_EXCHANGE if compare else EXCHANGE, AUTO, expected)))
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("size", [1, 16, 100])
+def test_exchanges_in_branches(known: bool, size: int) -> None:
+    """The compare-and-exchange of a branch whose mask is known becomes part of what is around it."""
+    def make() -> list[Node]:
+        target, value = sample(UINT32, size, 1), sample(UINT32, size, 2)
+        mask = literal(BOOL, True) if known else ops.lt(value, uint(3))
+
+        def true(s: list[Node]) -> list[Node]:
+            return [atomic(s[0], uint(7), counter(size), TRUE, COMPARE_EXCHANGE, AUTO, s[1])[0]]
+
+        def false(s: list[Node]) -> list[Node]:
+            return [uint(0)]
+
+        results, versions = cond(mask, [target, value], true, false)
+        return [*results, *versions.values()]
+
+    same(make)
+
+
+def test_exchanges_are_named_in_texts_and_part_of_the_key() -> None:
+    def keys(op: int) -> bytes:
+        root = atomic(sample(UINT32, 16, 1), uint(3), counter(16), TRUE, op, AUTO,
+                      uint(5) if op == COMPARE_EXCHANGE else None)[1]
+        (kernel,) = plan([root])
+        program = assemble(kernel, Policy())
+        text = format_program(program)
+        assert ("compare_exchange" if op == COMPARE_EXCHANGE else "exchange") in text + format_graph([root])
+        assert ("cmpxchg" in emit.emit(assemble(kernel, Policy(threads=2)), 16)) == (op == COMPARE_EXCHANGE)
+        return bytes(program.key)
+
+    assert keys(EXCHANGE) != keys(COMPARE_EXCHANGE)
+
+
+def test_the_verifier_refuses_offers_that_nothing_expects() -> None:
+    def body(s: list[Node]) -> list[Node]:
+        found, version = atomic(s[1], uint(3), counter(16), TRUE, EXCHANGE, AUTO)
+        version.attr = COMPARE_EXCHANGE
+        return [ops.add(s[0], uint(1)), version, found]
+
+    with pytest.raises(VerificationError, match="an offer goes with a compare-and-exchange"):
+        verify(while_loop([uint(0), sample(UINT32, 16, 1), uint(0)], lambda s: ops.lt(s[0], uint(2)), body))

@@ -19,7 +19,7 @@ access               none; ``access``, whose ``first`` is the parameter with the
 view                 none; ``access``, whose ``first`` is the parameter with the base, which strides follow
 segment              the packets that are reduced, row by row or column by column
 gather               index, mask; ``access``
-scatter              value, index, mask; ``access``
+scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
 loop                 initial values; two blocks, condition and body, whose formals and masks are values
 branch               mask, initial values, which its two blocks use as they are
@@ -36,6 +36,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ..ir.node import BAKED, Node
+from ..ir.packets import place_in_row
 from ..ir.region import Cond, Region
 from ..ops.table import (
     ACCESS,
@@ -48,6 +49,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OFFER,
     OPS,
     RESULT,
     SCATTER,
@@ -58,7 +60,8 @@ from ..ops.table import (
 from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..types import TYPES
 from .expand import Call, Expanded
-from .program import ALIGNED, PLAIN, ROW, SCALAR, SHIFTED, UNALIGNED, Check, Program
+from .packets import Piece, pieces_of, written_pieces
+from .program import ALIGNED, PLAIN, ROW, SCALAR, SHIFTED, UNALIGNED, Check, Program, is_large
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Reduction", "Store", "linearize"]
 
@@ -76,6 +79,8 @@ class Access(NamedTuple):
     strategy: int = PLAIN  # of a scatter-reduction: ATOMIC, PLAIN or PRIVATE
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
+    large: bool = False  # whether the memory is asked for ahead
+    piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
 
 
 class CallSite(NamedTuple):
@@ -292,6 +297,8 @@ class _Builder:
         self.offset = 0  # what is added to the places of nodes: numbers of instructions that occur once more
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
+        #: Reads of rows; checks look at each read by itself.
+        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report else {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -402,9 +409,32 @@ class _Builder:
         """Append a read by index."""
         source, operands = node.d0, (self.at(node.d1), self.at(node.d2))
         assert self.program is not None and source is not None
+        piece = self.pieces.get(node.id)
+        if piece is not None and not operands[0].uniform:
+            self.add_rows(node, number, block, piece)
+            return
         gather = self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
-                               self.program.checks.get(node.id))
+                               self.program.checks.get(node.id), large=is_large(source))
+        self.function.needs_mask = True
+
+    def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
+        """Append a read of pieces of rows, of which each element is a result."""
+        assert self.program is not None and node.d0 is not None and node.d1 is not None
+        place = place_in_row(node.d1)
+        assert place is not None
+        operands = self.at(place.first), self.at(node.d2)
+        gather, *others = (Instruction(self.position[each.id], each, operands, False)
+                           for each in piece.accesses.values())
+        if gather.node is not node:
+            raise AssertionError(f"{node!r} is not the first read of its row")
+        self.append(gather, block)
+        for other in others:
+            self.define(other, gather.once)
+        gather.results = tuple(others)
+        offsets = (offset - piece.start for offset in piece.accesses)
+        gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
+                               large=is_large(node.d0), piece=(piece.start, piece.length, *offsets))
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
@@ -415,13 +445,47 @@ class _Builder:
         """A write by index."""
         program, target = self.program, node.d0
         assert program is not None and target is not None
-        scatter = Instruction(number, node, (self.at(node.d1), self.at(node.d2), self.at(node.d3)),
-                              not self.function.vectorized)
+        operands = self.all_at(operand for operand in (node.d1, node.d2, node.d3) if operand is not None)
+        if operands[0].kind == OFFER:
+            expected, value = operands[0].operands
+            operands = value, *operands[1:], expected
+        scatter = Instruction(number, node, operands, not self.function.vectorized)
         strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
-                                program.checks.get(node.id), strategy, node.id in self.fetched)
+                                program.checks.get(node.id), strategy, node.id in self.fetched, large=is_large(target))
         self.function.needs_mask = True
         return scatter
+
+    def scatters(self, program: Program) -> list[Instruction]:
+        """The writes of a kernel, of which those of a piece of a row are one, with the further values as operands."""
+        pieces = written_pieces(program.scatters, program.pointers) if self.function.vectorized and \
+            not self.function.report else {}
+        parts = {node.id for piece in pieces.values() for node in piece.accesses.values()}
+        found = []
+        for node in program.scatters:
+            piece = pieces.get(node.id)
+            if piece is None:
+                if node.id not in parts:
+                    found.append(self.scatter(node, -1))
+                continue
+            first, *others = piece.accesses.values()
+            scatter = self.scatter(first, -1)
+            assert first.d2 is not None and scatter.access is not None
+            place = place_in_row(first.d2)
+            assert place is not None
+            if not self.at(place.first).uniform:
+                value, _, mask = scatter.operands
+                scatter.operands = value, self.at(place.first), mask, *(self.at(other.d1) for other in others)
+                scatter.access = scatter.access._replace(piece=(piece.start, piece.length))
+                found.append(scatter)
+            else:
+                found += (scatter, *(self.scatter(other, -1) for other in others))
+        return found
+
+    def add_offer(self, node: Node, number: int, block: Block | None) -> None:
+        """Append what a compare-and-exchange has to do, which is part of that."""
+        operands = self.at(node.d0), self.at(node.d1)
+        self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
 
     def add_fetch(self, node: Node, number: int, block: Block | None) -> None:
         """Append what a scatter-reduction has found."""
@@ -551,7 +615,7 @@ class _Builder:
             function.results = [self.at(node) for node in program.stores]
             return
         function.stores = [Store(self.at(node), program.slots[node.id]) for node in program.stores]
-        function.scatters = [self.scatter(node, -1) for node in program.scatters]
+        function.scatters = self.scatters(program)
         function.reductions = [Reduction(self.at(node.d0), node.attr, node.type, program.slots[node.id])
                                for node in program.reductions]
         if function.reductions:
@@ -604,6 +668,7 @@ class _RowsBuilder(_Builder):
         program, function = self.program, self.function
         assert program is not None
         function.domain, function.axes, function.needs_mask = program.domain, program.axes, True
+        self.pieces = {}
         nodes = self.expanded.order
         count = len(nodes)
         passes = self._passes(nodes)
@@ -796,6 +861,6 @@ def _varies(region: Region) -> bool:
 _SPECIAL: dict[int, Callable[[_Builder, Node, int, Block | None], None]] = {
     **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED), lambda self, *rest: self.add_leaf(*rest)),
     ACCESS: _Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
-    GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch,
+    GATHER: _Builder.add_gather, SCATTER: _Builder.add_scatter, FETCH: _Builder.add_fetch, OFFER: _Builder.add_offer,
     RESULT: _Builder.add_result, LOOP: _Builder.add_loop, COND: _Builder.add_cond, CALL: _Builder.add_call,
 }

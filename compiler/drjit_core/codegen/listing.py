@@ -12,8 +12,9 @@ from ..ir.labels import label_of
 from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ir.region import Choice, Loop
+from ..ops.reductions import name_of_update
 from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
-from ..types import TYPES, ReduceOp
+from ..types import TYPES
 from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, SCALAR, Program
 from .signature import Role, Slot, slots_of
 
@@ -37,7 +38,7 @@ def format_program(program: Program) -> str:
         lines.append(f"  store v{program.position[node.id]} in parameter {program.slots[node.id]}")
     for node in program.reductions:
         assert node.d0 is not None
-        operation = ReduceOp(node.attr).name.lower()
+        operation = name_of_update(node.attr)
         lines.append(_with_source(f"  store {operation} over all elements of v{program.position[node.d0.id]} in "
                                   f"parameter {program.slots[node.id]}", node))
     for node in program.scatters:
@@ -166,7 +167,7 @@ def _right_side(program: Program, node: Node) -> str:
 def _scatter(program: Program, node: Node) -> str:
     operands = ", ".join(f"v{program.position[d.id]}" for d in (node.d1, node.d2, node.d3) if d is not None)
     name = OPS[SCATTER].word
-    text = f"{name}_{ReduceOp(node.attr).name.lower()}" if node.attr else name
+    text = f"{name}_{name_of_update(node.attr)}" if node.attr else name
     text += f"(parameter {program.pointers[node.id]}, {operands})"
     if node.attr:
         text += f", {_STRATEGIES[program.strategies[node.id]]}"

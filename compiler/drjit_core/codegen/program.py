@@ -37,6 +37,7 @@ from ..ops.table import (
     GATHER,
     LITERAL,
     LOOP,
+    OFFER,
     OPAQUE,
     PHI,
     REDUCE,
@@ -50,9 +51,9 @@ from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "PLAIN", "PRIVATE", "Policy", "Program",
-           "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
-           "STREAMING_WIDTH", "STRIDED", "UNALIGNED", "assemble", "streamed_bytes"]
+__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "LARGE_BYTES", "PLAIN", "PRIVATE", "Policy",
+           "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
+           "STREAMING_WIDTH", "STRIDED", "UNALIGNED", "assemble", "is_large", "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
 #: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
@@ -70,6 +71,8 @@ STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGIO
     range(-1, -11, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
+#: Arrays of more bytes are asked for ahead where they are accessed by index.
+LARGE_BYTES = 8 << 20
 #: Kernels of at most so many elements never write past the cache.
 STREAMING_WIDTH = 1 << 16
 
@@ -228,8 +231,8 @@ class Program:
         return slot
 
     def access_class(self, access: Node, memory: Node) -> int:
-        """What the text of an access depends on: whether its memory needs wide indices, and whether it is checked."""
-        wide = memory.size >= WIDE_EXTENT
+        """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
+        wide = (memory.size >= WIDE_EXTENT) | is_large(memory) << 2
         if not self.checked:
             return wide
         if not self.checks:
@@ -352,6 +355,9 @@ class Program:
             assert node.d0 is not None
             self.order.pop()
             self.append_alias(node, node.d0)
+        elif kind == OFFER:
+            assert node.d0 is not None and node.d1 is not None
+            key += (kind << 4 | node.type, position[node.d0.id], position[node.d1.id])
         else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
@@ -589,6 +595,11 @@ class Program:
             strategy = ATOMIC
         self.strategies[node.id] = strategy
         return strategy
+
+
+def is_large(memory: Node) -> bool:
+    """Whether an array is asked for ahead."""
+    return memory.size * TYPES[memory.type].size > LARGE_BYTES
 
 
 #: A parameter, of which negative numbers take the upper half.

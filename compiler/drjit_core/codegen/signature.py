@@ -14,8 +14,8 @@ from typing import NamedTuple
 from ..ir.node import Node
 from ..ops.table import EVALUATED, GATHER, LITERAL, SCATTER, VIEW
 from ..passes.domain import WIDE_EXTENT
-from ..types import ReduceMode, ReduceOp
-from .program import SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
+from ..types import TYPES, ReduceMode, ReduceOp
+from .program import LARGE_BYTES, SINGLE_WIDTH, STREAMING_WIDTH, Program, streamed_bytes
 
 __all__ = ["Decision", "Role", "Signature", "Slot", "decisions_of", "signature_of", "slots_of"]
 
@@ -147,6 +147,8 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
             size = node.d0.size
             yield Decision("width of indices", node.d0, *((1, _NARROW) if size <= _NARROW else (_NARROW + 1, math.inf)))
+            most = LARGE_BYTES // TYPES[node.d0.type].size
+            yield Decision("asked for ahead", node.d0, *((1, most) if size <= most else (most + 1, math.inf)))
     reductions = [node for node in program.scatters if node.attr != ReduceOp.Identity.value]
     if reductions and width > 1 and program.policy.threads > 1:
         yield Decision("threads share it", None, *((1, SINGLE_WIDTH) if width <= SINGLE_WIDTH else

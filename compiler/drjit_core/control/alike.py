@@ -20,6 +20,7 @@ from ..ir.extents import number_of
 from ..ir.node import Node
 from ..ir.region import CONTROL, Region, is_version, origin_of
 from ..ir.symbolic import call_site, is_same_in_all_elements
+from ..ops.reductions import EXCHANGES
 from ..ops.table import COUNTER, GATHER, KIND, LITERAL, SCATTER
 from ..types import TYPES, ReduceOp
 
@@ -47,7 +48,7 @@ def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
             else:
                 assert node.d2 is not None
                 index = node.d2
-                plain |= node.attr == ReduceOp.Identity.value
+                plain |= node.attr == ReduceOp.Identity.value or node.attr in EXCHANGES
                 operators.add(node.attr)
             alone = is_same_in_all_elements(index, region.id)
             single |= alone

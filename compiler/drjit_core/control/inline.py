@@ -11,7 +11,8 @@ from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.symbolic import innermost
-from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, OPS, RESULT, SCATTER
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
+from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, OFFER, OPS, RESULT, SCATTER
 from ..types import BOOL
 
 __all__ = ["ROWS", "Rows", "TraceFunctions", "inline", "live_mask"]
@@ -35,7 +36,8 @@ class TraceFunctions(Protocol):
     def scatter(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> Any:
         """A write by index."""
 
-    def atomic(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int) -> tuple[Any, Any]:
+    def atomic(self, target: Any, value: Any, index: Any, mask: Any, op: int, mode: int,
+               expected: Any = None) -> tuple[Any, Any]:
         """An update by index, of which is also wanted what it finds."""
 
     def while_loop(self, initial: Sequence[Any], condition: Any, body: Any, label: str | None) -> list[Any]:
@@ -98,10 +100,16 @@ class _Values:
 
 def _trace_again(nodes: Sequence[Node], values: _Values, functions: TraceFunctions) -> None:
     fetched = {node.d0.id for node in nodes if node.kind == FETCH and node.d0 is not None}
+    fetched.update(node.id for node in nodes if node.kind == SCATTER and node.attr in EXCHANGES)
     for node in nodes:
         if node.id in fetched:
             target, value, index, mask = (values[d] for d in (node.d0, node.d1, node.d2, node.d3) if d is not None)
-            found, values.known[node.id] = functions.atomic(target, value, index, mask, node.attr, node.payload)
+            expected = None
+            if node.attr == COMPARE_EXCHANGE:
+                assert node.d1 is not None and node.d1.d0 is not None and node.d1.d1 is not None
+                expected, value = values[node.d1.d0], values[node.d1.d1]
+            found, values.known[node.id] = functions.atomic(target, value, index, mask, node.attr, node.payload,
+                                                            expected)
             values.found[node.id] = found
         else:
             values.known[node.id] = _again(node, values, functions)
@@ -120,6 +128,8 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
         return functions.row(kind, operands)
     if kind == GATHER:
         return functions.gather(*operands[:3])
+    if kind == OFFER:
+        return operands[1]  # the exchange makes an offer of its own
     if kind == SCATTER:
         target, value, index, mask = operands
         return functions.scatter(target, value, index, mask, node.attr, node.payload)

@@ -9,10 +9,10 @@ from ..ir.build import broadcast_size, literal
 from ..ir.node import Node
 from ..ir.symbolic import innermost
 from ..ops.table import LITERAL
-from ..types import BOOL
+from ..types import BOOL, ReduceOp
 from .loop import while_loop
 
-__all__ = ["atomic", "once"]
+__all__ = ["atomic", "compensated", "once"]
 
 
 def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequence[Node]]) -> list[Node]:
@@ -26,18 +26,39 @@ def once(mask: Node, state: Sequence[Node], body: Callable[[list[Node]], Sequenc
     return while_loop([mask, *state], condition, iteration)[1:]
 
 
-def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0) -> tuple[Node, Node]:
-    """What each lane of a scatter-reduction finds before its update (zero where the mask is not set), and the new
-    version of the target.
+def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int = 0,
+           expected: Node | None = None) -> tuple[Node, Node]:
+    """What each lane of a scatter-reduction or an exchange finds before its update (zero where the mask is not set),
+    and the new version of the target.
 
     Lanes of one packet take turns in their order; otherwise there is none.
     """
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
-        return trace.atomic(target, value, index, mask, op, mode)
+        return trace.atomic(target, value, index, mask, op, mode, expected)
 
     def body(variables: list[Node]) -> Sequence[Node]:
-        return trace.atomic(variables[1], value, index, mask, op, mode)
+        return trace.atomic(variables[1], value, index, mask, op, mode, expected)
 
     found, version = once(mask, [literal(target.type, 0), target], body)
     return found, version
+
+
+def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) -> tuple[Node, Node]:
+    """New versions of two targets: sums, and what rounding has lost of them (the algorithm of Kahan, Babuška and
+    Neumaier), nothing where a sum is no finite number."""
+    def body(variables: list[Node]) -> Sequence[Node]:
+        found, version = trace.atomic(variables[0], value, index, mask, ReduceOp.Add.value, 0)
+        ops = trace.ops
+        total = ops.add(found, value)
+        larger = ops.ge(ops.abs(found), ops.abs(value))
+        first, second = ops.select(larger, found, value), ops.select(larger, value, found)
+        error = ops.add(ops.sub(first, total), second)
+        error = ops.select(ops.eq(ops.sub(total, total), literal(total.type, 0)), error, literal(total.type, 0))
+        return version, trace.scatter(variables[1], error, index, mask, ReduceOp.Add.value, 0)
+
+    if innermost() is not None or mask.kind == LITERAL and not mask.payload:
+        version, lost = body([target, lost])
+    else:
+        version, lost = once(mask, [target, lost], body)
+    return version, lost

@@ -10,7 +10,7 @@ from weakref import ref
 
 from ..ir.build import append
 from ..ir.extents import sized_as
-from ..ir.labels import label_of, set_label
+from ..ir.labels import copy_labels
 from ..ir.node import Node
 from ..ir.region import CONTROL, Choice, Cond, Control, Loop, Region
 from ..ir.symbolic import new_region
@@ -97,7 +97,5 @@ class Rewriter:
 
 def labelled(new: Node, node: Node) -> Node:
     """A node with the label of the one that it stands for, if that has one."""
-    label = label_of(node)
-    if label is not None:
-        set_label(new, label)
+    copy_labels(new, node)
     return new

@@ -37,6 +37,7 @@ from ..ops.table import (
     INVALID,
     LITERAL,
     LOOP,
+    OFFER,
     OPAQUE,
     OPS,
     PHI,
@@ -196,14 +197,27 @@ class Interpreter:
         assert node.d1 is not None and node.d2 is not None and node.d3 is not None
         width = max(node.d1.size, node.d2.size, node.d3.size)
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
-        return memory.scatter(self._memory(node.d0), self[node.d1], index, self[node.d3], node.attr, self.checked)
+        value, expected = self._offer(node.d1)
+        return memory.scatter(self._memory(node.d0), value, index, self[node.d3], node.attr, self.checked, expected)
+
+    def _offer(self, value: Node) -> tuple[Array, Array | None]:
+        """What is written, and what a compare-and-exchange expects to find."""
+        if value.kind == OFFER:
+            return self[value.d1], self[value.d0]
+        return self[value], None
 
     def _fetch(self, node: Node) -> Array:
         scatter = node.d0
         assert scatter is not None and scatter.d0 is not None
-        value, index, mask = (np.broadcast_to(self[operand], node.size)
-                              for operand in (scatter.d1, scatter.d2, scatter.d3))
-        return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked)
+        assert scatter.d1 is not None
+        offered, expected = self._offer(scatter.d1)
+        value, index, mask = (np.broadcast_to(operand, node.size)
+                              for operand in (offered, self[scatter.d2], self[scatter.d3]))
+        return memory.fetch(self._memory(scatter.d0), value, index, mask, scatter.attr, self.checked, expected)
+
+    def _offered(self, node: Node) -> Array:
+        value: Array = self[node.d1]
+        return value
 
     def _reduce(self, node: Node) -> Array:
         assert node.d0 is not None
@@ -285,6 +299,7 @@ _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
     GATHER: Interpreter._gather, ACCESS: Interpreter._access, VIEW: Interpreter._view,
     SEGMENT: Interpreter._segment, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, STEP: Interpreter._step,
+    OFFER: Interpreter._offered,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

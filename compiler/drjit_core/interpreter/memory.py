@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..ops.reductions import REDUCTIONS
+from ..ops.reductions import EXCHANGES, REDUCTIONS
 from ..types import ReduceOp
 from .elementwise import Array
 
-__all__ = ["fetch", "gather", "reduce", "reduce_axis", "scatter"]
+__all__ = ["exchange", "fetch", "gather", "reduce", "reduce_axis", "scatter"]
 
 
 def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array, Array]:
@@ -33,8 +33,11 @@ def gather(source: Array, index: Array, mask: Array, checked: bool) -> Array:
     return np.where(mask, source[index], source.dtype.type(0))
 
 
-def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool) -> Array:
+def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool,
+            expected: Array | None = None) -> Array:
     """A copy of the target after ``target[index] = op(target[index], value)``, element after element."""
+    if op in EXCHANGES:
+        return exchange(target, value, index, mask, checked, expected)[1]
     result = target.copy()
     value, index, mask = np.broadcast_arrays(value, index, mask)
     index, mask = _inside(index, mask, target.size, checked)
@@ -47,9 +50,29 @@ def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, che
     return result
 
 
-def fetch(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool) -> Array:
+def exchange(target: Array, value: Array, index: Array, mask: Array, checked: bool,
+             expected: Array | None = None) -> tuple[Array, Array]:
+    """What the elements find, one after the other, and a copy of the target with what they leave there, if they find
+    what is expected, bit by bit."""
+    memory = target.copy()
+    value, index, mask = np.broadcast_arrays(value, index, mask)
+    index, mask = _inside(index, mask, target.size, checked)
+    if expected is not None:
+        expected = np.broadcast_to(expected, mask.shape)
+    found = np.zeros(mask.size, target.dtype)
+    for k in np.flatnonzero(mask):
+        found[k] = memory[index[k]]
+        if expected is None or expected[k].tobytes() == found[k].tobytes():
+            memory[index[k]] = value[k]
+    return found, memory
+
+
+def fetch(target: Array, value: Array, index: Array, mask: Array, op: int, checked: bool,
+          expected: Array | None = None) -> Array:
     """What the elements of a scatter-reduction find in the target, one after the other; zero where the mask is not set.
     """
+    if op in EXCHANGES:
+        return exchange(target, value, index, mask, checked, expected)[0]
     index, mask = _inside(index, mask, target.size, checked)
     memory, found = target.copy(), np.zeros(mask.size, target.dtype)
     with np.errstate(all="ignore"):

@@ -14,13 +14,13 @@ from ..context import current, state
 from ..errors import IncompatibleSizes
 from ..flags import DEBUG
 from ..ops import semantics
-from ..ops.table import COUNTER, EVALUATED, INVALID, IS_NUMBERED, LITERAL, OPS, UNDEFINED
+from ..ops.table import COUNTER, EVALUATED, GATHER, INVALID, IS_NUMBERED, LITERAL, OPS, SCATTER, UNDEFINED
 from ..types import FLOAT16, TYPES, UINT32, UINT64
 from .extents import Extent, common_size, sized
-from .labels import index_of, set_label
+from .labels import index_of, set_caller, set_label
 from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_literal, find_literal, imported_node, new_id
 from .node import find as _find
-from .symbolic import require_open, scope_of, user_line
+from .symbolic import call_site, require_open, scope_of, user_line
 
 __all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find",
            "held_literals", "invalid", "known_literal", "literal", "resize", "sized_by", "undefined"]
@@ -73,6 +73,8 @@ def announce(node: Node) -> None:
         label = source_line()
         if label:
             set_label(node, label)
+        if node.kind == GATHER or node.kind == SCATTER:
+            set_caller(node, call_site(""))
     if flags.log_variables:
         operands = [f"r{index_of(d)}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
         index, name = f"r{index_of(node)}", TYPES[node.type].name

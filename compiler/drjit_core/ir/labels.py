@@ -9,11 +9,13 @@ import weakref
 from ..flags import REUSE_INDICES, state
 from .node import Node
 
-__all__ = ["index_of", "label_of", "set_label"]
+__all__ = ["caller_of", "copy_labels", "index_of", "label_of", "set_caller", "set_label"]
 
 #: Public indices by the serial numbers of nodes.
 _indices: dict[int, int] = {}
 _labels: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
+#: The functions of this project that programs called for accesses to memory.
+_callers: weakref.WeakKeyDictionary[Node, str] = weakref.WeakKeyDictionary()
 _free_indices: list[int] = []
 _next_index = itertools.count(1).__next__
 
@@ -52,3 +54,21 @@ def set_label(node: Node, label: str) -> None:
 def label_of(node: Node) -> str | None:
     """The label of a node, if it has one."""
     return _labels.get(node)
+
+
+def set_caller(node: Node, function: str) -> None:
+    """Note which function of this project the user called for an access to memory."""
+    _callers[node] = function
+
+
+def caller_of(node: Node) -> str | None:
+    """The function of this project that the user called for an access to memory, if that is known."""
+    return _callers.get(node)
+
+
+def copy_labels(new: Node, node: Node) -> None:
+    """Give a node what is known of the one that it stands for."""
+    if node in _labels:
+        _labels[new] = _labels[node]
+    if node in _callers:
+        _callers[new] = _callers[node]

@@ -28,7 +28,9 @@ PHI            position among the formals;     whether it is memory
                -1, -2: a mask of the region;
                -3: memory of a deferred
                statement (see :mod:`.deferred`)
-SCATTER        reduction (ReduceOp value)      scatter mode (ReduceMode value)
+SCATTER        reduction (ReduceOp value),     scatter mode (ReduceMode value)
+               or an exchange (see
+               ``ops/reductions.py``)
 REDUCE         reduction (ReduceOp value)
 LOOP                                           the :class:`drjit_core.ir.region.Loop`
 COND                                           the :class:`drjit_core.ir.region.Cond`
@@ -40,6 +42,7 @@ STEP           position among the results      the :class:`drjit_core.ops.steps.
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.
 The operand of a ``FETCH`` is a ``SCATTER``; it has the width of that, and belongs to the same region.
+The value of a compare-and-exchange is an ``OFFER``: what it expects, and what it stores, in the same region.
 The last operand of a ``GATHER`` is the mask of the region that it was traced in, if any.
 
 ``scope`` is the id of the innermost region whose formals a node depends on (see :mod:`.region`), 0 if there is none.

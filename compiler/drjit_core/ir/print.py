@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from ..ops.reductions import name_of_update
 from ..ops.table import BOUND, COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER, STEP
-from ..types import TYPES, ReduceOp
+from ..types import TYPES
 from .labels import label_of
 from .node import BAKED, SHAPE, Node
 from .region import CONTROL, Choice, Control, Loop, Region, operands
@@ -95,7 +96,7 @@ def _right_side(node: Node) -> str:
         return f"memory at {node.payload.address:#x}"
     used = [f"n{d.id}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     if kind in (REDUCE, SCATTER):
-        name += f"_{ReduceOp(node.attr).name.lower()}"
+        name += f"_{name_of_update(node.attr)}"
     if kind == STEP:
         name = ":".join(map(str, (node.payload.name, *node.payload.options, *node.payload.extents)))
         used += [f"result {node.attr}"] * bool(node.attr)

@@ -19,7 +19,7 @@ from ..context import current, state
 from ..errors import SymbolicValue, UnsupportedType
 from ..flags import CONSTANT_PROPAGATION, DEBUG
 from ..ops import semantics
-from ..ops.reductions import REDUCTIONS
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES, REDUCTIONS
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -31,6 +31,7 @@ from ..ops.table import (
     INVALID,
     KIND,
     LITERAL,
+    OFFER,
     OPAQUE,
     OPS,
     REDUCE,
@@ -390,19 +391,20 @@ def _place(type_: int, value: int | Extent, tag: int) -> Node:
     return bound(type_, value) if isinstance(value, Extent) else literal(type_, value, 1, SHAPE, tag=tag)
 
 
-def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False) -> Node:
+def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool = False,
+            expected: Node | None = None) -> Node:
     """A new version of ``target`` after ``target[index] = op(target[index], value)`` where the mask is set.
 
     In a region, the elements write that take part; the target must be a formal, or a later version of one.  What does
     not depend on the region is ``harmless`` if the target is new, and the caller vouches for the indices: it is written
-    outside.
+    outside.  What a compare-and-exchange expects to find is ``expected``; :func:`atomic` traces those.
     """
     require_memory("scatter", target)
-    if op != ReduceOp.Identity.value and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
+    if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
     if index.kind == INVALID:
         return target
-    size = broadcast_size("scatter", value, index, mask)
+    size = broadcast_size("scatter", value, index, mask, value if expected is None else expected)
     if not size or not target.size or mask.kind == LITERAL and not mask.payload:
         return target
     region = state.region
@@ -419,6 +421,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         if live.size > 1:
             mask = _once_if_uniform(region, meant, (value, index, mask), live.size)
         mask = ops.and_(mask, live)
+        if expected is not None:  # part of the region, whatever the values depend on: nobody else knows what it means
+            value = append(OFFER, target.type, broadcast_size("scatter", expected, value), expected, value, live)
     if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
     version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)
@@ -455,15 +459,18 @@ def _wrong_width(found: int, width: int) -> SymbolicValue:
         f"of that size, write one value after the other, or run the loop with mode='evaluated'.")
 
 
-def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> tuple[Node, Node]:
-    """What each lane of a scatter-reduction finds before its update (zero where the mask is not set), and the new
-    version.  Only in regions; :func:`drjit_core.control.once.atomic` is its general form.
+def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int,
+           expected: Node | None = None) -> tuple[Node, Node]:
+    """What each lane of a scatter-reduction or an exchange finds before its update (zero where the mask is not set),
+    and the new version.  Only in regions; :func:`drjit_core.control.once.atomic` is its general form.
 
-    What is found is a value like any other, there in the same kernel.
+    What is found is a value like any other, there in the same kernel.  A ``COMPARE_EXCHANGE`` has a value that is
+    ``expected``, of which all lanes have their own if they have a ``value`` of their own.
     """
     if op == ReduceOp.Identity.value:
         raise UnsupportedType("atomic update that is a plain write", TYPES[target.type].name)
-    version = scatter(target, value, index, mask, op, mode)
+    assert (expected is not None) == (op == COMPARE_EXCHANGE)
+    version = scatter(target, value, index, mask, op, mode, False, expected)
     if version is target or version.kind != SCATTER:  # no lane takes part
         found = literal(target.type, 0, max(1, broadcast_size("scatter", value, index, mask)))
         return sized_by(found, value, index, mask), version

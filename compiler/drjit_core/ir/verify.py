@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
 from ..ops.table import (
     ACCESS,
     COND,
@@ -21,10 +22,12 @@ from ..ops.table import (
     LITERAL,
     MASK,
     MEMORY,
+    OFFER,
     OPS,
     PHI,
     REDUCE,
     RESULT,
+    SCATTER,
     SEGMENT,
     STEP,
     VALUE,
@@ -128,6 +131,10 @@ def _check(node: Node) -> None:
         outer = values[0].size // (extent * inner)
         _require(1 < part <= extent and values[0].size == outer * extent * inner
                  and node.size == outer * -(-extent // part) * inner > 1, node, "its parts are not all of its operand")
+    elif kind == SCATTER:
+        offered = node.d1 is not None and node.d1.kind == OFFER and len(values) == row.arity
+        _require(offered == (node.attr == COMPARE_EXCHANGE), node, "an offer goes with a compare-and-exchange")
+        _require(node.attr not in EXCHANGES or node.scope != 0, node, "is in no region")
     elif kind == REDUCE:
         _require(node.attr != ReduceOp.Identity.value, node, "no reduction")
     elif kind == FETCH:

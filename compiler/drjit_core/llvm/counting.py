@@ -16,7 +16,7 @@ __all__ = ["add", "is_count"]
 
 def is_count(emitter: FunctionEmitter, instruction: Instruction) -> bool:
     """Whether all lanes of a scatter-reduction add the same integer to the same element."""
-    value, index, _ = instruction.operands
+    value, index = instruction.operands[:2]
     return (emitter.vectorized and not instruction.uniform and instruction.node.attr == ReduceOp.Add.value
             and TYPES[instruction.type].kind in "iu" and value.uniform and index.uniform)
 

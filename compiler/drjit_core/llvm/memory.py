@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
+from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import checks, counting
+from . import ahead, checks, counting, pieces
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["fetch", "gather", "load", "reversed_packet", "scatter", "scatter_in_region",
-           "store"]
+__all__ = ["fetch", "gather", "load", "offer", "reversed_packet", "scatter", "scatter_in_region", "store"]
 
 
 def _alignment(emitter: FunctionEmitter, type_: int, access: int) -> int:
@@ -159,6 +159,14 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
+    if access.large and not uniform:
+        ahead.ask(emitter, name, base, type_, index, access.wide, False)
+    if access.piece:
+        start, count, *offsets = access.piece
+        columns = pieces.gather(emitter, name, type_, base, (index_type, position), start, count, condition)
+        for result, offset in zip((instruction, *instruction.results), offsets, strict=True):
+            emitter.define(result, columns[offset])
+        return
     if uniform:
         zero = "0.0" if instruction.type >= FLOAT16 else "0"
         # without a branch: a lane that is masked out reads the parameters instead of the array
@@ -191,7 +199,7 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
 
     Plain writes of one packet happen in the order of its lanes; between packets there is none.
     """
-    access, (value, index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
+    access, (value, index, mask, *offered), uniform = instruction.access, instruction.operands, instruction.uniform
     assert access is not None
     op, type_index = instruction.node.attr, instruction.type
     base = emitter.parameter(access.slot, "ptr")
@@ -203,11 +211,14 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     type_ = emitter.stored_type(type_index, uniform)
     index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
-    data = emitter.value(value, uniform)
+    if access.large and not uniform and not in_region and access.strategy != PRIVATE:
+        ahead.ask(emitter, name, base, type_, index, access.wide, True)
+    if access.piece:
+        values = [emitter.value(each, False) for each in (value, *offered)]
+        pieces.scatter(emitter, name, type_, base, (index_type, position), access.piece[0], values, condition)
+        return
+    data = _as_stored(emitter, f"{name}_m", value, type_)
     out = emitter.lines
-    if type_index == BOOL:
-        out.append(f"{name}_m = zext {type_.mask} {data} to {type_}")
-        data = f"{name}_m"
     if op == ReduceOp.Identity.value and not uniform:
         out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "
@@ -223,9 +234,10 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
         if not uniform:
             out.append(f"{name}_bits = bitcast {type_.mask} {condition} to i{emitter.lanes}")
             bits = f", i{emitter.lanes} {name}_bits"
-    arguments = f"@{helper}(ptr {base}, {type_} {data}, {index_type} {position}{bits})"
+    expected = "".join(f", {type_} {_as_stored(emitter, f'{name}_expected', operand, type_)}" for operand in offered)
+    arguments = f"@{helper}(ptr {base}, {type_} {data}, {index_type} {position}{expected}{bits})"
     if not access.fetched:
-        if in_region and masked and not uniform:
+        if in_region and masked and not uniform and op not in EXCHANGES:
             _full_in_place(emitter, name, op, access.strategy, (type_, data), (index_type, position), base, arguments)
         else:
             out.append(f"call void {arguments}")
@@ -234,6 +246,19 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
     out.append(f"{found} = call {type_} {arguments}")
     if type_index == BOOL:
         out.append(f"{name}_found = icmp ne {type_} {found}, {type_.splat(0)}")
+
+
+def _as_stored(emitter: FunctionEmitter, name: str, value: Instruction, type_: TypeText) -> str:
+    """A value as it is in memory, where masks are bytes; it gets a name if it is another one there."""
+    data = emitter.value(value, not type_.lanes)
+    if value.type != BOOL:
+        return data
+    emitter.lines.append(f"{name} = zext {type_.mask} {data} to {type_}")
+    return name
+
+
+def offer(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """What a compare-and-exchange has to do: that prints both operands by itself."""
 
 
 def _full_in_place(emitter: FunctionEmitter, name: str, op: int, strategy: int, values: tuple[TypeText, str],
@@ -298,7 +323,7 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
     wide, lanes, element = "64" if "i64" in index_type else "32", type_.lanes, type_.element
     fetched, helpers = access.fetched, emitter.module.helpers
     kind = "atomic" if access.strategy == ATOMIC else "plain"
-    name = f"scatter_{ReduceOp(op).name.lower()}_{kind}_{type_.info.name}_{wide}_{lanes}{'_masked' * masked}" \
+    name = f"scatter_{name_of_update(op)}_{kind}_{type_.info.name}_{wide}_{lanes}{'_masked' * masked}" \
            f"{'_fetch' * fetched}"
     if name in helpers:
         return name
@@ -318,17 +343,22 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
         if lanes:
             value = f"%value{lane}"
             text.append(f"{value} = extractelement {type_} %values, i32 {lane}")
+            if op == COMPARE_EXCHANGE:
+                text.append(f"%expected{lane} = extractelement {type_} %expected, i32 {lane}")
         text += update(op, type_, str(lane), value, before)
         before = f"written{lane}"
         if fetched and lanes:
             text.append(f"%found_to{lane} = insertelement {type_} {f'%found_to{lane - 1}' if lane else 'poison'}, "
                         f"{element} {_found(op, kind, lane)}, i32 {lane}")
     parameters = f"ptr %base, {type_} %values, {index_type} %indices"
+    if op == COMPARE_EXCHANGE:
+        parameters += f", {type_} %expected{'' if lanes else '0'}"
     start = ["br label %full"]
     if masked and lanes:
         parameters += f", i{lanes} %mask"
         start = [f"%own_values = alloca {type_}, align 64", f"%own_indices = alloca {index_type}, align 64",
                  *([f"%own_found = alloca {type_}, align 64"] if fetched else []),
+                 *([f"%own_expected = alloca {type_}, align 64"] if op == COMPARE_EXCHANGE else []),
                  f"%all = icmp eq i{lanes} %mask, -1", "br i1 %all, label %full, label %partial"]
     elif masked:
         parameters += ", i1 %mask"
@@ -338,18 +368,19 @@ def _scatter_helper(emitter: FunctionEmitter, op: int, type_: TypeText, index_ty
     text = [f"define internal {result} @{name}({parameters}) #0 {{", *start, "full:", *text, found]
     if masked:
         text += _lanes_of_mask(type_, index_type, wide, kind == "atomic", update(op, type_, "", "%value", "update"),
-                               _found(op, kind, "") if fetched else "") if lanes else ["done:", f"ret {none}"]
+                               _found(op, kind, "") if fetched else "",
+                               op == COMPARE_EXCHANGE) if lanes else ["done:", f"ret {none}"]
     helpers[name] = "\n".join([*text, "}"])
     return name
 
 
 def _found(op: int, kind: str, lane: int | str) -> str:
     """Name of the element before an update."""
-    return f"%old_value{lane}" if kind == "atomic" and op not in ATOMIC_INSTRUCTIONS else f"%old{lane}"
+    return f"%old{lane}" if kind == "plain" or op in ATOMIC_INSTRUCTIONS else f"%old_value{lane}"
 
 
 def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, update: list[str],
-                   found: str) -> list[str]:
+                   found: str, offered: bool) -> list[str]:
     """Text that does an update in every lane of a mask, after its cache line has been asked for.
 
     ``found`` is the name of what it finds, if that is to be returned.
@@ -361,6 +392,10 @@ def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, updat
             if type_.lanes < 64 else f"%bits = add {bits} %mask, 0"]
     if found:
         text.append(f"store {type_} zeroinitializer, ptr %own_found, align 64")
+    if offered:
+        text.append(f"store {type_} %expected, ptr %own_expected, align 64")
+        update = [f"%expected_at = getelementptr {element}, ptr %own_expected, i64 %update_lane",
+                  f"%expected_one = load {element}, ptr %expected_at", *update]
     before = "some"
     for step in ("ask", "update") if ask else ("update",):
         last = "written" if step == "update" and any(line == "written:" for line in update) else step
@@ -389,12 +424,28 @@ def _lanes_of_mask(type_: TypeText, index_type: str, wide: str, ask: bool, updat
             f"%result = phi {type_} [ zeroinitializer, %partial ], [ %all_found, %{before} ]", f"ret {type_} %result"]
 
 
+def _expected(lane: str) -> str:
+    """Name of the element that a compare-and-exchange expects to find."""
+    return f"%expected{lane}" if lane else "%expected_one"
+
+
 def _plain_update(op: int, type_: TypeText, lane: str, value: str, block: str) -> list[str]:
     """Update of the element at ``%at<lane>`` by a value, without regard to other threads."""
     element, align = type_.element, type_.info.size
     if op == ReduceOp.Identity.value:
         return [f"store {element} {value}, ptr %at{lane}, align {align}"]
     old, new = f"%old{lane}", f"%new{lane}"
+    if op == EXCHANGE:
+        return [f"{old} = load {element}, ptr %at{lane}, align {align}",
+                f"store {element} {value}, ptr %at{lane}, align {align}"]
+    if op == COMPARE_EXCHANGE:
+        bits = f"i{8 * align}"
+        return [f"{old} = load {element}, ptr %at{lane}, align {align}",
+                f"%old_bits{lane} = bitcast {element} {old} to {bits}",
+                f"%expected_bits{lane} = bitcast {element} {_expected(lane)} to {bits}",
+                f"%same{lane} = icmp eq {bits} %old_bits{lane}, %expected_bits{lane}",
+                f"{new} = select i1 %same{lane}, {element} {value}, {element} {old}",
+                f"store {element} {new}, ptr %at{lane}, align {align}"]
     return [f"{old} = load {element}, ptr %at{lane}, align {align}",
             update(op, new, old, value, TypeText(type_.info, 0)),
             f"store {element} {new}, ptr %at{lane}, align {align}"]
@@ -408,6 +459,17 @@ def _atomic_update(op: int, type_: TypeText, lane: str, value: str, block: str) 
     """
     info = type_.info
     element, align, at = type_.element, info.size, f"%at{lane}"
+    if op in EXCHANGES:  # what programs synchronise by: other memory is ordered with it
+        bits = f"i{8 * align}"
+        text = [f"%new_bits{lane} = bitcast {element} {value} to {bits}"]
+        if op == EXCHANGE:
+            text.append(f"%old{lane} = atomicrmw xchg ptr {at}, {bits} %new_bits{lane} acq_rel, align {align}")
+        else:
+            text += [f"%expected_bits{lane} = bitcast {element} {_expected(lane)} to {bits}",
+                     f"%pair{lane} = cmpxchg ptr {at}, {bits} %expected_bits{lane}, {bits} %new_bits{lane} "
+                     f"acq_rel acquire, align {align}",
+                     f"%old{lane} = extractvalue {{ {bits}, i1 }} %pair{lane}, 0"]
+        return [*text, f"%old_value{lane} = bitcast {bits} %old{lane} to {element}"]
     if op not in ATOMIC_INSTRUCTIONS:
         bits = f"i{info.bits}"
         entry = f"%{block}"

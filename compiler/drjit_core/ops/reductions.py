@@ -19,7 +19,12 @@ from typing import Any, NamedTuple
 from ..types import TYPES, ReduceOp, TypeInfo
 from .table import FUNCTIONS
 
-__all__ = ["REDUCTIONS", "Reduction"]
+__all__ = ["COMPARE_EXCHANGE", "EXCHANGE", "EXCHANGES", "REDUCTIONS", "Reduction", "name_of_update"]
+
+#: Updates of memory besides scatter-reductions (in a node's ``attr``), of which is wanted what they find: a value takes
+#: the place of an element; it does so if the element is what is expected, bit by bit.
+EXCHANGE, COMPARE_EXCHANGE = 16, 17
+EXCHANGES: dict[int, str] = {EXCHANGE: "exchange", COMPARE_EXCHANGE: "compare_exchange"}
 
 
 class Reduction(NamedTuple):
@@ -98,3 +103,8 @@ REDUCTIONS: dict[int, Reduction] = {reduction.op.value: reduction for reduction 
     Reduction(ReduceOp.And, "biu", {"biu": "and_"}, _ones, operator.and_, True, _itself, idempotent=True),
     Reduction(ReduceOp.Or, "biu", {"biu": "or_"}, lambda info: 0, operator.or_, False, _itself, idempotent=True),
 )}
+
+
+def name_of_update(op: int) -> str:
+    """What texts and messages call a reduction, or another update of memory."""
+    return EXCHANGES.get(op) or ReduceOp(op).name.lower()

@@ -57,4 +57,6 @@ rows = Rows([
     _structural("step", (MEMORY, MEMORY, MEMORY),
                 "One of the results of what takes launches of its own, see :mod:`.steps`; it may have fewer operands.",
                 result="own", size="own", barrier=True, needs_memory=True),
+    _structural("offer", (VALUE, VALUE), "What a compare-and-exchange expects to find, and stores if it does.",
+                speculable=False),
 ])

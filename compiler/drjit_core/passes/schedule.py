@@ -25,6 +25,7 @@ from typing import Any
 from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
+from ..ir.packets import are_in_rows
 from ..ir.region import CONTROL, is_version, memory_of, operands, values_of, width_of_write, writes
 from ..ops.table import (
     ACCESS,
@@ -279,7 +280,8 @@ def _merges(scatter: Node, previous: Node) -> bool:
         return False
     if scatter.attr != ReduceOp.Identity.value:  # in any order, if they cope with conflicts in the same way
         return bool(scatter.payload == previous.payload)
-    return scatter.d2 is previous.d2 and scatter.d3 is previous.d3  # the same element of the same lane
+    assert scatter.d2 is not None and previous.d2 is not None
+    return scatter.d3 is previous.d3 and are_in_rows(scatter.d2, previous.d2)  # the same element of the same lane
 
 
 class _Rows:

@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
-from ..ir.labels import label_of
+from ..ir.labels import caller_of, label_of
 from ..ir.node import Node
 from ..ir.symbolic import is_internal
 from ..ops.table import CAST, GATHER
@@ -87,6 +87,9 @@ def _describe(access: Node, size: int) -> Access:
     else:
         function = "scatter" if access.attr == ReduceOp.Identity.value else "scatter_reduce"
         verb = "write to"
+    package, _, called = (caller_of(access) or "").partition(".")
+    if package == "drjit" and called and "." not in called:  # a function, such as `scatter_add`
+        function = called
     bits = TYPES[index.type].bits
     if index.kind == CAST and index.d0 is not None and TYPES[index.d0.type].kind == "i":
         index = index.d0  # a negative number, as the program wrote it

@@ -63,7 +63,7 @@ cdef int64_t WIDE_EXTENT = _WIDE_EXTENT
 cdef int SCALAR = _program.SCALAR, ALIGNED = _program.ALIGNED, UNALIGNED = _program.UNALIGNED
 cdef int SHIFTED = _program.SHIFTED, SHIFTED_UNALIGNED = _program.SHIFTED_UNALIGNED, REVERSED = _program.REVERSED
 cdef int64_t STORE = _program.STORE, REDUCTION = _program.REDUCTION, STREAMED = _program.STREAMED
-cdef int64_t STREAMING_WIDTH = _program.STREAMING_WIDTH
+cdef int64_t STREAMING_WIDTH = _program.STREAMING_WIDTH, LARGE_BYTES = _program.LARGE_BYTES
 cdef int64_t LANGUAGE = JitBackend.LLVM.value << 8 | 1
 cdef int64_t INLINE_WORK = launches.INLINE_WORK, SHORT_WORK = launches.SHORT_WORK
 cdef int64_t SLOTS = _threads.SLOTS
@@ -299,7 +299,7 @@ cdef bint _append(Node node) except -1:
             return False
         _put(kind << 4 | node.type)
         _put(pointer)
-        _put(source.size >= WIDE_EXTENT)
+        _put((source.size >= WIDE_EXTENT) | (source.size * _size_of[source.type] > LARGE_BYTES) << 2)
         _put(first)
         _put(second)
     elif kind == ACCESS:

@@ -1,0 +1,86 @@
+"""Rows of an array: what is read or written at ``index * n + k`` for several ``k``, the same for all else.
+
+The components of a nested array that lie side by side in memory are accesses of their own in the graph. Where their
+positions are known to be neighbours (``n`` and ``k`` are part of the program), they become one access to a piece of a
+row, of up to 16 bytes, for each element; which pieces there are follows from the program alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from ..ir.node import Node
+from ..ir.packets import place_in_row
+from ..ops.table import GATHER
+from ..types import BOOL, TYPES, ReduceOp
+
+__all__ = ["Piece", "pieces_of", "written_pieces"]
+
+#: Bytes of the longest piece.
+_PIECE = 16
+
+
+class Piece(NamedTuple):
+    """Neighbours in a row that are accessed together: the offset of the first one, their number, and the accesses of
+    those that are wanted, by offset."""
+
+    start: int
+    length: int
+    accesses: dict[int, Node]
+
+
+def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
+    """The pieces that reads among some nodes are parts of, by the ids of the first read of each."""
+    rows: dict[tuple[int, ...], tuple[int, dict[int, Node]]] = {}
+    for node in nodes:
+        if node.kind != GATHER or node.type == BOOL or TYPES[node.type].size < 4 or node.scope and node.d3 is None:
+            continue
+        assert node.d0 is not None and node.d1 is not None and node.d2 is not None
+        place = place_in_row(node.d1)
+        if place is not None:
+            row = (node.d0.id, place.first.id, place.length, node.d2.id, 0 if node.d3 is None else node.d3.id)
+            rows.setdefault(row, (place.length, {}))[1].setdefault(place.offset, node)
+    pieces: dict[int, Piece] = {}
+    for length, accesses in rows.values():
+        size = TYPES[next(iter(accesses.values())).type].size
+        for start, count in pieces_in(length, size):
+            wanted = {offset: node for offset, node in accesses.items() if start <= offset < start + count}
+            if len(wanted) > 1:
+                pieces[next(iter(wanted.values())).id] = Piece(start, count, wanted)
+    return pieces
+
+
+def written_pieces(writes: Sequence[Node], pointers: dict[int, int]) -> dict[int, Piece]:
+    """The pieces that plain writes of a kernel are parts of, all elements of each, by the ids of the last writes.
+
+    ``pointers`` tells what is written to, by the ids of the writes.
+    """
+    rows: dict[tuple[int, ...], tuple[int, dict[int, Node]]] = {}
+    for node in writes:
+        if node.attr != ReduceOp.Identity.value or node.type == BOOL or TYPES[node.type].size < 4:
+            continue
+        assert node.d2 is not None and node.d3 is not None
+        place = place_in_row(node.d2)
+        if place is not None:
+            row = pointers[node.id], place.first.id, place.length, node.d3.id
+            rows.setdefault(row, (place.length, {}))[1][place.offset] = node  # of several writes the last one stays
+    pieces: dict[int, Piece] = {}
+    for length, accesses in rows.values():
+        for start, count in pieces_in(length, TYPES[next(iter(accesses.values())).type].size):
+            offsets = range(start, start + count)
+            if count > 1 and all(offset in accesses for offset in offsets):
+                written = {offset: accesses[offset] for offset in offsets}
+                pieces[max(node.id for node in written.values())] = Piece(start, count, written)
+    return pieces
+
+
+def pieces_in(length: int, size: int) -> list[tuple[int, int]]:
+    """First elements and lengths of the pieces of a row: powers of two, the longest ones first."""
+    found, start, count = [], 0, _PIECE // size
+    while start < length:
+        while count > length - start:
+            count //= 2
+        found.append((start, count))
+        start += count
+    return found

@@ -1,0 +1,57 @@
+"""Rows of an array: positions ``index * n + k``, where ``n`` and ``k`` are part of the program.
+
+Such are the components of a nested array that lie side by side in a flat one.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ..ops.table import KIND, LITERAL
+from .node import BAKED, Node
+
+__all__ = ["LONGEST_ROW", "Place", "are_in_rows", "place_in_row"]
+
+#: Rows of more elements are accessed element by element.
+LONGEST_ROW = 64
+_ADD, _MUL = KIND["add"], KIND["mul"]
+
+
+class Place(NamedTuple):
+    """A position in a row: ``first + offset``, where ``first`` is the row's number times its length."""
+
+    first: Node
+    length: int
+    offset: int
+
+
+def place_in_row(index: Node) -> Place | None:
+    """What an index is in terms of rows, if it says so."""
+    offset, first = 0, index
+    if index.kind == _ADD:
+        found = _with_literal(index)
+        if found is None:
+            return None
+        first, offset = found
+    if first.kind != _MUL:
+        return None
+    found = _with_literal(first)
+    if found is None or not 0 <= offset < found[1] <= LONGEST_ROW:
+        return None
+    return Place(first, found[1], offset)
+
+
+def _with_literal(node: Node) -> tuple[Node, int] | None:
+    """The operand of a sum or a product besides one that is part of the program."""
+    for literal, other in ((node.d1, node.d0), (node.d0, node.d1)):
+        if literal is not None and other is not None and literal.kind == LITERAL and literal.attr == BAKED:
+            return other, int(literal.payload)
+    return None
+
+
+def are_in_rows(one: Node, other: Node) -> bool:
+    """Whether two indices are positions in the same row for each element: in different places of it, or in one."""
+    if one is other:
+        return True
+    place, second = place_in_row(one), place_in_row(other)
+    return place is not None and second is not None and place.first is second.first and place.length == second.length
