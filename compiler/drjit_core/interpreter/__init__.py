@@ -6,6 +6,7 @@ memory that is shared between versions.  It is slow, and it is the oracle of the
 ===================  ==============================================================================================
 :mod:`.elementwise`  rows of the table on whole arrays: by their folding functions, or by NumPy where that is the same
 :mod:`.memory`       conversions, and accesses by index
+:mod:`.steps`        what steps compute
 :mod:`.execution`    what each kind of node means, and the order of execution
 ===================  ==============================================================================================
 """

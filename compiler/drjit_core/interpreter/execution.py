@@ -19,7 +19,8 @@ from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node
-from ..ir.region import Choice, Control, Loop, Region, operands
+from ..ir.region import Choice, Control, Loop, Region, memory_of, operands
+from ..ops.steps import Step
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -42,10 +43,12 @@ from ..ops.table import (
     REDUCE,
     RESULT,
     SCATTER,
+    STEP,
     UNDEFINED,
 )
 from . import elementwise, memory
 from .elementwise import Array, dtype_of, filled
+from .steps import MEANINGS
 
 __all__ = ["Interpreter"]
 
@@ -188,6 +191,13 @@ class Interpreter:
         assert node.d0 is not None
         return memory.reduce(self[node.d0], node.attr, node.d0.size, node.type)
 
+    def _step(self, node: Node) -> Array:
+        step: Step = node.payload
+        arrays = [self._memory(operand) for operand in memory_of(node)]
+        found: Array = MEANINGS[step.name](step, *arrays)[node.attr]
+        assert found.dtype == dtype_of(node.type) and found.size == node.size
+        return found
+
     # --- regions -----------------------------------------------------------------------------------------------------
 
     def _enter(self, region: Region, current: Sequence[Array], part: int, active: Array) -> None:
@@ -255,7 +265,7 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
-    GATHER: Interpreter._gather, ACCESS: Interpreter._access, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
+    GATHER: Interpreter._gather, ACCESS: Interpreter._access, STEP: Interpreter._step, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

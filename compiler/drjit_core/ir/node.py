@@ -31,6 +31,7 @@ COND                                           the :class:`drjit_core.ir.region.
 CALL                                           the :class:`drjit_core.ir.region.Call`
 RESULT         position among the results      whether it is memory
 FETCH
+STEP           position among the results      the :class:`drjit_core.ops.steps.Step`
 =============  ==============================  =====================================
 
 A ``SCATTER`` has the size of its target; the number of elements it writes is the width of its other operands.

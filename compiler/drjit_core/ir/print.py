@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from ..ops.table import BOUND, COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER
+from ..ops.table import BOUND, COND, EVALUATED, LITERAL, LOOP, OPS, PHI, REDUCE, RESULT, SCATTER, STEP
 from ..types import TYPES, ReduceOp
 from .labels import label_of
 from .node import BAKED, SHAPE, Node
@@ -96,6 +96,9 @@ def _right_side(node: Node) -> str:
     used = [f"n{d.id}" for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     if kind in (REDUCE, SCATTER):
         name += f"_{ReduceOp(node.attr).name.lower()}"
+    if kind == STEP:
+        name = ":".join(map(str, (node.payload.name, *node.payload.options, *node.payload.extents)))
+        used += [f"result {node.attr}"] * bool(node.attr)
     if kind in (PHI, RESULT):
         used.append(str(node.attr))
     return f"{name}({', '.join(used)})"

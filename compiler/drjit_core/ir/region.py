@@ -19,11 +19,11 @@ import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from ..ops.table import BOUND, CALL, EVALUATED, HAS_MEMORY, IS_WRITE, LITERAL, OPS, PHI, RESULT
+from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, MEMORY_OPERANDS, OPS, PHI, RESULT
 from .node import Node
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
-           "operands", "origin_of", "width_of_write", "writes"]
+           "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
@@ -101,8 +101,8 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
             control: Control = node.payload
             values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.inputs())
             memory: Iterable[Any] = (*control.memory(), *control.sources())
-        elif HAS_MEMORY[kind]:
-            values, memory = (node.d1, node.d2, node.d3), (node.d0,)
+        elif MEMORY_OPERANDS[kind]:
+            values, memory = values_of(node), memory_of(node)
         else:
             values, memory = (node.d0, node.d1, node.d2), ()
         for version in memory:
@@ -298,6 +298,17 @@ def operands(node: Node) -> Iterator[Node]:
         yield from control.inputs()
         yield from control.memory()
         yield from control.sources()
+
+
+def memory_of(node: Node) -> list[Node]:
+    """The operands that are memory."""
+    return [operand for operand in (node.d0, node.d1, node.d2)[:MEMORY_OPERANDS[node.kind]] if operand is not None]
+
+
+def values_of(node: Node) -> list[Node]:
+    """The operands that are none."""
+    return [operand for operand in (node.d0, node.d1, node.d2, node.d3)[MEMORY_OPERANDS[node.kind]:]
+            if operand is not None]
 
 
 def is_version(node: Node) -> bool:

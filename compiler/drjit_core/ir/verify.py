@@ -24,12 +24,25 @@ from ..ops.table import (
     PHI,
     REDUCE,
     RESULT,
+    STEP,
     VALUE,
     Op,
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .node import BAKED, PARAMETER, SHAPE, Node
-from .region import CONTROL, Choice, Cond, Control, Loop, Region, is_version, operands, origin_of, width_of_write
+from .region import (
+    CONTROL,
+    Choice,
+    Cond,
+    Control,
+    Loop,
+    Region,
+    is_version,
+    memory_of,
+    operands,
+    origin_of,
+    width_of_write,
+)
 
 __all__ = ["VerificationError", "verify"]
 
@@ -81,6 +94,11 @@ def _check(node: Node) -> None:
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
     if not row.speculable and kind != FETCH and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")
+    if kind == STEP:  # its types and sizes are its own affair
+        _require(1 <= len(values) <= row.arity, node, f"has {len(values)} operands, which are 1 to {row.arity}")
+        _require(node.scope == 0, node, "is part of a region")
+        _require(all(operand.kind not in (INVALID, LITERAL) for operand in values), node, "an operand has no memory")
+        return
     _require(len(values) == row.arity, node, f"has {len(values)} operands instead of {row.arity}")
     _check_types(node, row, values)
     _check_size(node, row, values)
@@ -246,7 +264,7 @@ def _check_region(region: Region, node: Node) -> None:
 def _versions_read(node: Node) -> tuple[Node, ...]:
     if node.kind in CONTROL:
         return tuple(node.payload.sources())
-    return (node.d0,) if node.d0 is not None and OPS[node.kind].needs_memory and not IS_WRITE[node.kind] else ()
+    return tuple(memory_of(node)) if OPS[node.kind].needs_memory and not IS_WRITE[node.kind] else ()
 
 
 def _versions_written(node: Node) -> tuple[Node, ...]:

@@ -54,7 +54,7 @@ class Op(NamedTuple):
     effect: str = "none"
     #: Whether the result exists only when the kernel that computes it has ended: it cannot be used there.
     barrier: bool = False
-    #: Whether the memory operand must exist before the kernel begins (but for a write that goes on with another one).
+    #: Whether the memory operands must exist before the kernel begins (but for a write that goes on with another one).
     needs_memory: bool = False
     #: Whether it may be computed although nobody asked, as when what was traced in a branch is moved out of it. What
     #: may not (accesses to memory, writes, loops) has a mask or a region to say for which elements it is wanted.

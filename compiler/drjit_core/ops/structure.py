@@ -51,4 +51,7 @@ rows = Rows([
                 speculable=False),
     _structural("access", (MEMORY,), "A part of an array in its own or in reverse order: offset and stride.",
                 result="same", size="own", cost=7, needs_memory=True),
+    _structural("step", (MEMORY, MEMORY, MEMORY),
+                "One of the results of what takes launches of its own, see :mod:`.steps`; it may have fewer operands.",
+                result="own", size="own", barrier=True, needs_memory=True),
 ])

@@ -21,7 +21,7 @@ from . import arithmetic, bits, comparisons, composed, functions, structure
 from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
-           "KIND", "MASK", "MEMORY", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE"]
+           "KIND", "MASK", "MEMORY", "MEMORY_OPERANDS", "NEEDS_MEMORY", "OPS", "Op", "REGION", "VALUE"]
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
@@ -31,7 +31,7 @@ OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 FIRST_ELEMENTWISE = len(structure.rows)
 (INVALID, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP,
- COND, CALL, RESULT, FETCH, ACCESS) = range(FIRST_ELEMENTWISE)
+ COND, CALL, RESULT, FETCH, ACCESS, STEP) = range(FIRST_ELEMENTWISE)
 FIRST_EXPANDED = FIRST_ELEMENTWISE + len(_elementwise)
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]
@@ -41,8 +41,10 @@ EXPANDED: list[Op] = OPS[FIRST_EXPANDED:]
 FUNCTIONS: dict[str, Op] = {row.name: row for row in [*OPS, *composed.rows] if row.number is not None}
 
 # Columns by kind, for whoever asks often: ``IS_BARRIER[node.kind]``.
-#: Whether the first operand is memory; no other ever is.
-HAS_MEMORY: tuple[bool, ...] = tuple(MEMORY in row.roles for row in OPS)
+#: How many of the first operands are memory; no other ever is.
+MEMORY_OPERANDS: tuple[int, ...] = tuple(row.roles.count(MEMORY) for row in OPS)
+#: Whether there is any.
+HAS_MEMORY: tuple[bool, ...] = tuple(count > 0 for count in MEMORY_OPERANDS)
 #: Whether that must exist before the kernel begins.
 NEEDS_MEMORY: tuple[bool, ...] = tuple(row.needs_memory for row in OPS)
 #: Whether the result exists only when the kernel has ended.

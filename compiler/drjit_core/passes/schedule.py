@@ -19,7 +19,7 @@ from typing import Any
 from ..ir.build import append
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ir.region import CONTROL, is_version, operands, width_of_write, writes
+from ..ir.region import CONTROL, is_version, memory_of, operands, values_of, width_of_write, writes
 from ..ops.table import (
     EVALUATED,
     FIRST_ELEMENTWISE,
@@ -31,6 +31,7 @@ from ..ops.table import (
     PHI,
     REDUCE,
     RESULT,
+    STEP,
     UNDEFINED,
 )
 from ..types import ReduceOp
@@ -45,7 +46,8 @@ RECOMPUTE_LIMIT = 20
 
 
 class Kernel:
-    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain."""
+    """Nodes that one launch produces: stores, reductions and scatters of one stage and domain; or results of one step,
+    which is a list of launches of its own."""
 
     __slots__ = ("domain", "order", "outputs", "stage", "undefined", "width")
 
@@ -58,6 +60,11 @@ class Kernel:
         self.undefined: list[Node] = []
         #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
         self.order: list[Node] | None = None
+
+    @property
+    def is_step(self) -> bool:
+        """Whether this is a step."""
+        return self.outputs[0].kind == STEP
 
 
 def width_of(node: Node) -> int:
@@ -139,7 +146,7 @@ def post_order(roots: Iterable[Node]) -> list[Node]:
 
 
 #: Kinds that need the whole procedure wherever they occur.
-_STRUCTURED = frozenset((OPAQUE, RESULT, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
+_STRUCTURED = frozenset((OPAQUE, RESULT, STEP, *CONTROL, *(row.kind for row in OPS if row.effect == "write")))
 
 
 def _single_kernel(order: list[Node], roots: list[Node]) -> Kernel | None:
@@ -226,7 +233,7 @@ def _in_memory(node: Node) -> bool:
     return IS_BARRIER[node.kind] or is_version(node)
 
 
-def _memory_of(loop: Node) -> Iterator[Node]:
+def _memory_of_regions(loop: Node) -> Iterator[Node]:
     """What a loop accesses by index."""
     yield from loop.payload.memory()
     yield from loop.payload.sources()
@@ -253,15 +260,14 @@ def _stages(order: list[Node]) -> dict[int, int]:
         stage = 0
         kind = node.kind
         if NEEDS_MEMORY[kind]:
-            memory = node.d0
-            assert memory is not None
-            if memory.id in stages:
-                merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
-                stage = stages[memory.id] + (not merged)
-            used: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+            for memory in memory_of(node):
+                if memory.id in stages:
+                    merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
+                    stage = max(stage, stages[memory.id] + (not merged))
+            used: Iterable[Node | None] = values_of(node)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
-            stage = max((stages[memory.id] + 1 for memory in _memory_of(node) if memory.id in stages), default=0)
+            stage = max((stages[memory.id] + 1 for memory in _memory_of_regions(node) if memory.id in stages), default=0)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
         else:
@@ -285,14 +291,16 @@ class _Planner:
 
     def __init__(self, stages: dict[int, int]) -> None:
         self.stages = stages
-        self.kernels: dict[tuple[int, int], Kernel] = {}
+        #: By stage, width, and the number of the step, 0 for other kernels.
+        self.kernels: dict[tuple[int, int, int], Kernel] = {}
         self.stored: set[int] = set()
+        self.steps: dict[tuple[Any, ...], int] = {}  # numbers of steps, which several nodes may be results of
 
     def run(self, roots: list[Node]) -> list[Kernel]:
         for root in roots:
             if root.id in self.stages:
                 self.store(root)
-        done: set[tuple[int, int]] = set()
+        done: set[tuple[int, int, int]] = set()
         while True:
             pending = [key for key in self.kernels if key not in done]
             if not pending:
@@ -309,10 +317,13 @@ class _Planner:
         if node.id in self.stored:
             return
         self.stored.add(node.id)
-        key = (self.stages[node.id], width_of(node))
+        key = (self.stages[node.id], width_of(node), 0)
+        if node.kind == STEP:
+            step = (node.payload, *(operand.id for operand in memory_of(node)))
+            key = (key[0], 0, self.steps.setdefault(step, len(self.steps) + 1))
         kernel = self.kernels.get(key)
         if kernel is None:
-            kernel = self.kernels[key] = Kernel(key[0], flat(key[1]))
+            kernel = self.kernels[key] = Kernel(key[0], flat(width_of(node)))
         kernel.outputs.append(node)
 
     def claim(self, kernel: Kernel) -> None:
@@ -331,10 +342,11 @@ class _Planner:
                     continue
                 seen.add(node.id)
                 if NEEDS_MEMORY[node.kind]:
-                    self.require(kernel, node.d0)
-                    register: Iterable[Node | None] = (node.d1, node.d2, node.d3)
+                    for memory in memory_of(node):
+                        self.require(kernel, memory)
+                    register: Iterable[Node | None] = values_of(node)
                 elif node.kind in CONTROL:
-                    for memory in _memory_of(node):
+                    for memory in _memory_of_regions(node):
                         self.require(kernel, memory)
                     register = (node.d0, node.d1, *node.payload.values())
                 else:
@@ -381,10 +393,7 @@ class _Planner:
                     return True
             if _in_memory(current):
                 continue
-            used = operands(current)
-            if NEEDS_MEMORY[kind]:
-                next(used)  # is read, not computed
-            stack.extend(used)
+            stack.extend(values_of(current) if NEEDS_MEMORY[kind] else operands(current))  # memory is read
         return False
 
 

@@ -7,9 +7,11 @@ kernels (:class:`KernelBackend`).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from ..codegen.program import Binding, Policy, Program
+from ..codegen.steps import Call, Pass, Text
 from ..ir.labels import label_of
 from ..ir.node import Node
 from ..types import TYPES, JitBackend
@@ -121,6 +123,9 @@ class LoadedKernel(Protocol):
     def launch(self, bound: Program | Binding, keep: list[Any], timed: bool, /) -> Any:
         """A :class:`Launch` with the parameters that are bound now, ready to be submitted."""
 
+    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> Any:
+        """Likewise of a pass of a step."""
+
     def dump(self, program: Program, /) -> None:
         """Write files for people before the first launch, if the environment asks for them."""
 
@@ -138,6 +143,12 @@ class KernelBackend(Backend, Protocol):
 
     def compile(self, program: Program, /) -> tuple[LoadedKernel, bool]:
         """The kernel of a program, and whether it was in memory already."""
+
+    def passes(self, call: Call, /) -> Iterable[Pass]:
+        """What a step takes to run; each one is launched before the next one is asked for."""
+
+    def compile_text(self, text: Text, width: int, /) -> tuple[LoadedKernel, bool]:
+        """The kernel of a text, for a launch of some width, and whether it was in memory already."""
 
     def submit(self, launch: Any, /) -> int:
         """Run a launch after those before it, be it at once or later; returns its ticket."""

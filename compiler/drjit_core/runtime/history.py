@@ -7,17 +7,20 @@ are open is a property of the thread, like the flags; the history is one for all
 from __future__ import annotations
 
 import io
+import logging
+import sys
 import threading
 import time
 from collections.abc import Sequence
 from typing import Any
 
-from ..flags import KERNEL_HISTORY, state
+from ..flags import KERNEL_HISTORY, PRINT_IR, state
 from ..types import JitBackend, KernelRecordingMode, KernelType, ProfileEvent
 from .backend import Backend, KernelBackend, Launch, LoadedKernel
 
-__all__ = ["Range", "clear", "kernel_history", "mark", "record"]
+__all__ = ["Range", "clear", "kernel_history", "mark", "record", "tell"]
 
+_log = logging.getLogger("drjit")
 _entries: list[tuple[dict[str, Any], tuple[Backend, Launch] | None]] = []
 
 
@@ -70,15 +73,31 @@ def mark(name: str) -> None:
 
 
 def record(backend: KernelBackend, kernel: LoadedKernel, hit: bool, launch: Launch, width: int, inputs: int,
-           outputs: int, codegen_time: float) -> None:
+           outputs: int, codegen_time: float, type_: KernelType = KernelType.JIT) -> None:
     """Append an entry for a launch."""
     entry = {
-        "backend": backend.language, "type": KernelType.JIT, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
+        "backend": backend.language, "type": type_, "hash": kernel.hash, "ir": io.StringIO(kernel.text),
         "uses_optix": 0, "cache_hit": int(hit), "cache_disk": int(not hit and kernel.from_disk),
         "recording_mode": KernelRecordingMode.Inactive, "size": width, "input_count": inputs, "output_count": outputs,
         "operation_count": kernel.operations, "codegen_time": codegen_time,
         "backend_time": 0.0 if hit else kernel.build_time, "ranges": _names()}
     _entries.append((entry, (backend, launch)))
+
+
+def tell(compiled: LoadedKernel, hit: bool, width: int, inputs: int, outputs: int, elapsed: float,
+         step: str = "") -> None:
+    """Print and log what is about to be launched, as far as anybody wants to know that."""
+    if state.flags & PRINT_IR:
+        sys.stdout.write(compiled.text)
+    if not _log.isEnabledFor(logging.INFO):
+        return
+    _log.info("  -> launching %s (%sn=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16],
+              f"{step}, " if step else "", width, inputs, outputs, compiled.operations, elapsed * 1e3)
+    if hit:
+        _log.info("     cache hit.")
+    else:
+        _log.info("     cache %s, build: %.4g ms, %i bytes.", "hit on disk" if compiled.from_disk else "miss",
+                  compiled.build_time, compiled.size)
 
 
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:

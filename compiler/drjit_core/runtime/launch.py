@@ -7,7 +7,6 @@ others before and after it (:mod:`.thread_tables`).
 from __future__ import annotations
 
 import logging
-import sys
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -22,12 +21,13 @@ from ..types import TYPES, UINT8
 from . import bounds, explain, history
 from .backend import KernelBackend, LoadedKernel, refuse_foreign
 from .buffer import Buffer
+from .steps import launch_step
 from .thread_tables import ThreadTables
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables", "tell"]
+__all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
 
 _log = logging.getLogger("drjit")
 
@@ -39,7 +39,10 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node]) -> None:
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
     for kernel in kernels:
-        launch(backend, policy, kernel, recorder)
+        if kernel.is_step:
+            launch_step(backend, kernel, recorder)
+        else:
+            launch(backend, policy, kernel, recorder)
 
 
 def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Recorder | None = None) -> None:
@@ -82,7 +85,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
     if told:
         elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
         outputs_count = len(program.stores) + len(program.reductions) + len(program.scatters)
-        tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
+        history.tell(compiled, hit, program.width, len(program.inputs), outputs_count, elapsed)
     if not hit:
         explain.remember(program, compiled.hash)
         compiled.dump(program)
@@ -168,18 +171,3 @@ def _allocate_outputs(backend: KernelBackend, program: Program, compiled: Loaded
         scratch = build.undefined(UINT8, partials.nbytes)  # memory that only the kernel needs
         outputs.append((scratch, partials))
     return outputs
-
-
-def tell(compiled: LoadedKernel, hit: bool, width: int, inputs: int, outputs: int, elapsed: float) -> None:
-    """Print and log what is about to be launched, as far as anybody wants to know that."""
-    if state.flags & PRINT_IR:
-        sys.stdout.write(compiled.text)
-    if not _log.isEnabledFor(logging.INFO):
-        return
-    _log.info("  -> launching %s (n=%i, in=%i, out=%i, ops=%i, jit=%.4g us):", compiled.hash[:16], width, inputs,
-              outputs, compiled.operations, elapsed * 1e3)
-    if hit:
-        _log.info("     cache hit.")
-    else:
-        _log.info("     cache %s, build: %.4g ms, %i bytes.", "hit on disk" if compiled.from_disk else "miss",
-                  compiled.build_time, compiled.size)

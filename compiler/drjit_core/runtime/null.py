@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, NoReturn
 
 from ..codegen.program import Binding, Policy, Program
-from ..codegen.signature import signature_of
+from ..codegen.signature import Signature, signature_of
+from ..codegen.steps import Pass, Text
 from ..types import JitBackend
 from .backend import Limits
 from .buffer import Buffer
 from .cpu import call_tables, malloc, pool
 from .cpu.cache import operations_of, partial_bytes, text_of, work_of
+from .cpu.cache import passes as cpu_passes
 from .launch import evaluate_by_kernels
 
 __all__ = ["Null", "NullKernel", "NullLaunch"]
@@ -63,14 +65,35 @@ class NullKernel:
         """There is nothing that could be run alone."""
 
 
+class NullTextKernel:
+    """A kernel of a step."""
+
+    build_time = 0.0
+    from_disk = False
+    size = 0
+    operations = 1
+    reductions = 0
+
+    def __init__(self, text: Text) -> None:
+        self.key = text.key
+        self.signature = Signature(text.key, (), 0)
+        self.text = text.text()
+        self.hash = hashlib.blake2b(text.key, digest_size=16).hexdigest()
+
+    def launch_pass(self, one: Pass, keep: list[Any], timed: bool, /) -> NullLaunch:
+        """A record of a launch."""
+        return NullLaunch(self, one.words, one.width, False, one.block)
+
+
 @dataclass(frozen=True)
 class NullLaunch:
     """What would have been launched."""
 
-    kernel: NullKernel
+    kernel: NullKernel | NullTextKernel
     parameters: tuple[int, ...]
     width: int
     single: bool  # one thread does it all
+    block: int = 0  # size of a block that the kernel counts on
 
     begun: ClassVar[bool] = False  # it never runs; its outputs count as written once it has been submitted
     milliseconds: ClassVar[float] = 0.0
@@ -87,7 +110,7 @@ class Null:
     def __init__(self, policy: Policy | None = None) -> None:
         self._policy = policy
         self._next_address = _FIRST_ADDRESS
-        self.kernels: dict[bytes, NullKernel] = {}  # by key
+        self.kernels: dict[bytes, Any] = {}  # by key
         self.launches: list[NullLaunch] = []
 
     def policy(self) -> Policy:
@@ -100,6 +123,16 @@ class Null:
         if kernel is not None:
             return kernel, True
         kernel = self.kernels[program.key] = NullKernel(program)
+        return kernel, False
+
+    passes = staticmethod(cpu_passes)
+
+    def compile_text(self, text: Text, width: int, /) -> tuple[NullTextKernel, bool]:
+        """The kernel of a text, and whether it was there already."""
+        kernel = self.kernels.get(text.key)
+        if kernel is not None:
+            return kernel, True
+        kernel = self.kernels[text.key] = NullTextKernel(text)
         return kernel, False
 
     def submit(self, launch: NullLaunch, /) -> int:

@@ -11,6 +11,7 @@ decide nothing either: reading them while recording is refused.
 
 from __future__ import annotations
 
+import math
 import operator
 import weakref
 from collections.abc import Iterable, Sequence
@@ -25,13 +26,14 @@ from ..ir.node import SHAPE, Node, new_id, new_node
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
 from ..ops import semantics
+from ..ops.steps import Step
 from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, FETCH, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
 from ..types import TYPES, UINT64
 from . import bounds
 from .backend import LoadedKernel
 from .buffer import Buffer
 
-__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "Recorder", "Tables",
+__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "RecordedStep", "Recorder", "Tables",
            "Words"]
 
 
@@ -108,6 +110,20 @@ class RecordedLaunch:
         self.releases: list[int] = []  # those that nothing needs afterwards
 
 
+class RecordedStep:
+    """A step, in terms of variables."""
+
+    __slots__ = ("made", "operands", "releases", "results", "step", "used")
+
+    def __init__(self, step: Step, operands: list[Array], undefined: list[Made]) -> None:
+        self.step = step
+        self.operands = operands
+        self.made = undefined
+        self.results: dict[int, Array] = {}  # by position
+        self.used: list[int] = []  # variables
+        self.releases: list[int] = []  # those that nothing needs afterwards
+
+
 class Array(NamedTuple):
     """A result that is a variable."""
 
@@ -134,7 +150,7 @@ class Recorder:
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.
         self.sizes: dict[int, Expression] = {}
-        self.launches: list[RecordedLaunch] = []
+        self.launches: list[RecordedLaunch | RecordedStep] = []
         #: Captured arrays, which are inputs of each replay.
         self.captured: dict[int, Node] = {}
         self._values: dict[int, Expression] = {}  # of constants of unknown value
@@ -144,6 +160,7 @@ class Recorder:
         self.undefined: list[Made] = []
         self._held: list[Node] = []  # makes them be copied before they are written to
         self._begun: RecordedLaunch | None = None
+        self._step: RecordedStep | None = None
         self._arguments: dict[int, int] = {}  # node id -> variable
         self.actuals = self._given(arguments)
         #: The arguments, by the ids of what the function gets for them.
@@ -305,6 +322,35 @@ class Recorder:
         launch.used = sorted({*launch.used, *(made.variable for made in launch.made)})
         self.launches.append(launch)
         self._begun = None
+
+    def begin_step(self, step: Step, operands: Sequence[Node], results: Sequence[Node]) -> None:
+        """A step is about to be launched."""
+        sizes = [self.expression(node) for node in operands]
+        if 0 not in step.extents or len(operands) > 1:  # nobody knows what its extents follow from
+            for node in operands:
+                self._fixed(node.size)
+        elif not isinstance(sizes[0], int):
+            known = math.prod(extent for extent in step.extents if extent)
+            if known > 1:
+                self.guards.append(Guard(Operation(operator.mod, (sizes[0], known)), 0, 0,
+                                         f"{words(sizes[0])} is a multiple of {known}"))
+        for node in results:
+            self.sizes[node.id] = self.expression(node)
+        self._step = RecordedStep(step, [Array(self._input(node), node.type, size)
+                                         for node, size in zip(operands, sizes, strict=True)], [])
+
+    def end_step(self, results: Sequence[Node], positions: Sequence[int]) -> None:
+        """A step has been launched, and its results, with these positions, are evaluated."""
+        launch = self._step
+        assert launch is not None
+        launch.made, self.undefined = self.undefined, []
+        for node, position in zip(results, positions, strict=True):
+            size = self.sizes[node.id]
+            launch.results[position] = Array(self._new(node, size), node.type, size)
+        launch.used = sorted({array.variable for array in (*launch.operands, *launch.results.values())} |
+                             {made.variable for made in launch.made})
+        self.launches.append(launch)
+        self._step = None
 
     def _new(self, node: Node, size: Expression) -> int:
         variable = self._variable(node.payload, size)

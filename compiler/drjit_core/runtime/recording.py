@@ -20,14 +20,15 @@ from ..ir.symbolic import innermost
 from ..ops import semantics
 from ..ops.table import BOUND, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
-from . import bounds, exclusion, history
+from . import bounds, exclusion, history, steps
 from .backend import KernelBackend
 from .backends import current
 from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
 from .host import in_memory
-from .launch import filled_tables, merged_tables, tell
-from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, Recorder, Words
+from .history import tell
+from .launch import filled_tables, merged_tables
+from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, RecordedStep, Recorder, Words
 
 __all__ = ["Recorded", "Recording", "record"]
 
@@ -120,10 +121,11 @@ class Recording:
         kept = {*self._captured, *self._inputs, *(result.variable for result in self._results
                                                   if isinstance(result, Array))}
         for launch in reversed(self.launches):
-            needed = {*launch.used, *(source.variable for _, source in _sources(launch.bound)
-                                      if isinstance(source, Address))}
-            for tables in launch.tables:
-                needed |= {tables.target, tables.result}
+            needed = set(launch.used)
+            if isinstance(launch, RecordedLaunch):
+                needed.update(source.variable for _, source in _sources(launch.bound) if isinstance(source, Address))
+                for tables in launch.tables:
+                    needed |= {tables.target, tables.result}
             launch.releases = sorted(needed - kept)
             kept |= needed
 
@@ -158,7 +160,10 @@ class Recording:
             try:
                 exclusion.evaluating = True
                 for launch in self.launches:
-                    run.launch(launch)
+                    if isinstance(launch, RecordedStep):
+                        run.step(launch)
+                    else:
+                        run.launch(launch)
                 for made in self._made:
                     run.make(made)
             finally:
@@ -231,6 +236,19 @@ class _Run:
         result.calls = {number: Site(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result
+
+    def step(self, launch: RecordedStep) -> None:
+        """Run one step."""
+        for made in launch.made:
+            self.make(made)
+        operands = [steps.Stored(array.type, self.value(array.size), self.buffers[array.variable])
+                    for array in launch.operands]
+        results = {position: steps.Stored(array.type, self.value(array.size),
+                                          self.make(Made(array.variable, array.type, array.size, 0)))
+                   for position, array in launch.results.items()}
+        steps.run(self.backend, launch.step, operands, results)
+        for variable in launch.releases:
+            self.buffers[variable] = None
 
     def launch(self, launch: RecordedLaunch) -> None:
         """Launch one kernel."""

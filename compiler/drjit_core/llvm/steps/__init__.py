@@ -1,0 +1,29 @@
+"""Steps as launches of hand-written LLVM text, for the rows of :mod:`drjit_core.ops.steps`.
+
+===============  ======================================================================
+:mod:`.writer`   writing text: names, loops, branches
+:mod:`.packets`  what several steps share: types in memory and in registers, masked tails
+:mod:`.scan`     running reductions
+:mod:`.extremum` positions of the smallest and largest elements
+:mod:`.compress` positions of the set elements of a mask
+===============  ======================================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from ...codegen.steps import Call, Pass
+from . import compress, extremum, scan
+
+__all__ = ["LAUNCHES", "passes"]
+
+#: By the name of a step, what makes its passes.
+LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {
+    "scan": scan.passes, "extremum": extremum.passes, "count": compress.count_passes, "compress": compress.passes,
+}
+
+
+def passes(call: Call, /) -> Iterable[Pass]:
+    """What a step takes to run."""
+    return LAUNCHES[call.step.name](call)

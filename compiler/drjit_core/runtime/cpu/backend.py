@@ -23,6 +23,8 @@ class CPU(HostMemory):
     host_address = straight.host_address
     policy = staticmethod(pool.policy)
     compile = staticmethod(kernels.lookup)
+    passes = staticmethod(kernels.passes)
+    compile_text = staticmethod(kernels.lookup_text)
     submit = staticmethod(pool.submit)
     submitted = staticmethod(pool.submitted)
 

@@ -13,12 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from ...codegen.program import Binding, Program
+from ...codegen.steps import Pass, Text
 from ...llvm import emit, jit, reduction
+from ...llvm.steps import passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
-__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "operations_of",
-           "partial_bytes", "statistics", "text_of", "work_of"]
+__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "lookup_text", "operations_of",
+           "partial_bytes", "passes", "statistics", "text_of", "work_of"]
 
 
 class Facts(NamedTuple):
@@ -45,8 +47,9 @@ class CompiledKernel:
     __slots__ = ("_count", "_key", "_loops", "_parameters", "_text", "_worked", "build_time", "code_time", "from_disk",
                  "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
-    def __init__(self, facts: Facts, program: Program | None = None) -> None:
-        """Load or compile a kernel; without its program, it raises a ``LookupError`` if it must be compiled."""
+    def __init__(self, facts: Facts, make: Callable[[], str] | None = None) -> None:
+        """Load or compile a kernel; unless something makes its text, it raises a ``LookupError`` if it must be compiled.
+        """
         self.operations = facts.operations
         self.work = facts.work
         self.reductions = facts.reductions
@@ -68,9 +71,9 @@ class CompiledKernel:
             found = disk.load(key)
         self.from_disk = found is not None
         if found is None:
-            if program is None:
+            if make is None:
                 raise LookupError(f"kernel {self.hash}")
-            text = text_of(program)
+            text = make()
             self._text = zlib.compress(text.encode(), 1)
         self.code_time = (time.perf_counter_ns() - start) * 1e-6
         if found is None:
@@ -143,6 +146,11 @@ class CompiledKernel:
         return launches.Launch(self.functions, parameters(*bound.parameters), bound.width, work, keep, timed,
                                bound.single, known)
 
+    def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
+        """A launch of a pass of a step."""
+        return launches.Launch(self.functions, (ctypes.c_uint64 * len(one.words))(*one.words), one.width, self.work,
+                               keep, timed, block=one.block)
+
     def dump(self, program: Program) -> None:
         """Write files for people, if the environment asks for them."""
         dump.write(program, self)
@@ -183,19 +191,37 @@ other_hits: list[Callable[[], int]] = []
 
 def lookup(program: Program) -> tuple[CompiledKernel, bool]:
     """The kernel of a program that is about to be launched, and whether it was there already."""
+    return _looked_up(program.key, program.width, lambda: facts_of(program), lambda: text_of(program))
+
+
+def lookup_text(text: Text, width: int) -> tuple[CompiledKernel, bool]:
+    """The kernel of a text that is about to be launched with some width, and whether it was there already."""
+    key = text.key
+    kernel, hit = _looked_up(key, width, lambda: Facts(key, width, _OPERATIONS_OF_TEXT, text.work, 0, 0, (
+        (emit.KERNEL, emit.COMBINE) if text.combines else (emit.KERNEL,))), text.text)
+    if not hit:
+        dump.write_text(kernel)
+    return kernel, hit
+
+
+#: About how many operations the text of a step has.
+_OPERATIONS_OF_TEXT = 80
+
+
+def _looked_up(key: bytes, width: int, facts: Callable[[], Facts], make: Callable[[], str]) -> tuple[CompiledKernel, bool]:
     global _hits, _loaded, _compiled
-    kernel = _kernels.get(program.key)
+    kernel = _kernels.get(key)
     hit = kernel is not None
     if kernel is not None:
         _hits += 1
     else:
-        kernel = _kernels[program.key] = CompiledKernel(facts_of(program), program)
+        kernel = _kernels[key] = CompiledKernel(facts(), make)
         if kernel.from_disk:
             _loaded += 1
         else:
             _compiled += 1
     if kernel.quick:
-        kernel.prepare(program.width)
+        kernel.prepare(width)
     return kernel, hit
 
 

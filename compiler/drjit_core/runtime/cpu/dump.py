@@ -5,7 +5,8 @@
 ``<hash>.ll``   LLVM text
 ``<hash>.s``    assembly
 ``<hash>.py``   a script that runs the kernel alone, on synthetic data, and prints how long it takes;
-                there is none for kernels with calls, whose tables hold addresses of this process
+                there is none for kernels with calls, whose tables hold addresses of this process, and of
+                kernels of steps there is nothing but text and assembly
 ``<hash>.*.bin``  inputs of the script that decide which memory is touched, and how often loops run
 ==============  =========================================================================================
 
@@ -17,6 +18,7 @@ from __future__ import annotations
 import ctypes
 import logging
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,7 +36,7 @@ from .malloc import PADDING
 if TYPE_CHECKING:
     from .cache import CompiledKernel
 
-__all__ = ["write"]
+__all__ = ["write", "write_text"]
 
 _log = logging.getLogger("drjit")
 _warned: set[str] = set()
@@ -47,21 +49,39 @@ def write(program: Program, compiled: CompiledKernel) -> None:
     folder = os.environ.get("DRJIT_DUMP_DIR")
     if not folder:
         return
-    try:
-        path = Path(folder)
-        path.mkdir(parents=True, exist_ok=True)
+    def write_all(path: Path) -> None:
         name = compiled.hash
-        (path / f"{name}.ll").write_text(compiled.text)
-        (path / f"{name}.s").write_text(jit.assembly(compiled.text))
+        _write_code(path, compiled)
         (path / f"{name}.txt").write_text(f"kernel {name}, {program.width} elements\n{format_program(program)}")
         if program.calls:
             return
         recorded = _record(program, path, name)
         (path / f"{name}.py").write_text(_script(program, compiled, recorded))
+
+    _write(folder, write_all)
+
+
+def _write_code(path: Path, compiled: CompiledKernel) -> None:
+    (path / f"{compiled.hash}.ll").write_text(compiled.text)
+    (path / f"{compiled.hash}.s").write_text(jit.assembly(compiled.text))
+
+
+def _write(folder: str, write_files: Callable[[Path], None]) -> None:
+    try:
+        path = Path(folder)
+        path.mkdir(parents=True, exist_ok=True)
+        write_files(path)
     except OSError as error:
         if folder not in _warned:
             _warned.add(folder)
             _log.warning("kernels cannot be dumped to DRJIT_DUMP_DIR=%s: %s", folder, error)
+
+
+def write_text(compiled: CompiledKernel) -> None:
+    """Write the text and assembly of a kernel of a step, if that is asked for."""
+    folder = os.environ.get("DRJIT_DUMP_DIR")
+    if folder:
+        _write(folder, lambda path: _write_code(path, compiled))
 
 
 # --- recorded inputs -------------------------------------------------------------------------------------------------

@@ -70,10 +70,11 @@ class Launch:
     a store and a call.
     """
 
-    __slots__ = ("begun", "bounded", "functions", "keep", "operations", "parameters", "single", "times", "width")
+    __slots__ = ("begun", "block", "bounded", "functions", "keep", "operations", "parameters", "single", "times",
+                 "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False, known: bool = True) -> None:
+                 timed: bool = False, single: bool = False, known: bool = True, block: int = 0) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
@@ -82,6 +83,7 @@ class Launch:
         self.begun = False
         self.times = (ctypes.c_int64 * 2)() if timed else None
         self.single = single  # the whole width is one block, for kernels that threads may not share
+        self.block = block  # size of a block that the kernel counts on; 0 if any will do
         #: Whether it is known to end soon, or at least not to repeat anything.
         self.bounded = known and (operations <= functions.work or width * operations < INLINE_WORK)
 
@@ -89,6 +91,8 @@ class Launch:
         """Number of blocks that the launch is cut into, and their size."""
         if self.single:
             return 1, self.width
+        if self.block:
+            return (self.width + self.block - 1) // self.block, self.block
         return blocks_of(self.functions, self.width), self.functions.size(self.width)
 
     @property
@@ -117,7 +121,7 @@ def run(launch: Launch, hold_lock: bool) -> None:
     address = ctypes.addressof(launch.parameters)
     releasing, holding, combine = functions.callables
     kernel = holding if hold_lock else releasing
-    if combine is None:
+    if combine is None and not launch.block:
         launch.begun = True
         kernel(address, 0, 1, 0, width, 0, 0)
     else:
@@ -144,7 +148,8 @@ def _run_blocks(launch: Launch, address: int, kernel: Any, combine: Any) -> None
                 begun += 1
                 kernel(address, 0, 1, begin, end, begun - 1, 0)
             begun += 1
-            combine(address, blocks)
+            if combine is not None:
+                combine(address, blocks)
         except BaseException as error:
             interrupt = error
     if interrupt is not None:

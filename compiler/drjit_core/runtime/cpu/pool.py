@@ -407,7 +407,6 @@ def submit(launch: Launch) -> int:
     if _forsaken:
         raise RuntimeError(_forsaken)
     pool = _pool
-    functions, width = launch.functions, launch.width
     if not launch.bounded:
         if pool is None and not _leaving and is_supported():
             pool = _started()
@@ -417,8 +416,8 @@ def submit(launch: Launch) -> int:
             return pool.submit(launch)
         run(launch, False)
         return submitted()
-    work = width * launch.operations
-    short = work < INLINE_WORK or width <= functions.size(width) or launch.single
+    work = launch.width * launch.operations
+    short = work < INLINE_WORK or launch.blocks()[0] == 1
     if pool is None and not short and _worth_starting(work):
         pool = _started()
     if pool is not None and not (pool.completed == pool.submitted and (short or pool.count == 1)):

@@ -1,0 +1,77 @@
+"""What steps consist of, whatever backend runs them: texts that are made by functions, and launches of them.
+
+A backend makes *passes* of a :class:`Call` of a step: each is a launch of a :class:`Text`.  They run in order.  Blocks
+follow from the pass alone, so that results have the same bits whatever the number of threads.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
+
+from ..ops.steps import Step
+from ..types import TYPES
+
+__all__ = ["Array", "Call", "Pass", "Text"]
+
+
+class Array(NamedTuple):
+    """An operand or result in memory.  Elements past the end must not be touched: others may own the memory."""
+
+    type: int
+    size: int  # number of elements
+    address: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements."""
+        return self.size * TYPES[self.type].size
+
+
+class Call(NamedTuple):
+    """A step with its operands and results."""
+
+    step: Step
+    operands: Sequence[Array]
+    results: Mapping[int, Array]  # by position: those that somebody wants
+    scratch: Callable[[int], int]  # the address of so many bytes, which live until the last pass has ended
+    cache_bytes: int = 8 << 20  # what reads and writes more bytes may write past the cache
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The extents of the step."""
+        return self.step.with_sizes(self.operands[0].size)
+
+
+class Text(NamedTuple):
+    """Code that a function makes, as a kernel like any other: see :mod:`drjit_core.llvm.emit` for its parameters.
+
+    Equal names and arguments make equal texts.  ``%begin`` and ``%end`` are bounds of a block, in whatever a pass counts.
+    """
+
+    name: str
+    arguments: tuple[int | str, ...]
+    make: Callable[..., str]
+    work: int  # cost of an element of the width, relative to an addition (see OPS)
+    #: Whether it has a function ``combine`` besides, which runs when all blocks have ended.
+    combines: bool = False
+
+    @property
+    def key(self) -> bytes:
+        """What finds the kernel: words as in the key of a program, none of which begins with -1."""
+        words = repr((self.name, self.arguments)).encode()
+        return array("q", (-1, len(words))).tobytes() + words
+
+    def text(self) -> str:
+        """The code."""
+        return self.make(*self.arguments)
+
+
+class Pass(NamedTuple):
+    """A launch of a text."""
+
+    text: Text
+    words: tuple[int, ...]  # parameters: addresses and numbers
+    width: int
+    block: int  # what is one block: a kernel is called with multiples of it

@@ -1,0 +1,72 @@
+"""What steps compute, on NumPy arrays: by the names of :data:`drjit_core.ops.steps.STEPS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..ops.reductions import REDUCTIONS
+from ..ops.steps import Step
+from ..types import TYPES, ReduceOp
+from .elementwise import Array
+
+__all__ = ["MEANINGS"]
+
+_OPERATORS: dict[int, Any] = {
+    ReduceOp.Add.value: np.add, ReduceOp.Mul.value: np.multiply, ReduceOp.Min.value: np.fmin,
+    ReduceOp.Max.value: np.fmax, ReduceOp.And.value: np.bitwise_and, ReduceOp.Or.value: np.bitwise_or}
+_TYPE_OF = {np.dtype(info.name): info.type for info in TYPES if info is not None and info.name != "pointer"}
+
+
+def _scan(step: Step, source: Array) -> tuple[Array, ...]:
+    """Running reductions along the middle extent: blocks of neighbours may end with a shorter one."""
+    op, exclusive, reverse = (int(option) for option in step.options)
+    _, length, inner = step.with_sizes(source.size)
+    wide: Any = np.float32 if source.dtype == np.float16 else source.dtype
+    kind, reduction, function = _TYPE_OF[source.dtype], REDUCTIONS[op], _OPERATORS[op]
+    neutral = reduction.empty(kind) if exclusive else reduction.identity(kind)
+
+    def scanned(rows: Array) -> Array:
+        rows = rows.astype(wide)
+        first = np.full((rows.shape[0], 1, inner), neutral, wide)
+        rows = np.concatenate([first, rows[:, ::-1] if reverse else rows], axis=1)
+        found = function.accumulate(rows, axis=1, dtype=wide)
+        found = found[:, :-1] if exclusive else found[:, 1:]
+        return (found[:, ::-1] if reverse else found).astype(source.dtype).reshape(-1)  # type: ignore[no-any-return]
+
+    whole = source.size // (length * inner) * length * inner
+    with np.errstate(all="ignore"):
+        parts = [scanned(part.reshape(-1, part.size // inner if short else length, inner))
+                 for part, short in ((source[:whole], False), (source[whole:], True)) if part.size]
+    result = np.concatenate(parts)
+    return (result,)
+
+
+def _extremum(step: Step, source: Array) -> tuple[Array, ...]:
+    """Positions of the smallest or largest elements, the first ones, without NaN; 0 where there is nothing else."""
+    outer, length, inner = step.with_sizes(source.size)
+    rows = source.reshape(outer, length, inner)
+    numbers = rows == rows
+    extreme = (np.fmax if step.options[0] else np.fmin).reduce(rows, axis=1, keepdims=True)
+    return (np.argmax((rows == extreme) & numbers, axis=1).astype(np.uint32).reshape(-1),)
+
+
+def _count(step: Step, mask: Array) -> tuple[Array, ...]:
+    """How many set elements come before each chunk, and how many there are."""
+    chunk = step.extents[0]
+    counts = [int(mask[begin:begin + chunk].sum()) for begin in range(0, mask.size, chunk)]
+    before = np.cumsum([0, *counts]).astype(np.uint64)
+    return before[:-1], before[-1:]
+
+
+def _compress(step: Step, mask: Array, before: Array) -> tuple[Array, ...]:
+    """Positions of the set elements."""
+    return (np.flatnonzero(mask).astype(np.uint32),)
+
+
+#: The results of each step, for its operands.
+MEANINGS: dict[str, Callable[..., tuple[Array, ...]]] = {
+    "scan": _scan, "extremum": _extremum, "count": _count, "compress": _compress,
+}

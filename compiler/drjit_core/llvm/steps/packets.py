@@ -1,0 +1,139 @@
+"""Packets of elements in hand-written text: how they lie in memory and in registers, masked tails, reductions."""
+
+from __future__ import annotations
+
+from ...ops.reductions import REDUCTIONS
+from ...types import BOOL, FLOAT16, FLOAT32, TYPES, UINT8
+from .. import jit
+from ..texts import TypeText, accumulation, constant
+from .writer import Writer
+
+__all__ = ["Accumulation", "Elements", "lanes_of"]
+
+
+def lanes_of(type_: int) -> int:
+    """Elements of a packet: those of a register, of two registers if an element has fewer than 32 bits."""
+    size = max(2, TYPES[type_].size)
+    return jit.lanes() * 4 // (4 if type_ == FLOAT16 else size)
+
+
+class Elements:
+    """Elements of some type, ``lanes`` at a time (0: one).
+
+    In registers, masks are bytes, and half precision is single precision.
+    """
+
+    def __init__(self, writer: Writer, type_: int, lanes: int) -> None:
+        self.writer = writer
+        self.type = type_
+        self.lanes = lanes
+        self.size = TYPES[type_].size
+        self.held = FLOAT32 if type_ == FLOAT16 else UINT8 if type_ == BOOL else type_
+        #: In memory, and in registers.
+        self.stored = TypeText(TYPES[UINT8 if type_ == BOOL else type_], lanes)
+        self.register = TypeText(TYPES[self.held], lanes)
+
+    def mask(self, count: str, last: bool = False) -> str:
+        """A mask of the first lanes, or of the last ones, so many.
+
+        (LLVM 22 ends the process at level 0 if ``llvm.get.active.lane.mask`` gives the mask of a masked load.)
+        """
+        w, lanes = self.writer, self.lanes
+        packet = f"<{lanes} x i32>"
+        few = w(f"trunc i64 {w.minimum(count, str(lanes))} to i32")
+        places = ", ".join(f"i32 {lanes - 1 - lane if last else lane}" for lane in range(lanes))
+        first = w(f"insertelement {packet} poison, i32 {few}, i64 0")
+        counts = w(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
+        return w(f"icmp ugt {packet} {counts}, <{places}>")
+
+    def load(self, pointer: str, mask: str = "", otherwise: str = "zeroinitializer") -> str:
+        """Elements from memory, where a mask is set; ``otherwise`` is a constant as it is in memory."""
+        w, stored = self.writer, self.stored
+        if mask:
+            value = w(f"call {stored} @llvm.masked.load.{stored.suffix}.p0(ptr {pointer}, i32 {self.size}, "
+                      f"<{self.lanes} x i1> {mask}, {stored} {otherwise})")
+        else:
+            value = w.load(stored, pointer, self.size)
+        return w(f"fpext {stored} {value} to {self.register}") if self.type == FLOAT16 else value
+
+    def store(self, value: str, pointer: str, mask: str = "", streamed: bool = False) -> None:
+        """Elements to memory, where a mask is set; past the cache, if they are ``streamed`` (and then are aligned)."""
+        w, stored = self.writer, self.stored
+        if self.type == FLOAT16:
+            value = w(f"fptrunc {self.register} {value} to {stored}")
+        if mask:
+            w.line(f"call void @llvm.masked.store.{stored.suffix}.p0({stored} {value}, ptr {pointer}, "
+                   f"i32 {self.size}, <{self.lanes} x i1> {mask})")
+        else:
+            w.store(stored, value, pointer, self.size * max(1, self.lanes) if streamed else self.size, streamed)
+
+    def shuffle(self, a: str, b: str, indices: list[int]) -> str:
+        """Lanes of two packets."""
+        places = ", ".join(f"i32 {index}" for index in indices)
+        return self.writer(f"shufflevector {self.register} {a}, {self.register} {b}, <{len(indices)} x i32> <{places}>")
+
+    def element(self, value: str, lane: int | str) -> str:
+        """One of the lanes."""
+        return self.writer(f"extractelement {self.register} {value}, i64 {lane}")
+
+    def splat(self, value: str) -> str:
+        """A packet of equal elements."""
+        first = self.writer(f"insertelement {self.register} poison, {self.register.element} {value}, i64 0")
+        return self.shuffle(first, "poison", [0] * self.lanes)
+
+
+class Accumulation:
+    """An operator of reductions on elements as they are in registers."""
+
+    def __init__(self, elements: Elements, op: int) -> None:
+        self.elements = elements
+        self.op = op
+        self.ignores_nan = REDUCTIONS[op].ignores_nan(elements.type) and TYPES[elements.type].kind == "f"
+
+    def _constant(self, value: object) -> str:
+        elements = self.elements
+        if elements.type == BOOL:
+            value = int(bool(value))
+        return constant(elements.held, value)
+
+    @property
+    def neutral(self) -> str:
+        """The neutral element, as a constant of one element."""
+        return self._constant(REDUCTIONS[self.op].identity(self.elements.type))
+
+    @property
+    def empty(self) -> str:
+        """What no elements reduce to: 0, where the neutral element is -0."""
+        return self._constant(REDUCTIONS[self.op].empty(self.elements.type))
+
+    @property
+    def neutrals(self) -> str:
+        """A packet of neutral elements."""
+        return self.elements.register.splat(self.neutral)
+
+    def load(self, pointer: str, mask: str = "") -> str:
+        """Elements from memory; neutral ones where a mask is not set, and for NaN, if the operator ignores it."""
+        elements, w = self.elements, self.elements.writer
+        value = elements.load(pointer, mask)
+        register = elements.register
+        if self.ignores_nan:
+            number = w(f"fcmp ord {register} {value}, {value}")
+            value = w(f"select {register.mask} {number}, {register} {value}, {register} {self.neutrals}")
+        if mask:
+            value = w(f"select {register.mask} {mask}, {register} {value}, {register} {self.neutrals}")
+        return value
+
+    def __call__(self, a: str, b: str) -> str:
+        """Combine two values."""
+        return self.elements.writer.named(lambda d: accumulation(self.op, d, a, b, self.elements.register))
+
+    def total(self, value: str) -> str:
+        """Combine the lanes of a packet, by halves."""
+        elements, lanes = self.elements, self.elements.lanes
+        half = lanes // 2
+        while half:
+            value = self(value, elements.shuffle(value, "poison", [(i + half) % lanes for i in range(lanes)]))
+            half //= 2
+        return elements.element(value, 0)
+
+

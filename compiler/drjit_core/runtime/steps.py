@@ -1,0 +1,110 @@
+"""Running steps: what the backend makes of one is launched, in order, with memory of its own in between."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..codegen.steps import Array, Call
+from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
+from ..ir import node as nodes
+from ..ir.region import memory_of
+from ..ops.steps import STEPS, Step
+from ..ops.table import UNDEFINED
+from ..passes.schedule import Kernel
+from ..types import TYPES
+from . import history
+from .backend import KernelBackend, refuse_foreign
+from .buffer import Buffer
+
+if TYPE_CHECKING:
+    from .recorder import Recorder
+
+__all__ = ["Stored", "launch_step", "run"]
+
+_log = logging.getLogger("drjit")
+
+
+class Stored(NamedTuple):
+    """An array of a step, in memory."""
+
+    type: int
+    size: int
+    buffer: Buffer
+
+    @property
+    def array(self) -> Array:
+        """What the backend gets to know of it."""
+        return Array(self.type, self.size, self.buffer.address)
+
+
+def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | None = None) -> None:
+    """Launch a planned step; its results are evaluated afterwards."""
+    results = kernel.outputs
+    for node in kernel.undefined:
+        if node.kind == UNDEFINED:
+            node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
+            if recorder is not None:
+                recorder.allocated(node)
+    operands = memory_of(results[0])
+    for node in operands:
+        if node.payload.backend is not backend:
+            refuse_foreign(backend, node)
+    step: Step = results[0].payload
+    if recorder is not None:
+        recorder.begin_step(step, operands, results)
+    found = {node.attr: Stored(node.type, node.size, backend.allocate(node.size * TYPES[node.type].size))
+             for node in results}
+    run(backend, step, [Stored(node.type, node.size, node.payload) for node in operands], found)
+    positions = [node.attr for node in results]
+    for node, position in zip(results, positions, strict=True):
+        nodes.forget(node)
+        node.become_evaluated(found[position].buffer)
+    if recorder is not None:
+        recorder.end_step(results, positions)
+
+
+def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results: Mapping[int, Stored]) -> None:
+    """Run a step.
+
+    It writes to its results and to memory of its own only: when it is interrupted, some of its launches have run in
+    vain, and it may be run again.
+    """
+    used = [array.buffer for array in (*operands, *results.values())]
+    keep = [array.buffer for array in operands if array.buffer.read_only]  # not from the allocator
+
+    def scratch(nbytes: int) -> int:
+        buffer = backend.allocate(nbytes)
+        used.append(buffer)
+        return buffer.address
+
+    flags = state.flags
+    told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
+    call = Call(step, [array.array for array in operands], {place: array.array for place, array in results.items()},
+                scratch, backend.policy().cache_bytes)
+    for each in backend.passes(call):
+        start = time.perf_counter_ns() if told else 0
+        compiled, hit = backend.compile_text(each.text, each.width)
+        kept: list[Any] = list(keep)
+        launched = compiled.launch_pass(each, kept, flags & KERNEL_HISTORY != 0)
+        if told:
+            elapsed = (time.perf_counter_ns() - start) * 1e-6 - (0.0 if hit else compiled.build_time)
+            history.tell(compiled, hit, each.width, len(operands), len(results), elapsed, each.text.name)
+        try:
+            _note(used, backend.submit(launched))
+        except BaseException:
+            _note(used, backend.submitted())
+            raise
+        if flags & LAUNCH_BLOCKING:
+            backend.wait()
+        if flags & KERNEL_HISTORY:
+            history.record(backend, compiled, hit, launched, each.width, len(operands), len(results), elapsed,
+                           STEPS[step.name].type)
+
+
+def _note(used: Sequence[Buffer], ticket: int) -> None:
+    """Note that a launch uses some buffers; may be repeated."""
+    for buffer in used:
+        buffer.ticket = ticket
