@@ -227,6 +227,9 @@ def concatenate(nodes: Sequence[Node]) -> Node:
 
 def transposed(node: Node, shape: Shape, axes: Shape) -> tuple[Node, Shape]:
     """The node and the shape of a tensor whose axes have been put into another order."""
-    strides = contiguous_strides(shape)
     sizes = tuple(shape[axis] for axis in axes)
+    copied = core.transposed(node, shape, axes)
+    if copied is not None:
+        return copied, sizes
+    strides = contiguous_strides(shape)
     return slicing.strided(node, sizes, [strides[axis] for axis in axes]), sizes

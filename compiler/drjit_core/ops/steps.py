@@ -55,4 +55,12 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
             "of a chunk, 0."),
     StepRow("compress", 2, 1, KernelType.Compress,
             "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of 'count'."),
+    StepRow("matmul", 2, 1, KernelType.BatchedGemm,
+            "Products of matrices. Options: rows and columns of the result, elements of a sum; where the operands begin; "
+            "distances of rows and of columns of the first, and of the second operand; for each dimension of the batch, "
+            "extent and distances. The result is in C order."),
+    StepRow("transpose", 1, 1, KernelType.Memcpy,
+            "A copy in C order of what is contiguous along another axis. Options: that axis' extent and the last one's; "
+            "distance of elements of the latter in the source, of the former in the result; where the source begins; for "
+            "each of the other axes, extent and distances in source and result."),
 )}

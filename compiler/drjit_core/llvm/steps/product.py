@@ -35,7 +35,7 @@ DIRECT, ROWS_FIRST, TRANSPOSED, GENERAL = range(4)
 WORDS = {name: position for position, name in enumerate((
     "a", "b", "c", "scratch", "scratch_size", "rows", "columns", "depth", "a_row", "a_column", "b_row", "b_column",
     "c_row", "c_batch", "c_part", "tile_rows", "tile_columns", "part", "row_tiles", "column_tiles", "parts", "a_mode",
-    "b_mode", "c_wide", "rank"))}
+    "b_mode", "c_wide", "unit", "rank"))}
 #: Where the dimensions of the batch begin.
 BATCH = len(WORDS)
 
@@ -131,7 +131,7 @@ class _Texts:
         return f"call void @llvm.masked.store.{t.suffix}.p0({t} {value}, ptr {address}, i32 {align}, {t.mask} {mask})"
 
 
-def product_text(type_: int, lanes: int, name: str = "product") -> str:
+def product_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of a scalar type, with packets of so many elements of 32 bits."""
     x = _Texts(type_, lanes)
     parts = [f"@zeros = internal constant [{x.width * x.size} x i8] zeroinitializer, align 64",
@@ -149,10 +149,14 @@ def _entry(name: str) -> str:
     return f"""
 define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
 entry:
+  %unit_at = getelementptr i64, ptr %parameters, i64 {WORDS["unit"]}
+  %unit = load i64, ptr %unit_at, align 8
+  %first = udiv i64 %begin, %unit
+  %last = udiv i64 %end, %unit
   br label %look
 look:
-  %task = phi i64 [ %begin, %entry ], [ %next, %work ]
-  %more = icmp slt i64 %task, %end
+  %task = phi i64 [ %first, %entry ], [ %next, %work ]
+  %more = icmp slt i64 %task, %last
   br i1 %more, label %work, label %done
 work:
   call void @task(ptr %parameters, i64 %task, i32 %worker)
@@ -633,7 +637,7 @@ class Plan(NamedTuple):
     words: list[int]  # the parameters, without addresses
     tasks: int
     parts: int  # of the sum; if there are several, they are stored one after the other, as sums, to be added up
-    work: int  # multiply-adds of packets in a task
+    unit: int  # multiply-adds of packets in a task, which is what its work is counted in
     scratch: int  # bytes that each thread needs
 
 
@@ -686,10 +690,10 @@ def plan_product(type_: int, lanes: int, m: Matrices) -> Plan:
         "c_batch": m.rows * m.columns * out, "c_part": count * m.rows * m.columns * out, "c_wide": int(parts > 1),
         "tile_rows": tile_rows,
         "tile_columns": tile_columns, "part": part, "row_tiles": row_tiles, "column_tiles": column_tiles,
-        "parts": parts, "a_mode": a_mode, "b_mode": b_mode, "rank": len(m.batch), "scratch_size": _up(scratch, 4096)}
+        "parts": parts, "a_mode": a_mode, "b_mode": b_mode, "rank": len(m.batch), "scratch_size": _up(scratch, 4096),
+        "unit": max(1, min(tile_rows, m.rows) * min(tile_columns, m.columns) * part // width)}
     words = _words(values, m, size)
-    work = max(1, tile_rows * tile_columns * min(part, depth) // width)
-    return Plan(words, row_tiles * column_tiles * parts * count, parts, work, values["scratch_size"])
+    return Plan(words, row_tiles * column_tiles * parts * count, parts, values["unit"], values["scratch_size"])
 
 
 def _words(values: dict[str, int], m: Matrices, size: int) -> list[int]:

@@ -14,7 +14,7 @@ import math
 from ...types import TYPES
 from .product import Matrices, Plan, _declarations, _entry, _loaded, _located, _Texts, _up, _words, accumulator
 
-__all__ = ["columns_text", "plan_vector", "rows_text"]
+__all__ = ["columns_text", "combine_text", "plan_vector", "rows_text"]
 
 #: Rows that are read at the same time, and registers of each.
 _GROUPS = ((4, 2), (1, 8))
@@ -48,7 +48,7 @@ class _VectorTexts(_Texts):
                 f"{name[1:]}_end:"]
 
 
-def rows_text(type_: int, lanes: int, name: str = "product") -> str:
+def rows_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of matrices whose rows lie in memory."""
     x = _VectorTexts(type_, lanes)
     return "\n".join([*_declarations(x.wide, x.narrow), *(_rows(x, *group) for group in _GROUPS), _gathered(x),
@@ -196,7 +196,7 @@ done:
 }}"""
 
 
-def columns_text(type_: int, lanes: int, name: str = "product") -> str:
+def columns_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of matrices whose columns lie in memory."""
     x = _VectorTexts(type_, lanes)
     return "\n".join([*_declarations(x.wide, x.narrow), _columns(x, _COLUMNS), _columns(x, 1), _copied_sums(x),
@@ -313,7 +313,7 @@ finish:
 }}"""
 
 
-def combine_text(type_: int, lanes: int, name: str = "combine") -> str:
+def combine_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """Adds up the partial results of a product, in order: single precision in double.
 
     Parameters: addresses of the partial results and of the result; number of parts; elements of each.
@@ -409,6 +409,6 @@ def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
         "rows": m.rows, "columns": 1, "depth": m.depth, "a_row": m.a[0] * size, "a_column": m.a[1] * size,
         "b_row": m.b[0] * size, "c_batch": m.rows * out, "c_part": count * m.rows * out, "c_wide": int(parts > 1),
         "tile_rows": tile, "tile_columns": 1, "part": part, "row_tiles": -(-m.rows // tile), "column_tiles": 1,
-        "parts": parts, "b_mode": int(not contiguous), "rank": len(m.batch), "scratch_size": _up(scratch, 4096)}
-    work = max(1, tile * min(part, depth) // x.width)
-    return Plan(_words(values, m, size), tasks(), parts, work, values["scratch_size"])
+        "parts": parts, "b_mode": int(not contiguous), "rank": len(m.batch), "scratch_size": _up(scratch, 4096),
+        "unit": max(1, tile * part // x.width)}
+    return Plan(_words(values, m, size), tasks(), parts, values["unit"], values["scratch_size"])
