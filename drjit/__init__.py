@@ -28,6 +28,8 @@ from ._functions.evaluation import copy
 from ._functions.creation import meshgrid
 from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_decomp, trace
 from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
+from ._functions.ordering import argmax, argmin, argsort, compress, median, sort
+from ._functions.prefix import block_prefix_reduce, block_prefix_sum, cumsum, prefix_reduce, prefix_sum
 from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
     reshape, split, squeeze, stack, swapaxes, take, transpose, unravel, vstack)
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum

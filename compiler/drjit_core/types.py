@@ -210,7 +210,7 @@ class ReduceMode(_Enum):
 class KernelType(_Enum):
     """Kinds of entries in the kernel history, see :func:`drjit.kernel_history`.
 
-    Kernels of traced programs are the only kind so far: reductions are parts of them.
+    Reductions are parts of the kernels of traced programs; scans, sorts and the like have kernels of their own.
 
     >>> from drjit.llvm import Float
     >>> with dr.scoped_set_flag(dr.JitFlag.KernelHistory):

@@ -29,14 +29,14 @@ from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
 from .tensor_reductions import reduce_axes, result_shape
 
-__all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "count", "entries_of", "extent_of", "groups_of",
+__all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_entries", "count", "entries_of", "extent_of", "groups_of",
            "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
 
 #: The operations that are no operator of Python, which arrays have a method for.
 _FUNCTIONS = {ReduceOp.Min: "drjit.min", ReduceOp.Max: "drjit.max"}
 
 
-def _combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
+def combine_entries(op: ReduceOp, a: Any, b: Any) -> Any:
     """Combine two entries of a Python sequence, arrays or numbers."""
     if op in _FUNCTIONS and (isinstance(a, ArrayBase) or isinstance(b, ArrayBase)):
         return elementwise(_FUNCTIONS[op], COMBINE[op], (a, b))
@@ -210,7 +210,7 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     if half:
         entries = [retype(type(e), FLOAT32)(e) if isinstance(e, ArrayBase) else e for e in entries]
     try:
-        result = functools.reduce(functools.partial(_combine_entries, op), entries) if entries else \
+        result = functools.reduce(functools.partial(combine_entries, op), entries) if entries else \
             REDUCTIONS[op.value].nothing
     except (TypeError, RuntimeError) as error:
         raise ArgumentError(f"{call_of(function, value)}: the entries cannot be combined: {error}") from None

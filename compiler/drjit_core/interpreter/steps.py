@@ -94,8 +94,20 @@ def _transpose(step: Step, source: Array) -> tuple[Array, ...]:
     return (result,)
 
 
+def _sort(step: Step, source: Array) -> tuple[Array, ...]:
+    """Each row in order, or the positions of its elements in order; equal ones stay in theirs."""
+    positions, descending = (int(option) for option in step.options)
+    rows, length, _ = step.with_sizes(source.size)
+    table = source.reshape(rows, length)
+    if descending:  # stable: reversed twice
+        order = length - 1 - np.argsort(table[:, ::-1], axis=1, kind="stable")[:, ::-1]
+    else:
+        order = np.argsort(table, axis=1, kind="stable")
+    return ((order.astype(np.uint32) if positions else np.take_along_axis(table, order, axis=1)).reshape(-1),)
+
+
 #: The results of each step, for its operands.
 MEANINGS: dict[str, Callable[..., tuple[Array, ...]]] = {
-    "scan": _scan, "extremum": _extremum, "count": _count, "compress": _compress,
+    "scan": _scan, "extremum": _extremum, "count": _count, "compress": _compress, "sort": _sort,
     "matmul": _matmul, "transpose": _transpose,
 }

@@ -55,6 +55,9 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
             "of a chunk, 0."),
     StepRow("compress", 2, 1, KernelType.Compress,
             "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of 'count'."),
+    StepRow("sort", 1, 1, KernelType.MkPerm,
+            "Each row in order (extents: rows, length, 1), or the positions of its elements in order. Options: whether "
+            "positions are wanted, descending. Stable; NaN comes last, or first in descending order; zeros are equal."),
     StepRow("matmul", 2, 1, KernelType.BatchedGemm,
             "Products of matrices. Options: rows and columns of the result, elements of a sum; where the operands begin; "
             "distances of rows and of columns of the first, and of the second operand; for each dimension of the batch, "

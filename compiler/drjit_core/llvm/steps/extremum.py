@@ -155,17 +155,13 @@ def _rows(type_: int, largest: int, chunked: int) -> str:
             found.append((values[k], place))
         while len(found) > 1:
             found[:2] = [search.best(elements, places, found[0], found[1])]
-        value, place = found[0]
-        half = lanes // 2
-        while half:
-            indices = [(lane + half) % lanes for lane in range(lanes)]
-            text = ", ".join(f"i32 {index}" for index in indices)
-            other = (elements.shuffle(value, "poison", indices),
-                     w(f"shufflevector {places} {place}, {places} poison, <{lanes} x i32> <{text}>"))
-            value, place = search.best(elements, places, (value, place), other)
-            half //= 2
-        value = elements.element(value, 0)
-        position = w(f"zext i32 {w(f'extractelement {places} {place}, i64 0')} to i64")
+        # one lane after the other: LLVM 22 gets rotations of <8 x double>, of which one lane is wanted, wrong
+        pairs = [(elements.element(found[0][0], lane), w(f"extractelement {places} {found[0][1]}, i64 {lane}"))
+                 for lane in range(lanes)]
+        while len(pairs) > 1:
+            pairs = [search.best(search.single, "i32", a, b) for a, b in zip(pairs[::2], pairs[1::2], strict=True)]
+        value, place = pairs[0]
+        position = w(f"zext i32 {place} to i64")
         if chunked:
             at = w(f"getelementptr i8, ptr {partials}, i64 {w.mul(number, 16)}")
             w.store(search.single.register, value, at, 8)

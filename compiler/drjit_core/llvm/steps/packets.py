@@ -128,12 +128,12 @@ class Accumulation:
         return self.elements.writer.named(lambda d: accumulation(self.op, d, a, b, self.elements.register))
 
     def total(self, value: str) -> str:
-        """Combine the lanes of a packet, by halves."""
-        elements, lanes = self.elements, self.elements.lanes
-        half = lanes // 2
-        while half:
-            value = self(value, elements.shuffle(value, "poison", [(i + half) % lanes for i in range(lanes)]))
-            half //= 2
-        return elements.element(value, 0)
+        """Combine the lanes of a packet, in pairs of neighbours."""
+        elements = self.elements
+        single = Accumulation(Elements(elements.writer, elements.type, 0), self.op)
+        values = [elements.element(value, lane) for lane in range(elements.lanes)]
+        while len(values) > 1:
+            values = [single(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
+        return values[0]
 
 

@@ -47,9 +47,10 @@ def _along_rows(call: Call, length: int) -> Iterable[Pass]:
     size, type_ = source.size, source.type
     lanes, block = lanes_of(type_), _chunk(size)
     rows = -(-size // length)  # the last one may be shorter
-    if length <= lanes and lanes % length == 0 and size % length == 0:
+    if length <= lanes:
         text = Text("scan packets", (type_, op, exclusive, reverse, length), _packets, 8)
-        yield Pass(text, (source.address, target.address), size, block)
+        each = lanes // length * length  # elements of a packet
+        yield Pass(text, (source.address, target.address), size, block // each * each)
         return
     chunk = min(block, length)
     chunks = -(-length // chunk)
@@ -111,12 +112,14 @@ class _Scan:
 
 
 def _packets(type_: int, op: int, exclusive: int, reverse: int, length: int) -> str:
-    """Several rows in each packet."""
+    """Each packet has as many whole rows as fit."""
     scan = _Scan(type_, op, exclusive, reverse)
-    w, elements, lanes = scan.writer, scan.elements, scan.lanes
+    w, elements = scan.writer, scan.elements
+    each = scan.lanes // length * length
     first = elements.register.splat(scan.first)
     w.kernel()
     source, target = w.parameter(0, "ptr"), w.parameter(1, "ptr")
+    usual = elements.mask(str(each)) if each < scan.lanes else ""
 
     def packet(position: str, mask: str) -> None:
         value = scan.combine.load(w.at(elements.stored.element, source, position), mask)
@@ -128,17 +131,17 @@ def _packets(type_: int, op: int, exclusive: int, reverse: int, length: int) -> 
 
     def whole(position: str, _: list[str]) -> list[str]:
         for number in range(4):
-            packet(w.add(position, number * lanes), "")
+            packet(w.add(position, number * each), usual)
         return []
 
     def rest(position: str, _: list[str]) -> list[str]:
-        packet(position, elements.mask(w.sub("%end", position)))
+        packet(position, elements.mask(w.minimum(w.sub("%end", position), str(each))))
         return []
 
     count = w.sub("%end", "%begin")
-    stop = w.add("%begin", w.and_(count, -4 * lanes))
-    w.loop("%begin", stop, 4 * lanes, [], whole)
-    w.loop(stop, "%end", lanes, [], rest)
+    stop = w.add("%begin", w.mul(w.udiv(count, 4 * each), 4 * each))
+    w.loop("%begin", stop, 4 * each, [], whole)
+    w.loop(stop, "%end", each, [], rest)
     w.end()
     return w.text()
 
