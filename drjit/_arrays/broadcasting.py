@@ -52,7 +52,7 @@ from .._promotion.promote import scalar_literal
 from .handles import TensorPlan, shape_of
 from .handles import tensor as make
 
-__all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
+__all__ = ["Shape", "align", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 _EVALUATED = KIND["evaluated"]
@@ -120,7 +120,7 @@ def _read(node: Node, index: Node | None) -> Node:
     return node if index is None else gather(node, index, TRUE, True)
 
 
-def _align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
+def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
     """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
     shape, count = _alignment(shapes)
     if not count:
@@ -175,7 +175,7 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     if operation is AND and mask == 0:
         trace = masking(literal(cls._type, 0))
     loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
-    plan = TensorPlan(trace, loaders, result, _align, _align_two)
+    plan = TensorPlan(trace, loaders, result, align, _align_two)
     return plan if order == (0, 1) else lambda a, b: plan.two(b, a)
 
 
@@ -191,7 +191,7 @@ def tensor_select(site: Site, condition: bool, first: Any, second: Any) -> Any:
     """``dr.select`` with a ``bool`` and a tensor among the choices."""
     try:
         cls, found = promote(site, (first, second))
-        nodes, shape = _align([node for node, _ in found], tuple(own for _, own in found))
+        nodes, shape = align([node for node, _ in found], tuple(own for _, own in found))
     except FAILURES as error:
         raise translate(error, site, (first, second)) from None
     node = nodes[0 if condition else 1]

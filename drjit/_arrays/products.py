@@ -25,14 +25,15 @@ from .._base.errors import (
     describe,
     translate,
 )
-from .._base.types import BOOL, FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
+from .._base.nodes import broadcast
+from .._base.types import FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
 from .._base.values import is_ndarray, is_real, plain_scalar
 from .._promotion.operations import MUL
 from .._promotion.plans import apply, leaf_of_elements, operands
 from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
 from .._rules.combine import inner_product
-from .broadcasting import make, promote
+from .broadcasting import align, make, promote
 from .handles import MatrixProduct, matrix_product
 
 __all__ = ["PRODUCTS", "is_square", "is_tensor", "product", "static_product", "tensor_matmul"]
@@ -199,8 +200,11 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
         return make(cls, core.invalid(cls._type), shape)
     if not extent:
         return make(cls, literal(cls._type, 0, count), shape)
+    if extent == 1:  # an outer product: each element is one of each operand
+        (x, y), _ = align((a, b), (rows, columns))
+        return make(cls, broadcast(ops.mul(x, y), count), shape)
     first, second = _Operand(a, rows, a_strides, batch), _Operand(b, columns, b_strides, batch)
-    if extent <= _FUSED or a.scope or b.scope or cls._type == BOOL:
+    if extent <= _FUSED or a.scope or b.scope:
         return make(cls, cast(_fused(first, second, sizes, extent), cls._type), shape)
     return make(cls, _computed(first, second, sizes, extent), shape)
 

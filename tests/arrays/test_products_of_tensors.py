@@ -9,12 +9,12 @@ import sys
 
 import numpy as np
 import pytest
-from drjit_core import import_shared, malloc_statistics, on_backend
 
 import drjit as dr
 from drjit import llvm
 from drjit._promotion.promote import wrap
 from drjit.llvm import Bool, TensorXf, TensorXf16, TensorXf64, TensorXi, TensorXu
+from drjit_core import import_shared, malloc_statistics, on_backend
 
 TYPES = {"float16": llvm.TensorXf16, "float32": llvm.TensorXf, "float64": llvm.TensorXf64, "int8": llvm.TensorXi8,
          "uint8": llvm.TensorXu8, "int32": llvm.TensorXi, "uint32": llvm.TensorXu, "int64": llvm.TensorXi64,
@@ -68,7 +68,8 @@ def test_products_agree_with_numpy(name):
 @pytest.mark.parametrize("name", TYPES)
 def test_products_with_vectors_agree_with_numpy(name):
     rng, tensor = np.random.default_rng(2), TYPES[name]
-    for rows, depth in ((1, 1), (1, 5), (5, 1), (3, 70000), (1, 200000), (70, 33), (5000, 17), (64, 64), (0, 5), (5, 0)):
+    shapes = ((1, 1), (1, 5), (5, 1), (3, 70000), (1, 200000), (70, 33), (5000, 17), (64, 64), (0, 5), (5, 0))
+    for rows, depth in shapes:
         matrix, vector = numbers(rng, (rows, depth), name), numbers(rng, (depth,), name)
         for flag in (False, True):
             operand = both_ways(tensor, matrix, flag)

@@ -173,8 +173,8 @@ def _tile(x: _Texts, rows: int, registers: int) -> str:
     Where there are fewer rows than that, the last one is computed several times, and stored once.
     """
     t, size = x.wide, x.size
-    lines = [f"define internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, ptr %b, i64 %b_row, i64 %depth, ptr %c, "
-             "i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline {",
+    lines = [f"define internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, ptr %b, i64 %b_row, i64 %depth, "
+             "ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline {",
              "entry:", "%last = sub i64 %rows, 1"]
     for i in range(rows):
         lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",

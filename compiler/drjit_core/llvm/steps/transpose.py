@@ -1,8 +1,8 @@
 """Copies of arrays whose elements are neighbours along another axis than in the source, by squares of registers.
 
-The result has a batch of matrices, each of rows whose elements are neighbours; in the source, neighbours are those of the
-columns.  A task is a tile of a matrix.  It is copied a strip of rows at a time: as many packets as they have elements are
-read, transposed in registers, and written.  Results that are larger than the cache are written past it.
+The result has a batch of matrices, each of rows whose elements are neighbours; in the source, neighbours are those of
+the columns.  A task is a tile of a matrix.  It is copied a strip of rows at a time: as many packets as they have
+elements are read, transposed in registers, and written.  Results that are larger than the cache are written past it.
 
 Elements are integers of their size, since nothing is computed.  Parameters are 64-bit words, see :data:`_WORDS`;
 distances are in bytes.
@@ -28,6 +28,11 @@ _WORDS = {name: position for position, name in enumerate((
     "column_tiles", "unit", "rank"))}
 #: Where the dimensions of the batch begin: extent, distances in source and target.
 _BATCH = len(_WORDS)
+#: How packets of the result are written: as they come; aligned, and past the cache; or, since rows are not aligned, they
+#: are put together in memory of the thread first, from where whole lines are written past the cache.
+PLAIN, STREAMED, STAGED = range(3)
+#: Columns of a tile whose rows are put together.
+_STAGED_COLUMNS = 256
 _INTEGERS = {1: UINT8, 2: UINT16, 4: UINT32, 8: UINT64}
 #: Bytes of a line of the cache, which are read at once or twice.
 _LINE = 64
@@ -51,7 +56,7 @@ def _strip(t: TypeText, size: int, square: int, streamed: int) -> str:
         lines += [f"%f{i} = getelementptr i8, ptr %f, i64 %g{i}", f"%l{i} = load {t}, ptr %f{i}, align {size}"]
     turned, found = transpose_registers(t, size, [f"%l{i}" for i in range(square)], "%t")
     lines += turned
-    align = f"{size * square}, !nontemporal !0" if streamed else str(size)
+    align = f"{size * square}, !nontemporal !0" if streamed == STREAMED else str(size)
     for i, value in enumerate(found):
         lines += [f"%d{i} = getelementptr {t.element}, ptr %r{i}, i64 %c",
                   f"store {t} {value}, ptr %d{i}, align {align}"]
@@ -88,6 +93,63 @@ def _edge(t: TypeText, size: int, square: int) -> str:
                       "br i1 %more, label %loop, label %end", "end:", "ret void", "}"])
 
 
+def _deliver(size: int) -> str:
+    """Copies rows that have been put together; what fills lines is written past the cache."""
+    lanes = _LINE // size
+    t = TypeText(TYPES[_INTEGERS[size]], lanes)
+
+    def part(name: str, place: str, count: str) -> str:
+        known, zero = f"%{name}_mask", "zeroinitializer"
+        mask = "\n".join(_mask(lanes, known, count))
+        return f"""{mask}
+  %{name}_from = getelementptr {t.element}, ptr %from_r, i64 {place}
+  %{name}_to = getelementptr {t.element}, ptr %to_r, i64 {place}
+  %{name} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr %{name}_from, i32 {size}, {t.mask} {known}, {t} {zero})
+  call void @llvm.masked.store.{t.suffix}.p0({t} %{name}, ptr %{name}_to, i32 {size}, {t.mask} {known})"""
+
+    return f"""
+define internal void @deliver(ptr %from, ptr %to, i64 %to_row, i64 %rows, i64 %columns) noinline {{
+entry:
+  br label %row
+row:
+  %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
+  %from_o = mul i64 %r, {_STAGED_COLUMNS * size}
+  %from_r = getelementptr i8, ptr %from, i64 %from_o
+  %to_o = mul i64 %r, %to_row
+  %to_r = getelementptr i8, ptr %to, i64 %to_o
+  %address = ptrtoint ptr %to_r to i64
+  %negated = sub i64 0, %address
+  %before = and i64 %negated, {_LINE - 1}
+  %before_e = udiv i64 %before, {size}
+  %head = call i64 @llvm.umin.i64(i64 %before_e, i64 %columns)
+{part("first", "0", "%head")}
+  %rest = sub i64 %columns, %head
+  %whole = and i64 %rest, {-lanes}
+  %stop = add i64 %head, %whole
+  %some = icmp ne i64 %whole, 0
+  br i1 %some, label %line, label %last
+line:
+  %c = phi i64 [ %head, %row ], [ %c_next, %line ]
+  %line_from = getelementptr {t.element}, ptr %from_r, i64 %c
+  %line_to = getelementptr {t.element}, ptr %to_r, i64 %c
+  %value = load {t}, ptr %line_from, align {size}
+  store {t} %value, ptr %line_to, align {_LINE}, !nontemporal !0
+  %c_next = add i64 %c, {lanes}
+  %more = icmp ult i64 %c_next, %stop
+  br i1 %more, label %line, label %last
+last:
+  %left = sub i64 %columns, %stop
+{part("final", "%stop", "%left")}
+  br label %row_end
+row_end:
+  %r_next = add i64 %r, 1
+  %rows_left = icmp ult i64 %r_next, %rows
+  br i1 %rows_left, label %row, label %done
+done:
+  ret void
+}}"""
+
+
 def _mask(lanes: int, name: str, count: str) -> list[str]:
     """A mask of so many first lanes."""
     places = ", ".join(f"i64 {lane}" for lane in range(lanes))
@@ -98,8 +160,7 @@ def _mask(lanes: int, name: str, count: str) -> list[str]:
 
 
 def transpose_text(size: int, lanes: int, streamed: int, name: str = "kernel") -> str:
-    """The module for elements of some size; ``streamed``: whole packets of the result are aligned, and written past
-    the cache."""
+    """The module for elements of some size; ``streamed`` says how the result is written."""
     square = square_of(size, lanes)
     t = TypeText(TYPES[_INTEGERS[size]], square)
     loaded = []
@@ -107,14 +168,26 @@ def transpose_text(size: int, lanes: int, streamed: int, name: str = "kernel") -
         kind = "ptr" if word in ("source", "target") else "i64"
         loaded += [f"%{word}_at = getelementptr i64, ptr %parameters, i64 {position}",
                    f"%{word} = load {kind}, ptr %{word}_at, align 8"]
+    staged, extra = streamed == STAGED, []
+    if staged:
+        line = TypeText(TYPES[_INTEGERS[size]], _LINE // size)
+        extra = [_deliver(size)]
+        if line != t:
+            extra += [f"declare {line} @llvm.masked.load.{line.suffix}.p0(ptr, i32, {line.mask}, {line})",
+                      f"declare void @llvm.masked.store.{line.suffix}.p0({line}, ptr, i32, {line.mask})"]
+    memory = f"%memory = alloca [{square * _STAGED_COLUMNS * size} x i8], align 64" if staged else ""
+    row = str(_STAGED_COLUMNS * size) if staged else "%target_row"
+    deliver = ("%rows_of_strip = call i64 @llvm.umin.i64(i64 %r_rest, i64 " + str(square) + ")\n  call void @deliver("
+               "ptr %memory, ptr %t_final, i64 %target_row, i64 %rows_of_strip, i64 %c_count)") if staged else ""
     fence = "call void @llvm.x86.sse.sfence()" if streamed and jit.is_x86() else ""
     return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)",
                       f"declare {t} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {t})",
                       f"declare void @llvm.masked.store.{t.suffix}.p0({t}, ptr, i32, {t.mask})",
                       "declare void @llvm.x86.sse.sfence()" if fence else "", "!0 = !{i32 1}",
-                      _strip(t, size, square, streamed), _edge(t, size, square), f"""
+                      _strip(t, size, square, streamed), _edge(t, size, square), *extra, f"""
 define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
 entry:
+  {memory}
   {chr(10).join(loaded)}
   %first = udiv i64 %begin, %unit
   %last = udiv i64 %end, %unit
@@ -188,25 +261,27 @@ strip:
   %s_r_o = mul i64 %r, {size}
   %s_r = getelementptr i8, ptr %source_0, i64 %s_r_o
   %t_r_o = mul i64 %r, %target_row
-  %t_r = getelementptr i8, ptr %target_0, i64 %t_r_o
+  %t_final = getelementptr i8, ptr %target_0, i64 %t_r_o
+  %t_r = getelementptr i8, ptr {"%memory" if staged else "%t_final"}, i64 0
   %full = icmp uge i64 %r_rest, {square}
   br i1 %full, label %full_rows, label %few_rows
 full_rows:
   br i1 %some_whole, label %squares, label %rest_of_rows
 squares:
-  call void @strip(ptr %s_r, i64 %source_column, ptr %t_r, i64 %target_row, i64 %whole)
+  call void @strip(ptr %s_r, i64 %source_column, ptr %t_r, i64 {row}, i64 %whole)
   br label %rest_of_rows
 rest_of_rows:
   br i1 %some_over, label %columns_edge, label %strip_end
 columns_edge:
   %s_over = getelementptr i8, ptr %s_r, i64 %over_from
   %t_over = getelementptr i8, ptr %t_r, i64 %over_to
-  call void @edge(ptr %s_over, i64 %source_column, ptr %t_over, i64 %target_row, i64 {square}, i64 %over)
+  call void @edge(ptr %s_over, i64 %source_column, ptr %t_over, i64 {row}, i64 {square}, i64 %over)
   br label %strip_end
 few_rows:
-  call void @edge(ptr %s_r, i64 %source_column, ptr %t_r, i64 %target_row, i64 %r_rest, i64 %c_count)
+  call void @edge(ptr %s_r, i64 %source_column, ptr %t_r, i64 {row}, i64 %r_rest, i64 %c_count)
   br label %strip_end
 strip_end:
+  {deliver}
   %r_more = icmp ult i64 %r_next, %r_count
   br i1 %r_more, label %strip, label %next
 next:
@@ -251,10 +326,13 @@ def plan(size: int, lanes: int, copy: Copy, source: int = 0, target: int = 0, ca
     line = max(square, _LINE // size)
     count = math.prod(extent for extent, _, _ in copy.batch)
     total = copy.rows * copy.columns * count * size
-    aligned = all(step * size % (square * size) == 0 for step in (copy.target_row, *(step for _, _, step in copy.batch)))
-    streamed = int(2 * total > cache_bytes and aligned)
+    aligned = all(step % square == 0 for step in (copy.target_row, *(step for _, _, step in copy.batch)))
+    large = 2 * total > cache_bytes
+    streamed = PLAIN if not large else STREAMED if aligned else STAGED if copy.columns >= 4 * line else PLAIN
     # A tile reads some lines next to each other, and writes some.
-    tile_rows, tile_columns = (16 * line, 4 * line) if 2 * total > cache_bytes else (4 * line, 4 * line)
+    tile_rows, tile_columns = (16 * line, 4 * line) if large else (4 * line, 4 * line)
+    if streamed == STAGED:
+        tile_rows, tile_columns = 4 * line, _STAGED_COLUMNS
     tile_rows, tile_columns = min(tile_rows, copy.rows), min(tile_columns, copy.columns)
 
     def tasks() -> int:
@@ -281,8 +359,8 @@ def passes(call: Call) -> Iterable[Pass]:
     rows, columns, source_column, target_row, base, *batch = (int(option) for option in call.step.options)
     (source,), target = call.operands, call.results[0]
     size, lanes = TYPES[source.type].size, jit.lanes()
-    copy = Copy(rows, columns, source_column, target_row, tuple(zip(batch[::3], batch[1::3], batch[2::3], strict=True)),
-                base)
+    dimensions = tuple(zip(batch[::3], batch[1::3], batch[2::3], strict=True))
+    copy = Copy(rows, columns, source_column, target_row, dimensions, base)
     found = plan(size, lanes, copy, source.address, target.address, call.cache_bytes)
     text = Text("transpose", (size, lanes, found.streamed), transpose_text, 20 * square_of(size, lanes))
     yield Pass(text, found.words, found.tasks * found.unit, found.block * found.unit)

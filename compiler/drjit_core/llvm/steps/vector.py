@@ -4,15 +4,15 @@ There is one function for matrices whose rows lie in memory (sums of products al
 columns do (a row of sums, to which columns are added, eight at a time).  Products of a vector and a matrix are those of
 the transposed matrix.  Parameters are those of :mod:`.product`, the vector is the right operand.
 
-Rounding: a lane adds up at most 512 products by fused multiply-adds, or sums of eight, before lanes and parts are added.
+Rounding: a lane adds up at most 512 products by fused multiply-adds, or sums of eight, before lanes and parts are
+added.
 """
 
 from __future__ import annotations
 
 import math
 
-from ...types import TYPES
-from .product import Matrices, Plan, _declarations, _entry, _loaded, _located, _Texts, _up, _words, accumulator
+from .product import Matrices, Plan, _declarations, _entry, _loaded, _located, _Texts, _up, _words
 
 __all__ = ["columns_text", "combine_text", "plan_vector", "rows_text"]
 
@@ -393,9 +393,9 @@ def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
         return count * -(-m.rows // tile) * -(-depth // part)
 
     while tasks() < _TASKS and tile * part * size > 2 * _LEAST:
-        if tile > multiple * (1 if by_rows else 4):
+        if by_rows and tile > multiple:
             tile = _up(tile // 2, multiple)
-        elif part > 1 << 9:
+        elif part > 1 << 9:  # long pieces of columns are read faster than short ones
             part //= 2
         elif tile > multiple:
             tile = _up(tile // 2, multiple)
