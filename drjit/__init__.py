@@ -85,8 +85,8 @@ _YET_TO_COME = """
     ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
     enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
     resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax argmax argmin argsort block_prefix_reduce block_prefix_sum block_reduce block_sum
-    compress cumsum prefix_reduce prefix_sum scatter_add_kahan scatter_cas scatter_exch scatter_inc sort convolve repeat
+    reorder_threads switch syntax block_reduce block_sum
+    scatter_add_kahan scatter_cas scatter_exch scatter_inc convolve repeat
     resample reverse slice take_interp tile random rng freeze wrap FilterMode WrapMode dda nn opt"""
 
 

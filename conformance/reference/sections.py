@@ -25,6 +25,7 @@ SECTIONS = {
 }
 #: Public names that Dr.Jit's reference does not list there, by the section where they are documented.
 ADDED = {
+    "Reductions": ["drjit.median"],
     "Random numbers": ["drjit.llvm.PCG32", "drjit.llvm.Philox4x32"],
     "Type traits": [
         "drjit.leaf_t", "drjit.scalar_t", "drjit.mask_t", "drjit.array_t", "drjit.matrix_t", "drjit.tensor_t",

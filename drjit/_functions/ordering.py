@@ -13,7 +13,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import Node, cast, literal, ops
 
-from .._access.slicing import normalise_axes, normalise_axis, strided
+from .._access.slicing import TRUE, normalise_axes, normalise_axis, strided
 from .._arrays.broadcasting import concatenate, make, transposed
 from .._arrays.tensor import TensorBase
 from .._base.array import ArrayBase
@@ -328,7 +328,7 @@ def _medians(node: Node, length: int, with_positions: bool) -> list[Node]:
         return [strided(_sorted(node, length, False, False), (rows,), (length,), rank)]
     places = strided(_sorted(node, length, True, False), (rows,), (length,), rank)
     starts = ops.mul(core.counter(rows, UINT32), literal(UINT32, length))
-    values = core.gather(node, ops.add(starts, places), literal(core.types.BOOL, True), harmless=True)
+    values = core.gather(node, ops.add(starts, places), TRUE, harmless=True)
     return [values, places]
 
 

@@ -181,7 +181,8 @@ def prefix_reduce(op: ReduceOp, value: T, axis: int | tuple[int, ...] = 0, exclu
     [[1, 2, 6],
      [4, 20, 120]]
     """
-    return _prefix_reduce("drjit.prefix_reduce", op, value, axis, exclusive, reverse)
+    result: T = _prefix_reduce("drjit.prefix_reduce", op, value, axis, exclusive, reverse)
+    return result
 
 
 def _prefix_reduce(function: str, op: ReduceOp, value: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
@@ -196,7 +197,8 @@ def prefix_sum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False)
     >>> dr.prefix_sum(UInt(5, 6, 7))
     [0, 5, 11]
     """
-    return _prefix_reduce("drjit.prefix_sum", ReduceOp.Add, value, axis, True, reverse)  # type: ignore[no-any-return]
+    result: T = _prefix_reduce("drjit.prefix_sum", ReduceOp.Add, value, axis, True, reverse)
+    return result
 
 
 def cumsum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> T:
@@ -209,7 +211,8 @@ def cumsum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> 
     [[1, 2],
      [4, 6]]
     """
-    return _prefix_reduce("drjit.cumsum", ReduceOp.Add, value, axis, False, reverse)  # type: ignore[no-any-return]
+    result: T = _prefix_reduce("drjit.cumsum", ReduceOp.Add, value, axis, False, reverse)
+    return result
 
 
 # --- blocks ----------------------------------------------------------------------------------------------------------
@@ -224,13 +227,14 @@ def block_prefix_reduce(op: ReduceOp, value: ArrayT, block_size: int, exclusive:
     it is.
 
     Raises a ``TypeError`` where the operation is not defined for the elements, and for a block size that is no int; a
-    ``ValueError`` if that is not positive, and a ``RuntimeError`` if it exceeds the size of an array. Evaluates nothing.
+    ``ValueError`` if that is not positive, a ``RuntimeError`` if it exceeds the size of an array. Evaluates nothing.
 
     >>> from drjit.llvm import Float
     >>> dr.block_prefix_reduce(dr.ReduceOp.Add, Float(1, 2, 3, 4, 5, 6), 3)
     [0, 1, 3, 0, 4, 9]
     """
-    return _block_prefix("drjit.block_prefix_reduce", op, value, block_size, exclusive, reverse)  # type: ignore[no-any-return]
+    result: ArrayT = _block_prefix("drjit.block_prefix_reduce", op, value, block_size, exclusive, reverse)
+    return result
 
 
 def block_prefix_sum(value: T, block_size: int, exclusive: bool = True, reverse: bool = False) -> T:
@@ -240,7 +244,8 @@ def block_prefix_sum(value: T, block_size: int, exclusive: bool = True, reverse:
     >>> dr.block_prefix_sum(Float(1, 2, 3, 4), 2, exclusive=False)
     [1, 3, 3, 7]
     """
-    return _block_prefix("drjit.block_prefix_sum", ReduceOp.Add, value, block_size, exclusive, reverse)  # type: ignore[no-any-return]
+    result: T = _block_prefix("drjit.block_prefix_sum", ReduceOp.Add, value, block_size, exclusive, reverse)
+    return result
 
 
 def _block_prefix(function: str, op: ReduceOp, value: Any, block_size: Any, exclusive: bool, reverse: bool) -> Any:
@@ -258,7 +263,7 @@ def _block_prefix(function: str, op: ReduceOp, value: Any, block_size: Any, excl
 def _scan_blocks(scan: _Scan, array: Any, length: int) -> Any:
     if not isinstance(array, ArrayBase):
         return array
-    if array._depth >= 0 and not array._dynamic:  # an array of numbers: blocks of components, if their number is dynamic
+    if array._depth >= 0 and not array._dynamic:  # numbers: blocks of as many as there are, if that is dynamic
         if array._record.backend is not SCALAR or array._record.shape != (-1,):
             return array
         scan.require(array)

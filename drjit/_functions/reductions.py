@@ -29,8 +29,8 @@ from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import COMBINE
 from .tensor_reductions import reduce_axes, result_shape
 
-__all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_entries", "count", "entries_of", "extent_of", "groups_of",
-           "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
+__all__ = ["all", "any", "call_of", "check_keepdims", "check_mode", "combine_entries", "count", "entries_of",
+           "extent_of", "groups_of", "max", "mean", "min", "none", "parse_axes", "prod", "reduce", "sum"]
 
 #: The operations that are no operator of Python, which arrays have a method for.
 _FUNCTIONS = {ReduceOp.Min: "drjit.min", ReduceOp.Max: "drjit.max"}

@@ -48,7 +48,7 @@ class Call(NamedTuple):
 class Text(NamedTuple):
     """Code that a function makes, as a kernel like any other: see :mod:`drjit_core.llvm.emit` for its parameters.
 
-    Equal names and arguments make equal texts.  ``%begin`` and ``%end`` are bounds of a block, in whatever a pass counts.
+    Equal names and arguments make equal texts.  ``%begin`` and ``%end`` are bounds of a block, in what a pass counts.
     """
 
     name: str

@@ -265,7 +265,8 @@ class Interpreter:
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
     UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
-    GATHER: Interpreter._gather, ACCESS: Interpreter._access, STEP: Interpreter._step, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
+    GATHER: Interpreter._gather, ACCESS: Interpreter._access, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch,
+    STEP: Interpreter._step,
     REDUCE: Interpreter._reduce, OPAQUE: Interpreter._opaque, CAST: Interpreter._cast, BITCAST: Interpreter._bitcast,
     LOOP: Interpreter._loop, COND: Interpreter._cond, CALL: Interpreter._call, RESULT: Interpreter._result,
     **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), Interpreter._row),

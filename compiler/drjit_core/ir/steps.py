@@ -32,7 +32,7 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
             raise ValueError(f"step(): operand {position} of '{name}' has no elements")
         used[position] = opaque(operand) if operand.kind == LITERAL or operand.kind == BOUND else operand
     payload = Step(name, options, extents)
-    return tuple([append(STEP, type_, size, *used, attr=position, payload=payload)
+    return tuple([append(STEP, type_, size, used[0], used[1], used[2], None, position, payload)
                   for position, (type_, size) in enumerate(results)])
 
 

@@ -1,7 +1,8 @@
 """Steps: what a fused kernel cannot do, such as scans and sorts.  Floor 0.
 
-A step reads arrays that are in memory, and computes one or more others by a few launches of its own.  In the graph, each
-of its results is a node of the kind ``STEP``, whose payload is the :class:`Step`; equal steps of equal operands are one.
+A step reads arrays that are in memory, and computes one or more others by a few launches of its own.  In the graph,
+each of its results is a node of the kind ``STEP``, whose payload is the :class:`Step`; equal steps of equal operands
+are one.
 
 One row here says what there is.  By its name, :data:`drjit_core.interpreter.steps.MEANINGS` has what it computes, on
 NumPy arrays, and each backend has the launches (:data:`drjit_core.llvm.steps.LAUNCHES`); a test compares the three.
@@ -49,12 +50,14 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
     StepRow("scan", 1, 1, KernelType.BlockPrefixReduce,
             "Running reduction along the middle one of three extents. Options: operator, exclusive, reverse."),
     StepRow("extremum", 1, 1, KernelType.BlockReduce,
-            "Positions of the smallest elements, or of the largest ones (option), along the middle one of three extents."),
+            "Positions of the smallest elements, or of the largest ones (option), along the middle one of three "
+            "extents: the first ones of equals, without NaN."),
     StepRow("count", 1, 2, KernelType.Compress,
             "Of the set elements of a mask, how many come before each chunk, and how many there are. Extents: elements "
             "of a chunk, 0."),
     StepRow("compress", 2, 1, KernelType.Compress,
-            "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of 'count'."),
+            "Positions of the set elements of a mask, given what 'count' says of its chunks. Extents: those of "
+            "'count'."),
     StepRow("sort", 1, 1, KernelType.MkPerm,
             "Each row in order (extents: rows, length, 1), or the positions of its elements in order. Options: whether "
             "positions are wanted, descending. Stable; NaN comes last, or first in descending order; zeros are equal."),

@@ -267,7 +267,8 @@ def _stages(order: list[Node]) -> dict[int, int]:
             used: Iterable[Node | None] = values_of(node)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
-            stage = max((stages[memory.id] + 1 for memory in _memory_of_regions(node) if memory.id in stages), default=0)
+            stage = max((stages[memory.id] + 1 for memory in _memory_of_regions(node) if memory.id in stages),
+                        default=0)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
         else:

@@ -33,8 +33,8 @@ from . import bounds
 from .backend import LoadedKernel
 from .buffer import Buffer
 
-__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "RecordedStep", "Recorder", "Tables",
-           "Words"]
+__all__ = ["Address", "Array", "CallWords", "Constant", "Made", "Number", "RecordedLaunch", "RecordedStep", "Recorder",
+           "Tables", "Words"]
 
 
 class Address(NamedTuple):

@@ -25,8 +25,8 @@ from .backend import KernelBackend
 from .backends import current
 from .buffer import Buffer
 from .evaluation import evaluate as evaluate_nodes
-from .host import in_memory
 from .history import tell
+from .host import in_memory
 from .launch import filled_tables, merged_tables
 from .recorder import Address, Array, Constant, Made, Number, RecordedLaunch, RecordedStep, Recorder, Words
 

@@ -1,7 +1,7 @@
-"""Positions of the set elements of a mask: they are counted chunk by chunk, and then each chunk writes where its place is.
+"""Positions of the set elements of a mask: they are counted chunk by chunk, and then each chunk writes its own.
 
-Masks are bytes.  A packet of positions is compressed in registers and stored as a whole: what lies behind the set ones is
-written over by the next packet, which is why the last packets of a chunk, behind which others write, are masked.
+Masks are bytes.  A packet of positions is compressed in registers and stored as a whole: what lies behind the set ones
+is written over by the next packet, which is why the last packets of a chunk, behind which others write, are masked.
 """
 
 from __future__ import annotations
@@ -105,7 +105,8 @@ def _compress() -> str:
         place = w.load("i64", w.at("i64", offsets, number), 8)
         following = w.add(number, 1)
         is_last = w(f"icmp eq i64 {following}, {chunks}")
-        limit, = w.branch(is_last, lambda: [total], lambda: [w.load("i64", w.at("i64", offsets, following), 8)], ["i64"])
+        limit, = w.branch(is_last, lambda: [total], lambda: [w.load("i64", w.at("i64", offsets, following), 8)],
+                          ["i64"])
 
         def packets(position: str, values: list[str], whole: bool) -> list[str]:
             bits, place = _bits(w, bytes_, source, position, stop, whole), values[0]

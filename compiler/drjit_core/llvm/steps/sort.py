@@ -1,10 +1,10 @@
 """Stable sorting of rows, by radix from the least digit on.
 
-Elements are ordered by *keys*, unsigned integers of as many bits: of two floats, the smaller one has the smaller key, zeros
-have one key, and NaN has the largest.  Each pass moves the elements so that they are ordered by one more *digit*, some
+Elements are ordered by *keys*, unsigned integers of as many bits: of two floats, the smaller one has the smaller key,
+zeros have one key, and NaN has the largest.  Each pass moves the elements so that they are ordered by one more *digit*, some
 bits of their keys: blocks count how often each digit occurs in their chunks, what combines the counts turns them into
-the places where the elements of each chunk go, and a second launch moves them.  They are collected in lines of a buffer
-first, one for each digit, and written line by line: hundreds of places that are written to by turns are too many for
+the places where the elements of each chunk go, and a second launch moves them.  They are collected in lines of a
+buffer first, one for each digit, and written line by line: hundreds of places that are written to by turns are too many for
 caches and address translation (4M elements at random on one core: 25 ns each without, 3 with).
 
 Values are moved as they are.  Positions are moved together with the keys, as pairs in 64 bits, or in two arrays if keys
@@ -100,9 +100,10 @@ def passes(call: Call) -> Iterable[Pass]:
             write = target.address + row * length * (4 if positions else size) if last else buffers[number % 2]
             # a raw element differs from a key: which one is read is part of the text
             text = Text("sort: count", (*shape, first), _count, chunk, combines=True)
-            yield Pass(text, (read, table, length, chunk, shape.radix * number, chunks), chunks, 1)
+            shift = shape.radix * number
+            yield Pass(text, (read, table, length, chunk, shift, chunks), chunks, 1)
             text = Text("sort: move", (*shape, first, last), _move, 4 * chunk)
-            yield Pass(text, (read, read_index, write, indices[number % 2], table, length, chunk, shape.radix * number), chunks, 1)
+            yield Pass(text, (read, read_index, write, indices[number % 2], table, length, chunk, shift), chunks, 1)
             read, read_index = write, indices[number % 2]
 
 
@@ -130,8 +131,10 @@ def _digit(w: Writer, shape: _Shape, value: str, raw: bool, shift: str) -> str:
     """A byte of the key of what is moved."""
     if raw:
         key = _key(w, shape, value)
+    elif shape.mode == PAIRS:  # the last digit may have more bits than are left
+        key = w.and_(value, (1 << 32) - 1)
     else:
-        key = value if shape.moved == "i64" else w(f"zext {shape.moved} {value} to i64")
+        key = value
     return w.and_(w(f"lshr i64 {key}, {shift}"), shape.digits - 1)
 
 

@@ -48,8 +48,7 @@ class CompiledKernel:
                  "functions", "hash", "native", "operations", "quick", "reductions", "work")
 
     def __init__(self, facts: Facts, make: Callable[[], str] | None = None) -> None:
-        """Load or compile a kernel; unless something makes its text, it raises a ``LookupError`` if it must be compiled.
-        """
+        """Load or compile a kernel; without what makes its text, it raises a ``LookupError`` if it must be compiled."""
         self.operations = facts.operations
         self.work = facts.work
         self.reductions = facts.reductions
@@ -208,7 +207,8 @@ def lookup_text(text: Text, width: int) -> tuple[CompiledKernel, bool]:
 _OPERATIONS_OF_TEXT = 80
 
 
-def _looked_up(key: bytes, width: int, facts: Callable[[], Facts], make: Callable[[], str]) -> tuple[CompiledKernel, bool]:
+def _looked_up(key: bytes, width: int, facts: Callable[[], Facts],
+               make: Callable[[], str]) -> tuple[CompiledKernel, bool]:
     global _hits, _loaded, _compiled
     kernel = _kernels.get(key)
     hit = kernel is not None
