@@ -28,7 +28,7 @@ _WORDS = {name: position for position, name in enumerate((
     "column_tiles", "unit", "rank"))}
 #: Where the dimensions of the batch begin: extent, distances in source and target.
 _BATCH = len(_WORDS)
-#: How packets of the result are written: as they come; aligned, and past the cache; or, since rows are not aligned, they
+#: How packets of the result are written: as they come; aligned, and past the cache; or, since rows are not aligned, rows
 #: are put together in memory of the thread first, from where whole lines are written past the cache.
 PLAIN, STREAMED, STAGED = range(3)
 #: Columns of a tile whose rows are put together.
