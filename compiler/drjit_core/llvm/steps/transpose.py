@@ -28,7 +28,7 @@ _WORDS = {name: position for position, name in enumerate((
     "column_tiles", "unit", "rank"))}
 #: Where the dimensions of the batch begin: extent, distances in source and target.
 _BATCH = len(_WORDS)
-#: How packets of the result are written: as they come; aligned, and past the cache; or, where rows are not aligned, from
+#: How packets of the result are written: as they come; aligned, and past the cache; or, if rows are unaligned, from
 #: memory of the thread in which rows are put together, by whole lines, past the cache.
 PLAIN, STREAMED, STAGED = range(3)
 #: Columns of a tile whose rows are put together.
