@@ -52,7 +52,7 @@ from .._promotion.promote import scalar_literal
 from .handles import TensorPlan, shape_of
 from .handles import tensor as make
 
-__all__ = ["Shape", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
+__all__ = ["Shape", "align", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
 _EVALUATED = KIND["evaluated"]
@@ -138,7 +138,7 @@ def _seen(node: Node, shape: Shape, target: Shape) -> Node | None:
     return node if layout is None else core.view(node, 0, layout[0], layout[1])
 
 
-def _align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
+def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
     """Nodes of some shapes, broadcast to a common one, which is returned as well; those of size 1 are left alone."""
     shape, count = _alignment(shapes)
     if not count:
@@ -197,7 +197,7 @@ def tensor_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     if operation is AND and mask == 0:
         trace = masking(literal(cls._type, 0))
     loaders = [loader(cls._mask_type if position == mask else cls, key) for position, key in enumerate(keys)]
-    plan = TensorPlan(trace, loaders, result, _align, _align_two)
+    plan = TensorPlan(trace, loaders, result, align, _align_two)
     return plan if order == (0, 1) else lambda a, b: plan.two(b, a)
 
 
@@ -213,7 +213,7 @@ def tensor_select(site: Site, condition: bool, first: Any, second: Any) -> Any:
     """``dr.select`` with a ``bool`` and a tensor among the choices."""
     try:
         cls, found = promote(site, (first, second))
-        nodes, shape = _align([node for node, _ in found], tuple(own for _, own in found))
+        nodes, shape = align([node for node, _ in found], tuple(own for _, own in found))
     except FAILURES as error:
         raise translate(error, site, (first, second)) from None
     node = nodes[0 if condition else 1]
@@ -249,6 +249,9 @@ def concatenate(nodes: Sequence[Node]) -> Node:
 
 def transposed(node: Node, shape: Shape, axes: Shape) -> tuple[Node, Shape]:
     """The node and the shape of a tensor whose axes have been put into another order."""
-    strides = contiguous_strides(shape)
     sizes = tuple(shape[axis] for axis in axes)
+    copied = core.transposed(node, shape, axes)
+    if copied is not None:
+        return copied, sizes
+    strides = contiguous_strides(shape)
     return slicing.strided(node, sizes, [strides[axis] for axis in axes]), sizes

@@ -25,6 +25,7 @@ from .._base.errors import (
     describe,
     translate,
 )
+from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, UINT32, lookup, reshape, retype
 from .._base.values import is_ndarray, is_real, plain_scalar
 from .._promotion.operations import MUL
@@ -32,20 +33,21 @@ from .._promotion.plans import apply, leaf_of_elements, operands
 from .._promotion.promote import meeting_package, wrap
 from .._rules import matrix as rules
 from .._rules.combine import inner_product
-from .broadcasting import make, promote
+from .broadcasting import align, make, promote
 from .handles import MatrixProduct, matrix_product
 
-__all__ = ["PRODUCTS", "is_square", "product", "static_product", "tensor_matmul"]
+__all__ = ["PRODUCTS", "is_square", "is_tensor", "product", "static_product", "tensor_matmul"]
 
 
-def product(site: Site, left: Any, right: Any) -> Any:
+def product(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = (False, False)) -> Any:
     """The product of two operands by the rules of :func:`matmul`, at least one of them an array.
 
-    Python sequences and NumPy arrays are vectors if they have one dimension, and matrices if they have two.
+    Python sequences and NumPy arrays are vectors if they have one dimension, and matrices if they have two. ``flags``
+    say which operands of a product with a tensor are transposed.
     """
     try:
         if is_tensor(left) or is_tensor(right):
-            return tensor_matmul(site, left, right)
+            return tensor_matmul(site, left, right, flags)
         left, right = _operand(site, left, right), _operand(site, right, left)
         if is_real(left) or is_real(right):
             if isinstance(left, ArrayBase) and isinstance(right, ArrayBase) and left._depth == right._depth:
@@ -163,8 +165,15 @@ def is_square(array: ArrayBase) -> bool:
     return len(shape) >= 2 and shape[0] == shape[1]
 
 
-def tensor_matmul(site: Site, left: Any, right: Any) -> Any:
-    """``left @ right`` with a tensor among them; vectors are rows on the left, columns on the right."""
+#: Sums of so few products are part of whatever takes them; those of symbolic arrays always are.
+_FUSED = 4
+
+
+def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = (False, False)) -> Any:
+    """``left @ right`` with a tensor among them; vectors are rows on the left, columns on the right.
+
+    ``flags`` say whether the last two dimensions of each operand are exchanged.
+    """
     cls, ((a, a_shape), (b, b_shape)) = promote(site, (left, right))
     if not a_shape or not b_shape:
         if not any(plain_scalar(value) is not None or _is_single(value) for value in (left, right)):
@@ -172,6 +181,13 @@ def tensor_matmul(site: Site, left: Any, right: Any) -> Any:
                             f"and {b_shape}.")
         return apply(MUL, site, (left, right))
     rows, columns = (1, *a_shape) if len(a_shape) == 1 else a_shape, (*b_shape, 1) if len(b_shape) == 1 else b_shape
+    a_strides, b_strides = contiguous_strides(rows), contiguous_strides(columns)
+    if flags[0]:
+        rows, a_strides = _exchanged(rows), _exchanged(a_strides)
+        a_shape = rows
+    if flags[1]:
+        columns, b_strides = _exchanged(columns), _exchanged(b_strides)
+        b_shape = columns
     extent = rows[-1]
     if extent != columns[-2]:
         raise SizeError(f"{called(site)}: operands have incompatible shapes: {a_shape} and {b_shape} (the inner "
@@ -184,31 +200,68 @@ def tensor_matmul(site: Site, left: Any, right: Any) -> Any:
         return make(cls, core.invalid(cls._type), shape)
     if not extent:
         return make(cls, literal(cls._type, 0, count), shape)
-    first = positions(Access(0, sizes, (*_batch_strides(rows, batch), extent, 0)), a.size)
-    second = positions(Access(0, sizes, (*_batch_strides(columns, batch), 0, 1)), b.size)
-    return make(cls, cast(_product(a, b, first, second, extent, columns[-1], count), cls._type), shape)
+    if extent == 1:  # an outer product: each element is one of each operand
+        (x, y), _ = align((a, b), (rows, columns))
+        return make(cls, broadcast(ops.mul(x, y), count), shape)
+    first, second = _Operand(a, rows, a_strides, batch), _Operand(b, columns, b_strides, batch)
+    if extent <= _FUSED or a.scope or b.scope:
+        return make(cls, cast(_fused(first, second, sizes, extent), cls._type), shape)
+    return make(cls, _computed(first, second, sizes, extent), shape)
+
+
+def _exchanged(values: tuple[int, ...]) -> tuple[int, ...]:
+    return (*values[:-2], values[-1], values[-2])
+
+
+class _Operand:
+    """An operand of a product: its elements, and where they are."""
+
+    __slots__ = ("base", "batch", "column", "node", "row")
+
+    def __init__(self, node: Node, shape: tuple[int, ...], strides: tuple[int, ...], batch: tuple[int, ...]) -> None:
+        self.node = node
+        self.base = 0
+        self.row, self.column = strides[-2:]
+        own = tuple(0 if size == 1 else stride for size, stride in zip(shape[:-2], strides[:-2], strict=True))
+        self.batch = (0,) * (len(batch) - len(own)) + own
+
+    def read_through(self) -> None:
+        """Read the source of a transposed copy that nobody has asked for yet."""
+        found = core.transposed_source(self.node, self.batch, (self.row, self.column))
+        if found is not None:
+            self.node, self.base, self.batch, (self.row, self.column) = found
+
+
+def _computed(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> Node:
+    """A product that is a step of its own: its operands are evaluated."""
+    a.read_through()
+    b.read_through()
+    options = [*sizes[-2:], extent, a.base, b.base, a.row, a.column, b.row, b.column]
+    for dimension in zip(sizes[:-2], a.batch, b.batch, strict=True):
+        options += dimension
+    return core.step("matmul", (a.node, b.node), [(a.node.type, math.prod(sizes))], tuple(options))[0]
+
+
+def _fused(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> Node:
+    first = positions(Access(0, sizes, (*a.batch, a.row, 0)), a.node.size)
+    second = positions(Access(0, sizes, (*b.batch, 0, b.column)), b.node.size)
+    return _product(a.node, b.node, first, second, extent, (a.column, b.row), math.prod(sizes))
 
 
 def _is_single(value: Any) -> bool:
     return isinstance(value, ArrayBase) and value._depth == 0 and value._nodes()[0].size == 1
 
 
-def _batch_strides(shape: tuple[int, ...], batch: tuple[int, ...]) -> tuple[int, ...]:
-    strides = contiguous_strides(shape)[:-2]
-    own = tuple(0 if size == 1 else stride for size, stride in zip(shape, strides, strict=False))
-    return (0,) * (len(batch) - len(own)) + own
-
-
-def _product(a: Node, b: Node, first: Node, second: Node, extent: int, columns: int, count: int) -> Node:
+def _product(a: Node, b: Node, first: Node, second: Node, extent: int, steps: tuple[int, int], count: int) -> Node:
     """Sums of products; those of half precision are left in single precision."""
     scalar, wide = max(first.type, second.type), FLOAT32 if a.type == FLOAT16 else a.type
-    step = literal(scalar, columns, 1, SHAPE, tag=43)
+    one, two = (literal(scalar, step, 1, SHAPE, tag=43) for step in steps)
     limit = literal(UINT32, extent, 1, SHAPE, tag=44)
-    one, start = literal(scalar, 1), literal(wide, 0, count)
+    start = literal(wide, 0, count)
     return core.while_loop(
         [literal(UINT32, 0), core.cast(first, scalar), core.cast(second, scalar), start],
         lambda state: ops.lt(state[0], limit),
-        lambda state: [ops.add(state[0], literal(UINT32, 1)), ops.add(state[1], one), ops.add(state[2], step),
+        lambda state: [ops.add(state[0], literal(UINT32, 1)), ops.add(state[1], one), ops.add(state[2], two),
                        ops.fma(cast(core.gather(a, state[1], TRUE, harmless=True), wide),
                                cast(core.gather(b, state[2], TRUE, harmless=True), wide), state[3])],
         trips=max(extent, 1))[3]

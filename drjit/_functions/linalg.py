@@ -12,7 +12,7 @@ import drjit_core as core
 from drjit_core import Node, ops
 
 from .._arrays.matrix import MatrixBase
-from .._arrays.products import is_square, product
+from .._arrays.products import is_square, is_tensor, product
 from .._arrays.scalar import rounding
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
@@ -36,10 +36,13 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     Which of them it is follows from the leading static dimensions: ``(n, n)`` is a matrix, be it of a matrix type or a
     nested array, ``(n,)`` a vector (a column on the right, a row on the left); the product of two vectors is the inner
     product. A number or flat array scales. Tensors are multiplied as NumPy's ``matmul`` does it. ``At`` and ``Bt``
-    transpose the matrices ``A`` and ``B`` first.
+    transpose the matrices ``A`` and ``B``; tensors are read as they are for it, without a copy.
 
     The result has the matrix type if an operand has it, and the promoted scalar type. Raises a ``TypeError`` (of
-    tensors a ``RuntimeError``) if the shapes do not fit, or no operand is an array. Evaluates nothing.
+    tensors a ``RuntimeError``) if the shapes do not fit, or no operand is an array. Evaluates nothing. Products of
+    tensors over more than four elements are computed by kernels of their own, from operands in memory. Half precision
+    is multiplied and summed in single precision; sums over many elements are those of sums over blocks of 256, so that
+    their error is that of BLAS, and have the same bits with any number of threads.
 
     >>> from drjit.llvm import Array2f, Matrix2f
     >>> dr.matmul(Matrix2f(1, 2, 3, 4), Array2f(1, 10))
@@ -53,11 +56,9 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
     for value, flag, name in ((A, At, "At"), (B, Bt, "Bt")):
         if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._depth < 0 and value.ndim >= 2)):
             raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}.")
-    return product(function, _transposed(A) if At else A, _transposed(B) if Bt else B)
-
-
-def _transposed(value: Any) -> Any:
-    return value.mT if value._depth < 0 else transpose(value)
+    if is_tensor(A) or is_tensor(B):
+        return product(function, A, B, (At, Bt))
+    return product(function, transpose(A) if At else A, transpose(B) if Bt else B)
 
 
 @rounding

@@ -37,6 +37,7 @@ class Call(NamedTuple):
     results: Mapping[int, Array]  # by position: those that somebody wants
     scratch: Callable[[int], int]  # the address of so many bytes, which live until the last pass has ended
     cache_bytes: int = 8 << 20  # what reads and writes more bytes may write past the cache
+    threads: int = 1  # ``%worker`` of a kernel is below that
 
     @property
     def extents(self) -> tuple[int, ...]:

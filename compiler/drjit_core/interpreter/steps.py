@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,6 +67,33 @@ def _compress(step: Step, mask: Array, before: Array) -> tuple[Array, ...]:
     return (np.flatnonzero(mask).astype(np.uint32),)
 
 
+def _strided(array: Array, base: int, extents: Sequence[int], strides: Sequence[int]) -> Array:
+    return np.lib.stride_tricks.as_strided(array[base:], extents, [stride * array.itemsize for stride in strides])
+
+
+def _matmul(step: Step, first: Array, second: Array) -> tuple[Array, ...]:
+    """Products of matrices; those of single and half precision are computed in double."""
+    options = [int(option) for option in step.options]
+    rows, columns, depth, a_base, b_base, a_row, a_column, b_row, b_column, *rest = options
+    extents, a_steps, b_steps = rest[::3], rest[1::3], rest[2::3]
+    a = _strided(first, a_base, (*extents, rows, depth), (*a_steps, a_row, a_column))
+    b = _strided(second, b_base, (*extents, depth, columns), (*b_steps, b_row, b_column))
+    with np.errstate(all="ignore"):
+        if a.dtype.kind == "f":
+            return (np.matmul(a.astype(np.float64), b.astype(np.float64)).astype(first.dtype).reshape(-1),)
+        return (np.matmul(a, b).reshape(-1),)
+
+
+def _transpose(step: Step, source: Array) -> tuple[Array, ...]:
+    """A copy with axes in another order."""
+    rows, columns, source_column, target_row, base, *rest = (int(option) for option in step.options)
+    extents = (*rest[::3], rows, columns)
+    result = np.empty(math.prod(extents), source.dtype)
+    _strided(result, 0, extents, (*rest[2::3], target_row, 1))[...] = _strided(
+        source, base, extents, (*rest[1::3], 1, source_column))
+    return (result,)
+
+
 def _sort(step: Step, source: Array) -> tuple[Array, ...]:
     """Each row in order, or the positions of its elements in order; equal ones stay in theirs."""
     positions, descending = (int(option) for option in step.options)
@@ -81,4 +109,5 @@ def _sort(step: Step, source: Array) -> tuple[Array, ...]:
 #: The results of each step, for its operands.
 MEANINGS: dict[str, Callable[..., tuple[Array, ...]]] = {
     "scan": _scan, "extremum": _extremum, "count": _count, "compress": _compress, "sort": _sort,
+    "matmul": _matmul, "transpose": _transpose,
 }

@@ -11,7 +11,7 @@ from .node import Node
 from .symbolic import symbolic_error
 from .trace import opaque
 
-__all__ = ["step"]
+__all__ = ["step", "transposed", "transposed_source"]
 
 
 def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]],
@@ -34,3 +34,66 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
     payload = Step(name, options, extents)
     return tuple([append(STEP, type_, size, used[0], used[1], used[2], None, position, payload)
                   for position, (type_, size) in enumerate(results)])
+
+
+#: Copies of fewer elements, or along shorter axes, are left to reads by index, which are part of what takes them.
+_FEWEST, _SHORTEST = 1 << 14, 8
+
+
+def transposed(node: Node, shape: Sequence[int], axes: Sequence[int]) -> Node | None:
+    """An array in C order with its axes in another order, as a step; ``None`` if a read by index does better.
+
+    That is so for symbolic arrays and literals, for few elements, for short axes, and if neighbours stay neighbours.
+    """
+    if node.size < _FEWEST or node.scope or node.kind == LITERAL or node.kind == BOUND:
+        return None
+    strides, step_ = [0] * len(shape), 1
+    for axis in range(len(shape) - 1, -1, -1):
+        strides[axis] = step_
+        step_ *= shape[axis]
+    merged: list[tuple[int, int]] = []  # extents and strides of the result's axes
+    for axis in axes:
+        extent, stride = shape[axis], strides[axis]
+        if extent == 1:
+            continue
+        if merged and merged[-1][1] == stride * extent:
+            merged[-1] = (merged[-1][0] * extent, stride)
+        else:
+            merged.append((extent, stride))
+    columns, column = merged.pop()
+    if column == 1 or columns < _SHORTEST:
+        return None
+    targets, target = [], columns
+    for extent, _ in reversed(merged):
+        targets.append(target)
+        target *= extent
+    targets.reverse()
+    place = next(place for place, (_, stride) in enumerate(merged) if stride == 1)
+    rows = merged[place][0]
+    if rows < _SHORTEST:
+        return None
+    options = [rows, columns, column, targets[place], 0]
+    for other, ((extent, stride), target) in enumerate(zip(merged, targets, strict=True)):
+        if other != place:
+            options += (extent, stride, target)
+    return step("transpose", (node,), [(node.type, node.size)], tuple(options))[0]
+
+
+def transposed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int]) -> tuple[
+        Node, int, tuple[int, ...], tuple[int, int]] | None:
+    """What a transposed copy of matrices, which has not been computed, is a copy of.
+
+    ``batch`` and ``matrix`` are distances in the copy; returned are the source, where it begins, and the distances in
+    there. ``None`` if the node is no such copy, or not of matrices with these rows.
+    """
+    if node.kind != STEP or node.payload.name != "transpose" or node.d0 is None:
+        return None
+    rows, columns, source_column, target_row, base, *rest = node.payload.options
+    if target_row != columns or sorted(matrix) != [1, columns] or len(rest) > 3:
+        return None
+    size = rows * columns
+    if rest and rest[2] != size or any(distance % size for distance in batch):
+        return None
+    step_ = rest[1] if rest else 0
+    found = (1, source_column) if matrix[1] == 1 else (source_column, 1)
+    return node.d0, base, tuple([distance // size * step_ for distance in batch]), found

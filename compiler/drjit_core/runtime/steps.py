@@ -82,8 +82,9 @@ def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results:
 
     flags = state.flags
     told = bool(flags & (PRINT_IR | KERNEL_HISTORY)) or _log.isEnabledFor(logging.INFO)
+    policy = backend.policy()
     call = Call(step, [array.array for array in operands], {place: array.array for place, array in results.items()},
-                scratch, backend.policy().cache_bytes)
+                scratch, policy.cache_bytes, policy.threads)
     for each in backend.passes(call):
         start = time.perf_counter_ns() if told else 0
         compiled, hit = backend.compile_text(each.text, each.width)

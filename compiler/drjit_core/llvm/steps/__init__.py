@@ -7,6 +7,9 @@
 :mod:`.extremum` positions of the smallest and largest elements
 :mod:`.compress` positions of the set elements of a mask
 :mod:`.sort`     sorted values, and the positions that sort them
+:mod:`.matmul`   products of matrices; texts: :mod:`.product`, :mod:`.vector`
+:mod:`.transpose` copies with axes in another order
+:mod:`.shuffles` squares of elements in registers
 ===============  ======================================================================
 """
 
@@ -15,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass
-from . import compress, extremum, scan, sort
+from . import compress, extremum, matmul, scan, sort, transpose
 
 __all__ = ["LAUNCHES", "passes"]
 
@@ -23,6 +26,7 @@ __all__ = ["LAUNCHES", "passes"]
 LAUNCHES: dict[str, Callable[[Call], Iterable[Pass]]] = {
     "scan": scan.passes, "extremum": extremum.passes, "count": compress.count_passes, "compress": compress.passes,
     "sort": sort.passes,
+    "matmul": matmul.passes, "transpose": transpose.passes,
 }
 
 
