@@ -47,6 +47,8 @@ __all__ = ["TRUE", "Access", "broadcast_shapes", "collapsed", "contiguous_stride
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
+#: Positions of at least so many elements, in rows of at least so many, are what rows and columns add up to.
+_MANY, _LONG_ROW = 1 << 14, 16
 _LITERAL = KIND["literal"]
 
 
@@ -210,7 +212,35 @@ def read(source: Node, access: Access) -> Node:
             found = core.view(source, access.base, *zip(*axes, strict=True))
             if found is not None:
                 return found
-    return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
+    index = _positions_by_rows(access, source.size) if count >= _MANY and access.block is not None else None
+    if index is None:
+        index = positions(access, source.size)
+    return core.gather(source, index, _block_mask(access), harmless=access.checked)
+
+
+def _positions_by_rows(access: Access, source_size: int) -> Node | None:
+    """What :func:`positions` returns of a view with a block, where rows are long: without a division for each element."""
+    axes = _collapse(access)
+    size, stride = axes[-1]
+    outer = math.prod([extent for extent, _ in axes[:-1]])
+    if outer < 2 or size < _LONG_ROW:
+        return None
+    scalar = index_type(max(access.shape_size, source_size))
+    extents = outer, size
+    if stride is None:
+        assert access.block is not None
+        within = cast(access.block, scalar)
+        start = Access(access.base, *zip(*axes[:-1], strict=True))
+    else:
+        within = counter(size, scalar)
+        if stride != 1:
+            within = ops.mul(within, _wrapped(scalar, stride, _FIRST_AXIS))
+        start = Access(access.base, *zip(*axes[:-1], strict=True), block=access.block)
+    if within.size != size:
+        return None
+    rows = core.view(cast(positions(start, source_size), scalar), 0, extents, (1, 0))
+    columns = core.view(within, 0, extents, (0, 1))
+    return None if rows is None or columns is None else ops.add(rows, columns)  # type: ignore[no-any-return]
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:
