@@ -32,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 import drjit as dr
-from drjit.llvm import Int32, TensorXf, UInt32
+from drjit.llvm import Int32, TensorXf, TensorXi, UInt32
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -103,20 +103,20 @@ def luminance(light: TensorXf) -> TensorXf:
     return red * light[0] + green * light[1] + blue * light[2]
 
 
-def pad(image: TensorXf, axis: int, radius: int) -> TensorXf:
-    """Go on with the nearest pixel inside, beyond both ends of an axis, which is -1 (columns) or -2 (rows)."""
-    extent = image.shape[axis]
-    nearest = dr.clip(dr.arange(Int32, -radius, extent + radius), 0, extent - 1)
-    return image[..., nearest] if axis == -1 else image[..., nearest, :]
+def pad(image: TensorXf, radius: int) -> TensorXf:
+    """Go on with the nearest pixel inside, beyond all four borders."""
+    rows, columns = (TensorXi(dr.clip(dr.arange(Int32, -radius, extent + radius), 0, extent - 1))
+                     for extent in image.shape[-2:])
+    return image[..., rows[:, None], columns]
 
 
 def blur(image: TensorXf, settings: Settings) -> TensorXf:
     """Gaussian blur: first along rows, then along columns, each a weighted sum of shifted slices of a padded copy."""
     centre, *others = settings.weights
     radius = len(others)
-    for axis in (-1, -2):
-        padded, extent = pad(image, axis, radius), image.shape[axis]
-        views = [padded[..., k:k + extent] if axis == -1 else padded[..., k:k + extent, :]
+    image = pad(image, radius)
+    for extent, axis in ((settings.width, -1), (settings.height, -2)):
+        views = [image[..., k:k + extent] if axis == -1 else image[..., k:k + extent, :]
                  for k in range(2 * radius + 1)]
         image = views[radius] * centre
         for k, weight in enumerate(others, 1):
@@ -124,11 +124,11 @@ def blur(image: TensorXf, settings: Settings) -> TensorXf:
     return image
 
 
-def edges(image: TensorXf) -> TensorXf:
+def edges(image: TensorXf, settings: Settings) -> TensorXf:
     """Length of the Sobel gradient of encoded luminance, that is, of lightness as it is perceived."""
-    height, width = image.shape[1:]
-    p = pad(pad(linear_to_srgb(luminance(image)), -2, 1), -1, 1)
-    at = {(dx, dy): p[1 + dy:1 + dy + height, 1 + dx:1 + dx + width] for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
+    p = pad(linear_to_srgb(luminance(image)), 1)
+    at = {(dx, dy): p[1 + dy:1 + dy + settings.height, 1 + dx:1 + dx + settings.width]
+          for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
     horizontal = at[1, -1] + 2 * at[1, 0] + at[1, 1] - at[-1, -1] - 2 * at[-1, 0] - at[-1, 1]
     vertical = at[-1, 1] + 2 * at[0, 1] + at[1, 1] - at[-1, -1] - 2 * at[0, -1] - at[1, -1]
     return dr.sqrt(horizontal * horizontal + vertical * vertical)
@@ -225,7 +225,7 @@ STAGES = (
           lambda p, s: (blur(p["toned"], s),),
           lambda p, s: (numpy_blur(p["toned"], s),)),
     Stage("edges", ("toned",), ("edges",),
-          lambda p, s: (edges(p["toned"]),),
+          lambda p, s: (edges(p["toned"], s),),
           lambda p, s: (numpy_edges(p["toned"]),)),
     Stage("two histograms", ("linear", "toned"), ("counts before", "counts after"),
           lambda p, s: (histogram(p["linear"]), histogram(p["toned"])),

@@ -36,7 +36,7 @@ __all__ = ["convolve", "resample"]
 #: Up to this number of taps, a sum is unrolled; beyond, it is a loop.
 _UNROLLED = 32
 #: Sums of up to this number of taps read views of a padded copy, if there is so much to do, and rows are so long.
-_SHIFTED, _LARGE, _SHORT = 128, 1 << 22, 16
+_LEAST_TAPS, _SHIFTED, _LARGE, _SHORT = 4, 128, 1 << 22, 16
 #: Longer axes have a table of one period, if that saves at least half of it.
 _LONG = 1024
 _TAG = 48
@@ -363,7 +363,7 @@ def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel)
     """The convolution along the middle axis of three."""
     taps = len(kernel.weights)
     state = core.state
-    if 3 < taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and \
+    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and \
             state.region is None and state.recording is None and not node.scope:
         return _shifted(node, outer, inner, axis, kernel)
     return _gathered(node, outer, inner, axis, kernel)
