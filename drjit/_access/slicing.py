@@ -219,28 +219,27 @@ def read(source: Node, access: Access) -> Node:
 
 
 def _positions_by_rows(access: Access, source_size: int) -> Node | None:
-    """What :func:`positions` returns of a view with a block, where rows are long: without a division for each element."""
-    axes = _collapse(access)
-    size, stride = axes[-1]
-    outer = math.prod([extent for extent, _ in axes[:-1]])
-    if outer < 2 or size < _LONG_ROW:
+    """What :func:`positions` returns of a view with a block, without a division for each element; if rows are long."""
+    *outer, (size, stride) = _collapse(access)
+    sizes, strides = tuple(extent for extent, _ in outer), tuple(step for _, step in outer)
+    count = math.prod(sizes)
+    if count < 2 or size < _LONG_ROW:
         return None
     scalar = index_type(max(access.shape_size, source_size))
-    extents = outer, size
+    block = access.block
     if stride is None:
-        assert access.block is not None
-        within = cast(access.block, scalar)
-        start = Access(access.base, *zip(*axes[:-1], strict=True))
+        assert block is not None
+        within, block = cast(block, scalar), None
     else:
         within = counter(size, scalar)
         if stride != 1:
             within = ops.mul(within, _wrapped(scalar, stride, _FIRST_AXIS))
-        start = Access(access.base, *zip(*axes[:-1], strict=True), block=access.block)
-    if within.size != size:
+    columns = core.view(within, 0, (count, size), (0, 1))
+    if columns is None:
         return None
-    rows = core.view(cast(positions(start, source_size), scalar), 0, extents, (1, 0))
-    columns = core.view(within, 0, extents, (0, 1))
-    return None if rows is None or columns is None else ops.add(rows, columns)  # type: ignore[no-any-return]
+    start = cast(positions(Access(access.base, sizes, strides, block), source_size), scalar)
+    rows = core.view(start, 0, (count, size), (1, 0))
+    return None if rows is None else ops.add(rows, columns)
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:

@@ -5,7 +5,8 @@ a table in memory, from which a kernel takes them. Away from the ends they repea
 first outputs, one period, and the last ones. Few taps are unrolled, many are a loop in the kernel.
 
 A convolution has the same weights everywhere: they are parameters of the kernel, and the table is that of the factors
-which make their sum one at the ends.
+which make their sum one at the ends. A large one of few taps is a sum of views, shifted against each other, of a copy
+that goes on beyond the ends.
 
 Resampling is that of Pillow's ``Image.resize`` (separable, with the support of the filter widened when there are fewer
 outputs than inputs); conditions at the boundary are named as in SciPy.
@@ -36,7 +37,7 @@ __all__ = ["convolve", "resample"]
 #: Up to this number of taps, a sum is unrolled; beyond, it is a loop.
 _UNROLLED = 32
 #: Sums of up to this number of taps read views of a padded copy, if there is so much to do, and rows are so long.
-_LEAST_TAPS, _SHIFTED, _LARGE, _SHORT = 4, 128, 1 << 22, 16
+_LEAST_TAPS, _SHIFTED, _LARGE, _SHORT = 4, 64, 1 << 22, 16
 #: Longer axes have a table of one period, if that saves at least half of it.
 _LONG = 1024
 _TAG = 48

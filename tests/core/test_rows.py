@@ -76,6 +76,16 @@ def test_views_of_every_kind_of_memory(name: str, type_: int) -> None:
         agree(node, ops.xor(node, other) if type_ == BOOL else ops.add(node, other))
 
 
+@pytest.mark.parametrize("type_", (BOOL, UINT8, FLOAT32, FLOAT64), ids=lambda type_: TYPES[type_].name)
+@pytest.mark.parametrize(("first", "stride"), [(1, 1), (0, 1), (210, -1), (209, -1)])
+def test_shifted_arrays_beside_views(type_: int, first: int, stride: int) -> None:
+    data = interpret([numbers(211, type_)])[0]
+    for source in (array(data), shared(data), opaque(array(data))):
+        neighbours = core.access(source, first, stride, 210)
+        other = seen(numbers(210, type_, 1), 29, (7, 30), (30, -1))
+        agree(ops.xor(neighbours, other) if type_ == BOOL else ops.add(neighbours, other))
+
+
 def test_views_of_what_is_computed_move_to_the_memory() -> None:
     source = numbers(210, FLOAT32)
     node = seen(ops.add(ops.mul(source, source), literal(FLOAT32, 0.5)), 29, (7, 30), (30, -1))
