@@ -2,8 +2,8 @@
 
     python benchmarks/fusion.py
 
-Peak memory is what arrays take beyond the inputs while the pipeline runs, results included, in arrays of the size of the
-input; computed step by step, as NumPy does it, each intermediate result is such an array.  The plot is
+Peak memory is what arrays take beyond the inputs while the pipeline runs, results included, in arrays of the size of
+the input; computed step by step, as NumPy does it, each intermediate result is such an array.  The plot is
 ``benchmarks/out/fusion.png``.
 """
 

@@ -2720,6 +2720,12 @@ def arg(z: _WithFloat[_R, Any], /) -> _R:
 def arg(z: float, /) -> float: ...
 @overload
 def arg(z: SupportsAbs[T], /) -> T: ...
+def argmax(value: ArrayBase, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the largest element: unsigned integers of 32 bits."""
+def argmin(value: ArrayBase, /, axis: int | None = None, keepdims: bool = False) -> Any:
+    """The position of the smallest element: unsigned integers of 32 bits."""
+def argsort(value: ArrayBase, /, axis: int = -1, descending: bool = False) -> Any:
+    """The positions of the elements of an array or tensor in order, along one axis: unsigned integers of 32 bits."""
 def array_split(value: ArrayT, sections: int, /, axis: int = 0) -> list[ArrayT]:
     """A list of parts of a tensor along an axis whose sizes differ by at most one, the larger ones first."""
 @overload
@@ -2790,6 +2796,14 @@ def backend_v(arg: Any, /) -> JitBackend:
     """Backend of an array or array type; ``JitBackend.Invalid`` for scalar arrays and anything else."""
 def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     """The first index from ``start`` to ``end`` that no longer satisfies a predicate."""
+def block_prefix_reduce(op: ReduceOp, value: ArrayT, block_size: int, exclusive: bool = True, reverse: bool = False) -> ArrayT:
+    """The running reduction of each block of ``block_size`` elements along the trailing dimension."""
+def block_prefix_sum(value: T, block_size: int, exclusive: bool = True, reverse: bool = False) -> T:
+    """The running sums of each block: :func:`block_prefix_reduce` with ``ReduceOp.Add``."""
+def block_reduce(op: ReduceOp, value: T, block_size: int, mode: Literal['evaluated', 'symbolic'] | None = None) -> T:
+    """The reduction of each block of ``block_size`` elements along the trailing dimension."""
+def block_sum(value: T, block_size: int, mode: Literal['evaluated', 'symbolic'] | None = None) -> T:
+    """The sum of each block: :func:`block_reduce` with ``ReduceOp.Add``."""
 @overload
 def brev(arg: ArrayT, /) -> ArrayT:
     """The bits in reverse order."""
@@ -2859,6 +2873,8 @@ def clip(value: float, min: float, max: float) -> float: ...
 def clip(value: AnyArray | float | _NumPyArray, min: AnyArray | float | _NumPyArray, max: AnyArray | float | _NumPyArray) -> Any: ...
 def column_stack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis; those with one dimension become columns."""
+def compress(arg: ArrayBase, /) -> Any:
+    """The positions of the elements of a mask that are set, in order: unsigned integers of 32 bits."""
 def concat(arr: Sequence[ArrayT], /, axis: int | None = 0) -> ArrayT:
     """Arrays or tensors of one type joined along an existing axis; ``axis=None`` joins them raveled."""
 def conj(arg: T, /) -> T:
@@ -2925,6 +2941,8 @@ def cross(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], ar
     """Cross product of two 3D arrays, which is orthogonal to both."""
 @overload
 def cross(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
+def cumsum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> T:
+    """The sums of all elements up to and including each one: :func:`prefix_reduce` with ``ReduceOp.Add``, inclusive."""
 @overload
 def deg2rad(arg: _WithFloat[_R, Any], /) -> _R:
     """An angle in degrees, converted to radians."""
@@ -3413,6 +3431,8 @@ def mean(value: _HasLeaf[_R], axis: None, mode: Literal["symbolic", "evaluated"]
 def mean(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def mean(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def median(value: Any, /, axis: int | tuple[int, ...] | None = -1, keepdims: bool = False, return_index: bool = False) -> Any:
+    """The median along one or more axes: of ``n`` elements in order, the one at the place ``(n - 1) // 2``."""
 def meshgrid(*args: ArrayT, indexing: Literal['xy', 'ij'] = 'xy') -> tuple[ArrayT, ...]:
     """Coordinates of all points of a grid, flattened, given those along each of its axes."""
 @overload
@@ -3564,6 +3584,10 @@ def power(arg0: float, arg1: float, /) -> float: ...
 def power(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
 @overload
 def power(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
+def prefix_reduce(op: ReduceOp, value: T, axis: int | tuple[int, ...] = 0, exclusive: bool = True, reverse: bool = False) -> T:
+    """The running reduction of an array, tensor or sequence: each element becomes the reduction of those before it."""
+def prefix_sum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> T:
+    """The sums of all elements before each one: :func:`prefix_reduce` with ``ReduceOp.Add``, exclusive."""
 def print(fmt: Any, *args: Any, active: AnyArray | Sequence[bool] | bool = True, end: str = '\n', file: Any = None, limit: int = 20, mode: str = 'auto', **kwargs: Any) -> None:
     """Print what :func:`format` returns, followed by ``end``, to ``file`` (by default the standard output)."""
 @overload
@@ -3700,10 +3724,10 @@ def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str =
     """An array with the elements of another one and a given shape."""
 @overload
 def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
-def rng(seed: ArrayBase | int = 0, method: str = 'philox4x32', symbolic: bool = False) -> Generator:
-    """A generator of random numbers: a :class:`drjit.random.Generator`."""
 def reverse(value: Any, axis: int = 0) -> Any:
     """An array, a tensor or a Python sequence with its entries in reverse order along an axis."""
+def rng(seed: ArrayBase | int = 0, method: str = 'philox4x32', symbolic: bool = False) -> Generator:
+    """A generator of random numbers: a :class:`drjit.random.Generator`."""
 def rotate(dtype: type[T], axis: ArrayBase, angle: ArrayBase | float) -> T:
     """The quaternion of a rotation by ``angle`` radians about ``axis``, a unit vector."""
 @overload
@@ -3851,6 +3875,8 @@ def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[
     """Shape of, and positions of the elements selected by, a slice expression of a tensor of a given shape."""
 def smallest(arg: Any, /) -> float:
     """The smallest positive normal number. See :func:`epsilon` for the argument."""
+def sort(value: ArrayT, /, axis: int = -1, descending: bool = False) -> ArrayT:
+    """The elements of an array or tensor in order, along one axis."""
 @overload
 def sphdir(theta: llvm.Float16, phi: llvm.Float16 | float) -> llvm.Array3f16:
     """The unit vector with the angle ``theta`` to the z axis, and azimuth ``phi``, both in radians."""

@@ -35,7 +35,7 @@ from .ir.packets import LONGEST_ROW
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
-from .ir.steps import step, transposed, transposed_source
+from .ir.steps import step, step_again, transposed, transposed_source
 from .ir.symbolic import (
     call_site,
     innermost,

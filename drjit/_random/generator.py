@@ -251,7 +251,13 @@ class Generator:
 
 
 class Philox4x32Generator(Generator):
-    """What :func:`drjit.rng` returns. ``seed`` is the key, ``counter`` the number of steps that were made."""
+    """What :func:`drjit.rng` returns. ``seed`` is the key, ``counter`` the number of steps that were made.
+
+    >>> from drjit.llvm import UInt
+    >>> generator = dr.random.Philox4x32Generator(seed=3)
+    >>> dr.width(generator.integers(UInt, 4, high=10))
+    4
+    """
 
     __slots__ = ("_counter", "_seed", "_symbolic")
     _name: ClassVar[str] = "drjit.random.Philox4x32Generator"

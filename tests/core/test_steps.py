@@ -420,3 +420,24 @@ def test_a_recording_with_a_size_of_its_own_is_good_for_that_only() -> None:
         found, = function(array(numbers))
         assert values(found).tolist() == [np.argmin(numbers)]
     assert len(function.recordings) == 2
+
+
+def test_a_step_of_a_known_structure_is_launched_by_a_shorter_way() -> None:
+    """The passes are those of the first launch, whatever arrays they are of: own and foreign ones, in any order."""
+    generator = np.random.default_rng(5)
+    for size in (100, 1 << 18):
+        for number in range(6):
+            data = generator.random(size).astype(np.float32)
+            source = (array, shared)[number % 2](data)
+            (found,) = step("scan", [source], [(FLOAT32, size)], (ADD, 0, 0), (1, 0, 1))
+            assert verify([found]) >= 1
+            np.testing.assert_allclose(values(found), np.cumsum(data, dtype=np.float64), rtol=1e-5)
+            order = step("sort", [source], [(UINT32, size)], (1, 0), (1, size, 1))[0]
+            with scoped_set_flag(JitFlag.KernelHistory, number == 3):  # the general way
+                evaluate([order])
+            np.testing.assert_array_equal(values(order), np.argsort(data, kind="stable"))
+        product = [generator.random((20, 30)).astype(np.float32) for _ in range(3)]
+        for one, other in itertools.product(product, repeat=2):
+            (found,) = step("matmul", [array(one), array(other)], [(FLOAT32, 400)], (20, 20, 30, 0, 0, 30, 1, 1, 30))
+            np.testing.assert_allclose(values(found), (one @ other.T).reshape(-1), rtol=1e-5)
+        drjit_core.flush_kernel_cache()

@@ -92,7 +92,7 @@ def test_a_star_import_brings_the_public_names() -> None:
     assert {*dr.__all__} == {*names} - {"__builtins__"}
 
 
-NOT_YET = ["grad", "CustomOp", "if_stmt", "nn", "freeze", "block_sum"]
+NOT_YET = ["grad", "CustomOp", "if_stmt", "nn", "freeze", "dispatch"]
 
 
 @pytest.mark.parametrize("name", NOT_YET)

@@ -11,7 +11,7 @@ from .node import Node
 from .symbolic import symbolic_error
 from .trace import opaque
 
-__all__ = ["step", "transposed", "transposed_source"]
+__all__ = ["step", "step_again", "transposed", "transposed_source"]
 
 
 def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]],
@@ -34,6 +34,11 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
     payload = Step(name, options, extents)
     return tuple([append(STEP, type_, size, used[0], used[1], used[2], None, position, payload)
                   for position, (type_, size) in enumerate(results)])
+
+
+def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) -> Node:
+    """The only result of a step that :func:`step` has made before, of two evaluated operands."""
+    return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 
 #: Copies of fewer elements, or along shorter axes, are left to reads by index, which are part of what takes them.

@@ -14,7 +14,8 @@ from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["fetch", "gather", "load", "offer", "reversed_packet", "scatter", "scatter_in_region", "store"]
+__all__ = ["AHEAD", "ask_ahead", "fetch", "gather", "load", "offer", "reversed_packet", "scatter",
+           "scatter_in_region", "store"]
 
 
 def _alignment(emitter: FunctionEmitter, type_: int, access: int) -> int:
@@ -41,13 +42,13 @@ def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
                        f"{type_.mask} {emitter.active}, {type_} zeroinitializer)")
         else:
             out.append(f"{value} = load {type_}, ptr {name}_at, align {align}")
-        _ask_ahead(emitter, name, type_.info.size, _AHEAD)
+        ask_ahead(emitter, name, type_.info.size, AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(instruction, name)
 
 
-def _ask_ahead(emitter: FunctionEmitter, name: str, size: int, distance: int) -> None:
+def ask_ahead(emitter: FunctionEmitter, name: str, size: int, distance: int) -> None:
     """Ask for what a later packet reads, if inputs come from memory; ``size`` is that of an element."""
     if not emitter.function.streaming:
         return
@@ -58,7 +59,7 @@ def _ask_ahead(emitter: FunctionEmitter, name: str, size: int, distance: int) ->
 
 #: Bytes between a packet and what is asked for ahead of it.  A chain of 8 multiply-adds of 16M floats: 7.4 ms without,
 #: 5.7 with 1 KiB, 6.0 with 2 or 4.  In cache they gain nothing.
-_AHEAD, _CACHE_LINE = 1024, 64
+AHEAD, _CACHE_LINE = 1024, 64
 
 
 def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
@@ -88,7 +89,7 @@ def access(emitter: FunctionEmitter, instruction: Instruction) -> None:
                        f"{type_.mask} {mask}, {type_} zeroinitializer)")
         if access.layout == REVERSED:
             out.append(reversed_packet(value, type_, result, emitter.lanes))
-        _ask_ahead(emitter, name, type_.info.size, -_AHEAD if access.layout == REVERSED else _AHEAD)
+        ask_ahead(emitter, name, type_.info.size, -AHEAD if access.layout == REVERSED else AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {'0' if instruction.uniform else type_.splat(0)}")
     emitter.define(instruction, name)

@@ -20,7 +20,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Block, Function, Instruction, Pass, Store
-from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED
+from ..codegen.program import REVERSED, ROW, SHIFTED, SHIFTED_UNALIGNED, STRIDED
 from ..ops.reductions import REDUCTIONS
 from ..ops.table import SEGMENT
 from ..types import BOOL, TYPES, UINT32, UINT64
@@ -530,6 +530,8 @@ def view(emitter: RowsEmitter, instruction: Instruction) -> None:
                 memory.reversed_packet(value, type_, f"{name}_forwards", emitter.lanes)]
     else:
         _strided(emitter, instruction, base, offset, type_, value)
+    if access.layout != STRIDED and emitter.moving(instruction):  # else it stays in the cache
+        memory.ask_ahead(emitter, name, type_.info.size, -memory.AHEAD if access.layout == REVERSED else memory.AHEAD)
     if type_index == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(instruction, name)

@@ -62,11 +62,11 @@ STEPS: dict[str, StepRow] = {row.name: row for row in (
             "Each row in order (extents: rows, length, 1), or the positions of its elements in order. Options: whether "
             "positions are wanted, descending. Stable; NaN comes last, or first in descending order; zeros are equal."),
     StepRow("matmul", 2, 1, KernelType.BatchedGemm,
-            "Products of matrices. Options: rows and columns of the result, elements of a sum; where the operands begin; "
-            "distances of rows and of columns of the first, and of the second operand; for each dimension of the batch, "
-            "extent and distances. The result is in C order."),
+            "Products of matrices. Options: rows and columns of the result, elements of a sum; where the operands "
+            "begin; distances of rows and of columns of the first, and of the second operand; for each dimension of "
+            "the batch, extent and distances. The result is in C order."),
     StepRow("transpose", 1, 1, KernelType.Memcpy,
-            "A copy in C order of what is contiguous along another axis. Options: that axis' extent and the last one's; "
-            "distance of elements of the latter in the source, of the former in the result; where the source begins; for "
-            "each of the other axes, extent and distances in source and result."),
+            "A copy in C order of what is contiguous along another axis. Options: that axis' extent and the last "
+            "one's; distance of elements of the latter in the source, of the former in the result; where the source "
+            "begins; for each of the other axes, extent and distances in source and result."),
 )}

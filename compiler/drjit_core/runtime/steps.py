@@ -7,12 +7,14 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..codegen.program import Policy
 from ..codegen.steps import Array, Call
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import node as nodes
+from ..ir.node import Node
 from ..ir.region import memory_of
 from ..ops.steps import STEPS, Step
-from ..ops.table import UNDEFINED
+from ..ops.table import EVALUATED, UNDEFINED
 from ..passes.schedule import Kernel
 from ..types import TYPES
 from . import history
@@ -22,7 +24,7 @@ from .buffer import Buffer
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Stored", "launch_step", "run"]
+__all__ = ["Stored", "forget", "launch_alone", "launch_step", "run"]
 
 _log = logging.getLogger("drjit")
 
@@ -64,6 +66,85 @@ def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | Non
         node.become_evaluated(found[position].buffer)
     if recorder is not None:
         recorder.end_step(results, positions)
+
+
+#: Words of passes are addresses if they have one of these numbers above 40 bits: operands, results, scratch memory.
+_OPERANDS, _RESULTS, _SCRATCH, _END = 1, 8, 16, 64
+_SHIFT = 40
+
+
+class _Known:
+    """The passes of a step of some structure, wherever its arrays are."""
+
+    __slots__ = ("passes", "policy", "scratch")
+
+    def __init__(self, backend: KernelBackend, node: Node, policy: Policy) -> None:
+        self.policy = policy
+        self.scratch: list[int] = []  # bytes
+
+        def allocated(nbytes: int) -> int:
+            self.scratch.append(nbytes)
+            return (_SCRATCH + len(self.scratch) - 1) << _SHIFT
+
+        operands = [Array(d.type, d.size, (_OPERANDS + place) << _SHIFT) for place, d in enumerate(memory_of(node))]
+        result = Array(node.type, node.size, (_RESULTS + node.attr) << _SHIFT)
+        call = Call(node.payload, operands, {node.attr: result}, allocated, policy.cache_bytes, policy.threads)
+        self.passes = []
+        for each in backend.passes(call):
+            places = tuple([place for place, word in enumerate(each.words) if 0 < word >> _SHIFT < _END])
+            self.passes.append((each, places, backend.compile_text(each.text, each.width)[0]))
+
+
+_known: dict[Any, _Known] = {}
+_MOST_KNOWN = 1024
+
+
+def launch_alone(backend: KernelBackend, node: Node) -> bool:
+    """Launch a step whose operands are in memory, by a shorter way; whether it was done.
+
+    The passes of a step of some structure are made once, of addresses that stand for arrays.
+    """
+    operands = memory_of(node)
+    structure: list[Any] = [node.payload, node.attr, node.type, node.size]
+    for operand in operands:
+        if operand.kind != EVALUATED or operand.payload.backend is not backend:
+            return False
+        structure += (operand.type, operand.size)
+    policy = backend.policy()
+    key = tuple(structure)
+    known = _known.get(key)
+    if known is None or known.policy != policy:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[key] = _Known(backend, node, policy)
+    result = backend.allocate(node.size * TYPES[node.type].size)
+    used = [operand.payload for operand in operands]
+    keep = [buffer for buffer in used if buffer.read_only]  # not from the allocator
+    buffers = dict(enumerate(used, _OPERANDS))
+    buffers[_RESULTS + node.attr] = result
+    for number, nbytes in enumerate(known.scratch, _SCRATCH):
+        buffers[number] = backend.allocate(nbytes)
+    used = list(buffers.values())
+    for each, places, compiled in known.passes:
+        words = list(each.words)
+        for place in places:
+            word = words[place]
+            words[place] = buffers[word >> _SHIFT].address + (word & (1 << _SHIFT) - 1)
+        compiled.reuse(each.width)
+        launched = compiled.launch_pass(each._replace(words=tuple(words)), list(keep), False)
+        try:
+            _note(used, backend.submit(launched))
+        except BaseException:
+            _note(used, backend.submitted())
+            raise
+    nodes.forget(node)
+    node.become_evaluated(result)
+    return True
+
+
+def forget() -> None:
+    """Forget the passes of steps."""
+    _known.clear()
 
 
 def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results: Mapping[int, Stored]) -> None:

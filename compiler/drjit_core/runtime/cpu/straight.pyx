@@ -42,6 +42,8 @@ from ...types import FLOAT64 as _FLOAT64
 from ...types import TYPES, JitBackend
 from ..launch import evaluate_by_kernels, launch as _launch_any
 from .. import explain
+from ..steps import forget as _forget_steps
+from ..steps import launch_alone as _launch_alone
 from . import cache, launches, pool, shortage
 
 cdef extern from "Python.h":
@@ -55,7 +57,7 @@ cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
 cdef int BAKED = _BAKED
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED, COUNTER = table.COUNTER
-cdef int VIEW = table.VIEW, SEGMENT = table.SEGMENT
+cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
 cdef int FIRST_ELEMENTWISE = table.FIRST_ELEMENTWISE
 cdef int FLOAT16 = _FLOAT16, FLOAT32 = _FLOAT32, FLOAT64 = _FLOAT64
@@ -500,6 +502,7 @@ def forget():
     """Forget all kernels."""
     _entries.clear()
     _recipes.clear()
+    _forget_steps()
 
 
 def hits():
@@ -951,9 +954,16 @@ cdef dict _levels = _log._cache  # what Logger.isEnabledFor looks at first
 def evaluate(backend, list roots):
     """Give values to nodes.  The caller holds the lock."""
     cdef Context context = current()
+    cdef Node root
     if context.recording is not None or context.flags & _EXCEPTIONAL or _module_of_pool["_forsaken"] or \
-            (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)) or \
-            not _evaluate(backend, roots) and not _run_recipe(roots):
+            (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)):
+        evaluate_by_kernels(backend, roots)
+        return
+    if len(roots) == 1:
+        root = roots[0]
+        if root.kind == STEP and _launch_alone(backend, root):
+            return
+    if not _evaluate(backend, roots) and not _run_recipe(roots):
         evaluate_by_kernels(backend, roots)
 
 
