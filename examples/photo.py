@@ -414,7 +414,8 @@ def draw(image: Image, panels: Panels, settings: Settings, rows: list[Row], outp
         ("original", "sRGB, as the file has it", image.transpose(1, 2, 0)),
         ("linear light", "proportional to radiance, shown without encoding", panels["linear"]),
         ("exposed, filmic", f"{settings.exposure:+g} stops, then the ACES curve", panels["toned sRGB"]),
-        ("blurred", f"Gaussian, σ = {settings.sigma:g} pixels, in linear light: shifted slices, added up", panels["blurred sRGB"]),
+        ("blurred", f"Gaussian, σ = {settings.sigma:g} pixels, in linear light: shifted slices, added up",
+         panels["blurred sRGB"]),
         ("edges", "Sobel gradient of perceived lightness", panels["edges"]),
     )
     for number, (panel, (title, caption, picture)) in enumerate(zip(axes.flat, pictures, strict=False), 1):
