@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import drjit_core as core
-from drjit_core import TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
+from drjit_core import SHAPE, TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
 from drjit_core.ir.trace import gather, opaque, scatter
 from drjit_core.ops.table import KIND
 from drjit_core.passes.domain import Domain, cut, refine, strides_in
@@ -99,6 +99,27 @@ def test_views_of_what_is_dear_wait_for_it() -> None:
     with launches() as found:
         agree(ops.neg(node))
     assert len(found) == 2
+
+
+def test_views_repeat_single_elements_that_are_computed() -> None:
+    makers = (lambda node: reduce(node, ADD), lambda node: gather(node, literal(UINT32, 3), TRUE),
+              lambda node: ops.add(reduce(node, MAX), literal(FLOAT32, 0.25)))
+    for make in makers:
+        node = seen(make(numbers(210, FLOAT32)), 0, (5, 4), (0, 0))
+        agree(ops.add(node, numbers(20, FLOAT32)))
+
+
+def test_literals_of_many_elements_are_parameters_of_known_structures_too() -> None:
+    for value in (0.5, 1.5, 2.5):
+        source = numbers(210, FLOAT32)
+        agree(ops.neg(seen(ops.add(source, literal(FLOAT32, value, 210)), 1, (7, 15), (30, 2))))
+
+
+def test_distances_in_the_graph_are_not_those_of_a_view() -> None:
+    for distance in (3, 5, 2):  # the view's is 3, and has this tag when it is read by index
+        index = ops.mul(counter(90, UINT32), literal(UINT32, distance, 1, SHAPE, tag=20))
+        node = seen(numbers(300, FLOAT32), 0, (30, 3), (9, 3))
+        agree(ops.add(node, gather(numbers(450, FLOAT32, 1), index, TRUE)))
 
 
 def test_views_that_have_no_common_domain_are_read_by_index() -> None:
