@@ -55,7 +55,8 @@ def matmul(A: Any, B: Any, At: bool = False, Bt: bool = False) -> Any:
         raise TypeError(f"{function}(): expected at least one Dr.Jit array, found {describe(A)} and {describe(B)}.")
     for value, flag, name in ((A, At, "At"), (B, Bt, "Bt")):
         if flag and not (isinstance(value, ArrayBase) and (value._depth >= 2 or value._depth < 0 and value.ndim >= 2)):
-            raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}.")
+            shape = f" of shape {value.shape}" if isinstance(value, ArrayBase) else ""
+            raise ArgumentError(f"{function}(): '{name}' transposes a matrix, found {describe(value)}{shape}.")
     if is_tensor(A) or is_tensor(B):
         return product(function, A, B, (At, Bt))
     return product(function, transpose(A) if At else A, transpose(B) if Bt else B)

@@ -412,7 +412,11 @@ def moveaxis(arg: ArrayT, /, source: int | tuple[int, ...], destination: int | t
 def _sequence(function: str, values: Sequence[ArrayT], name: str) -> list[ArrayT]:
     found = list(values) if isinstance(values, (list, tuple)) else []
     if not found or not all(isinstance(value, ArrayBase) for value in found):
-        raise TypeError(f"{function}(): '{name}' must be a non-empty sequence of arrays, found {describe(values)}.")
+        others = [f"{describe(value)} at position {k}" for k, value in enumerate(found)
+                  if not isinstance(value, ArrayBase)]
+        what = others[0] if others else f"an empty {describe(values)}" if isinstance(values, (list, tuple)) else \
+            describe(values)
+        raise TypeError(f"{function}(): '{name}' must be a non-empty sequence of arrays, found {what}.")
     if len({type(value) for value in found}) > 1:
         raise ArgumentError(f"{function}(): the arrays must have one type, found "
                             f"{' and '.join(dict.fromkeys(value._name for value in found))}.")

@@ -17,7 +17,7 @@ from .._promotion.promote import wrap
 from .._rules.combine import inner_product as _of_elements
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
-from .reductions import sum
+from .reductions import parse_axes, sum
 
 __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
 
@@ -102,6 +102,8 @@ def _squared_norm(value: Any, axis: Any, mode: str | None, keepdims: bool, funct
     if axis is ... and mode is None and not keepdims:
         return _dot(value, value, function)
     array: Any = value
+    if isinstance(value, ArrayBase):
+        parse_axes(function, value, axis)  # raises in the name of the caller
     squares = array * array if isinstance(value, ArrayBase) else [entry * entry for entry in value]
     return sum(squares, axis, mode, keepdims)
 

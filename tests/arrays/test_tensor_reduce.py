@@ -201,3 +201,17 @@ def test_parts_of_vectors_stand_beside_rows_that_are_reduced():
                                   (matrix * vector[3:36]).sum(0) + vector[2:35])
     np.testing.assert_array_equal(dr.sum(rows[1:6] - flat[1:6][:, None], 1).numpy(),
                                   (matrix[1:6] - vector[1:6, None]).sum(1))
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda t, a: dr.norm(t, axis=7), r"drjit\.norm\(<drjit\.llvm\.TensorXf>\): out-of-bounds axis \(got 7, ndim=2\)"),
+    (lambda t, a: dr.squared_norm(a, axis=1), r"drjit\.squared_norm\(<drjit\.llvm\.Float>\): out-of-bounds axis"),
+    (lambda t, a: dr.matmul(t[0], t, At=True), r"drjit\.matmul\(\): 'At' .*TensorXf of shape \(3,\)"),
+    (lambda t, a: dr.matmul(t, 2.0, Bt=True), r"drjit\.matmul\(\): 'Bt' transposes a matrix, found float\."),
+    (lambda t, a: dr.concat([a, 1]), r"drjit\.concat\(\): 'arr' .* found int at position 1"),
+    (lambda t, a: dr.hstack([]), r"drjit\.hstack\(\): 'arrays' .* found an empty list"),
+    (lambda t, a: dr.concat(a), r"drjit\.concat\(\): 'arr' .* found drjit\.llvm\.Float\."),
+])
+def test_messages_name_what_was_called_and_found(call, message):
+    with pytest.raises((TypeError, RuntimeError, ValueError), match=message):
+        call(TensorXf(values := rng.random((2, 3), dtype="f4")), Float(values[0]))

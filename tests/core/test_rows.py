@@ -11,7 +11,7 @@ import pytest
 
 import drjit_core as core
 from drjit_core import SHAPE, TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
-from drjit_core.ir.trace import gather, opaque, scatter
+from drjit_core.ir.trace import access, gather, opaque, scatter
 from drjit_core.ops.table import KIND
 from drjit_core.passes.domain import Domain, cut, refine, strides_in
 from tests.core.harness import ALL_TYPES, BOOL, FLOAT32, FLOAT64, INT32, TRUE, UINT8, UINT32, array, launches, shared
@@ -194,6 +194,19 @@ def test_nan_in_a_reduction_of_a_row_is_treated_as_in_one_of_everything() -> Non
         columns = reduced(array(np.repeat(data.T, 5, 1)), op, 1, 4, 15)
         evaluate([columns])
         np.testing.assert_array_equal(interpret([columns])[0], np.repeat(whole, 5))
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize(("first", "stride"), ((0, -1), (3, 1)), ids=("backwards", "later"))
+def test_reductions_of_parts_of_arrays(shape: tuple[int, int, int], first: int, stride: int) -> None:
+    size = math.prod(shape)
+    for make, part in itertools.product((array, shared), (0, 4)):
+        source = make(interpret([numbers(size + first, INT32)])[0])
+        node = access(source, first if stride > 0 else size - 1, stride, size)
+        if part and -(-shape[1] // part) * shape[0] * shape[2] == 1:
+            continue
+        sums, largest = reduced(node, ADD, *shape, part), reduced(node, MAX, *shape, part)
+        agree(sums, ops.add(sums, largest))
 
 
 def softmax(node: Node, rows: int, row: int) -> Node:

@@ -703,6 +703,8 @@ class _RowsBuilder(_Builder):
         if node.kind == VIEW or node.kind == ACCESS:  # memory that is read at other positions is no operand
             assert node.d0 is not None
             return [node.d0] if node.d0.kind != EVALUATED else []
+        if node.kind == ACCESS:
+            return []
         operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
         if node.kind == GATHER or node.kind == ACCESS:  # of which there is memory
             operands = operands[1:]

@@ -14,7 +14,7 @@ from ..ops.semantics import bits_of
 from ..ops.table import KIND, OPS
 from ..types import FLOAT16, FLOAT64, TYPES, ReduceOp, TypeInfo
 
-__all__ = ["ATOMIC_INSTRUCTIONS", "HORIZONTAL", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update",
+__all__ = ["ATOMIC_INSTRUCTIONS", "LlvmText", "TEXTS", "TypeText", "accumulation", "constant", "update",
            "zero"]
 
 LlvmText = Callable[..., str]
@@ -385,16 +385,11 @@ for _name, _by_classes in _ROWS.items():
 # --- reduction operators ---------------------------------------------------------------------------------------------
 
 _MIN, _MAX = {"i": "smin", "u": "umin", "f": "fmin"}, {"i": "smax", "u": "umax", "f": "fmax"}
-#: By operator and type class, the end of the name of the intrinsic that reduces a packet, ``llvm.vector.reduce.…``.
-HORIZONTAL: dict[int, dict[str, str]] = {
-    ReduceOp.Add.value: {"i": "add", "u": "add", "f": "fadd"},
-    ReduceOp.Mul.value: {"i": "mul", "u": "mul", "f": "fmul"},
-    ReduceOp.Min.value: _MIN, ReduceOp.Max.value: _MAX,
-    ReduceOp.And.value: dict.fromkeys("biu", "and"), ReduceOp.Or.value: dict.fromkeys("biu", "or")}
-#: What ``atomicrmw`` calls the operator; there is no product.
+#: By operator and type class, what ``atomicrmw`` calls the operator; there is no product.
 ATOMIC_INSTRUCTIONS: dict[int, dict[str, str]] = {
-    **{op: names for op, names in HORIZONTAL.items() if op != ReduceOp.Mul.value},
-    ReduceOp.Min.value: {**_MIN, "i": "min"}, ReduceOp.Max.value: {**_MAX, "i": "max"}}
+    ReduceOp.Add.value: {"i": "add", "u": "add", "f": "fadd"},
+    ReduceOp.Min.value: {**_MIN, "i": "min"}, ReduceOp.Max.value: {**_MAX, "i": "max"},
+    ReduceOp.And.value: dict.fromkeys("biu", "and"), ReduceOp.Or.value: dict.fromkeys("biu", "or")}
 #: By row, how to take the second operand of two: an ordered comparison, which is false for NaN.
 _BETTER = {"fmin": "olt", "fmax": "ogt"}
 #: By row, the intrinsic that prefers numbers to NaN, be it the first operand or the second.
