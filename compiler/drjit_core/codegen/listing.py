@@ -15,13 +15,14 @@ from ..ir.region import Choice, Loop
 from ..ops.reductions import name_of_update
 from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES
-from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, SCALAR, Program
+from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
 
 __all__ = ["format_program"]
 
 #: How inputs are read, by access class.
-ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", 2: "packets, masked at the end: foreign memory"}
+ACCESSES = {SCALAR: "one element for all", ALIGNED: "packets", ROW: "one element for each row",
+            UNALIGNED: "packets, masked at the end: foreign memory"}
 _STRATEGIES = {ATOMIC: "atomic", PLAIN: "plain", 2: "a table per thread"}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..codegen.program import Policy
-from ..codegen.steps import Array, Call
+from ..codegen.steps import Array, Call, Pass
 from ..flags import KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import node as nodes
 from ..ir.node import Node
@@ -68,9 +68,11 @@ def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | Non
         recorder.end_step(results, positions)
 
 
-#: Words of passes are addresses if they have one of these numbers above 40 bits: operands, results, scratch memory.
-_OPERANDS, _RESULTS, _SCRATCH, _END = 1, 8, 16, 64
+#: What stands for addresses of operands, results and scratch memory: such a number above 40 bits.
+_OPERANDS, _RESULTS, _SCRATCH = 1, 8, 16
 _SHIFT = 40
+#: Which words of passes are addresses is found by making them twice, with this bit in all addresses and without.
+_MARK = 1 << 50
 
 
 class _Known:
@@ -80,19 +82,28 @@ class _Known:
 
     def __init__(self, backend: KernelBackend, node: Node, policy: Policy) -> None:
         self.policy = policy
-        self.scratch: list[int] = []  # bytes
+        self.passes = []
+        plain, self.scratch = self._made(backend, node, 0)
+        marked, _ = self._made(backend, node, _MARK)
+        for each, other in zip(plain, marked, strict=True):
+            places = tuple([place for place, (word, same) in enumerate(zip(each.words, other.words, strict=True))
+                            if word != same])
+            self.passes.append((each, places, backend.compile_text(each.text, each.width)[0]))
+
+    def _made(self, backend: KernelBackend, node: Node, mark: int) -> tuple[list[Pass], list[int]]:
+        """The passes, and the bytes of scratch memory that they need."""
+        scratch: list[int] = []
 
         def allocated(nbytes: int) -> int:
-            self.scratch.append(nbytes)
-            return (_SCRATCH + len(self.scratch) - 1) << _SHIFT
+            scratch.append(nbytes)
+            return (_SCRATCH + len(scratch) - 1 << _SHIFT) + mark
 
-        operands = [Array(d.type, d.size, (_OPERANDS + place) << _SHIFT) for place, d in enumerate(memory_of(node))]
-        result = Array(node.type, node.size, (_RESULTS + node.attr) << _SHIFT)
-        call = Call(node.payload, operands, {node.attr: result}, allocated, policy.cache_bytes, policy.threads)
-        self.passes = []
-        for each in backend.passes(call):
-            places = tuple([place for place, word in enumerate(each.words) if 0 < word >> _SHIFT < _END])
-            self.passes.append((each, places, backend.compile_text(each.text, each.width)[0]))
+        operands = [Array(d.type, d.size, (_OPERANDS + place << _SHIFT) + mark)
+                    for place, d in enumerate(memory_of(node))]
+        result = Array(node.type, node.size, (_RESULTS + node.attr << _SHIFT) + mark)
+        call = Call(node.payload, operands, {node.attr: result}, allocated, self.policy.cache_bytes,
+                    self.policy.threads)
+        return list(backend.passes(call)), scratch
 
 
 _known: dict[Any, _Known] = {}
