@@ -431,7 +431,7 @@ class Philox4x32Generator(Generator):
                 if endpoint:
                     span = ops.add(span, u32(1))
             found, steps = self._bounded(form, key, steps, span, certain)
-            if low.__class__ is not int or low:
+            if form.size and (low.__class__ is not int or low):
                 found = [ops.add(node, start) for node in found]
             result = form.array([core.bitcast(node, form.type) for node in found])
         except CORE_ERRORS as error:

@@ -187,7 +187,7 @@ def _view(make: Callable[[Any], Any], of: Array) -> Callable[[], Sample]:
     def build() -> Sample:
         source = llvm.TensorXf(of.reshape(-1).tolist(), shape=of.shape)
         dr.eval(source)
-        return Sample(make(source), np.array(make(of), "f4"),
+        return Sample(make(source), np.array(make(of), "f4", order="C"),
                       lambda before, after, room: _unchanged("the tensor that it comes from", source, of))
     return build
 

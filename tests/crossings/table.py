@@ -58,6 +58,10 @@ EXCLUDED: list[tuple[Predicate, str]] = [
     (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
      c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.touch.name in ("argmin", "argmax", "argsort"),
+     "the position of the only element needs no memory"),
+    (lambda c: c.touch.name == "block-sum" and c.state.endswith("-broadcast"),
+     "components of one element stay as they are, which depends on the operation: block-max has these states"),
     (lambda c: c.place == "evaluated-captured" and
      (c.count == 1 and c.touch.name == "set-mask-of-array" or
       c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
@@ -147,7 +151,7 @@ _THE_SAME = {
 }
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
-    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and not c.place.endswith("carried"),
+    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.place.endswith("carried")),
      Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
     (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and
      not c.place.endswith("carried"), Refusal((RuntimeError,), "no elements", "an element that does not exist")),

@@ -474,7 +474,7 @@ def _compared_model(m: Array, o: Operands) -> tuple[Typed, Array]:
 
 
 def _compensated(a: Any, o: Operands) -> None:
-    dr.scatter_add_kahan(a, dr.zeros(o.leaf, o.count), o.wide(), o.key() * 0)
+    dr.scatter_add_kahan(a, o.spare, o.wide(), o.key() * 0)
 
 
 _PACKETS = "packets are parts of flat arrays; of numbers and masks that have a type of two components"
@@ -683,7 +683,7 @@ def _matrix_product(m: Array, o: Operands) -> Typed:
 
 def _drawn(o: Operands, letter: str) -> Any:
     """Random numbers that go with the array, the second of their generator."""
-    generator = dr.rng(7)
+    generator = dr.rng(o.package.UInt64(7))
     shape = o.shape if o.tensor else max(o.lanes, 1)
     generator.random(o.package.TensorXf if o.tensor else o.package.Float, shape)
     if letter == "f":
@@ -702,7 +702,7 @@ touch("random-uniform", lambda a, o: dr.select(_drawn(o, "f") < 2.5, a, 0),
 touch("random-integers", lambda a, o: dr.select(_drawn(o, "i") > 4, a, o.scalar(0)),
       lambda m, o: same(o, np.where(_drawn_model(o, "i") > 4, m, o.dtype.type(0))), f"{PLAIN}:lanes", "biuf",
       _UNORDERED)
-touch("random-permutation", lambda a, o: dr.sort(dr.rng(7).permutation(a), axis=0),
+touch("random-permutation", lambda a, o: dr.sort(dr.rng(o.package.UInt64(7)).permutation(a), axis=0),
       lambda m, o: same(o, np.sort(m, axis=0)), "FVT:read", "biuf", f"flat arrays and tensors; {_AXIS}")
 
 
