@@ -129,6 +129,15 @@ def _exported(make: Callable[[], Any], export: Callable[[Any], Any], value: Any)
     return build
 
 
+def _equal_exported() -> Sample:
+    array = dr.arange(llvm.Float, 4) * 2 + 7
+    view = (dr.arange(llvm.Float, 4) * 2 + 7).numpy()
+
+    def observe(before: Array, after: Array, room: str) -> str:
+        return "" if np.array_equal(view, before) else f"the view of another array: found {view.tolist()}"
+    return Sample(array, _array([7, 9, 11, 13]), observe)
+
+
 def _held() -> Sample:
     array = llvm.Float(_NUMBERS)
     copy = llvm.Float(array)
@@ -228,7 +237,7 @@ def _random(through: Callable[[Any], Any]) -> Callable[[], Sample]:
     """What a generator draws that has gone through something; it, and the one it came from, go on as they should."""
     def build() -> Sample:
         plain = _generator()
-        drawn = [_draw(plain).numpy() for _ in range(2)]
+        drawn = [_draw(plain).numpy().copy() for _ in range(2)]
         source = _generator()
         duplicate = through(source)
         array = _draw(duplicate)
@@ -245,7 +254,7 @@ def _random_in_loop(mode: str) -> Callable[[], Sample]:
     """The sum of what a generator draws in a loop."""
     def build() -> Sample:
         plain = _generator()
-        drawn = [_draw(plain).numpy() for _ in range(3)]
+        drawn = [_draw(plain).numpy().copy() for _ in range(3)]
 
         def body(left: Any, generator: Any, total: Any) -> Any:
             return left - 1, generator, total + _draw(generator)
@@ -292,6 +301,7 @@ STATES = [
     State("shared-import", _shared(lambda source: llvm.Float(Exporter(source)))),
     State("exported", _exported(lambda: llvm.Float(_NUMBERS), lambda a: a.numpy(), _NUMBERS)),
     State("exported-dlpack", _exported(lambda: llvm.Float(_NUMBERS) + 0, np.from_dlpack, _NUMBERS)),
+    State("equal-exported", _equal_exported),
     State("held", _held),
     State("read-by-pending", _read_by_pending),
     State("used-by-pending", _used_by_pending),
