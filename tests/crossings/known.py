@@ -35,8 +35,9 @@ def _matches(name: str, patterns: str) -> bool:
 
 
 #: What changes the memory of an array whose node nothing else holds.
-_OWN_MEMORY = """scatter scatter-add scatter-add-kahan scatter-add-one-place scatter-add-packet scatter-exch scatter-masked
-    scatter-number scatter-packet set-item set-item-last set-key set-key-wide set-slice-list set-slice-reversed"""
+_OWN_MEMORY = """scatter scatter-add scatter-add-kahan scatter-add-one-place scatter-add-packet scatter-exch
+    scatter-masked scatter-number scatter-packet set-item set-item-last set-key set-key-wide set-slice-list
+    set-slice-reversed"""
 _VIEW = "a view of an array that is gone sees what is written to another one, which was computed by an equal expression"
 
 KNOWN: list[Known] = [

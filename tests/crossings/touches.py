@@ -572,7 +572,7 @@ def _truth(o: Operands, value: Any) -> Array:
     return np.asarray(value).reshape(() if o.tensor else (1,))
 
 
-# --- blocks, scans and orders ------------------------------------------------------------------------------------------
+# --- blocks, scans and orders ----------------------------------------------------------------------------------------
 
 _SCANS = "F:read NDCQM:lanes VT:read"
 _AXIS = "tensors without dimensions have no axis"
