@@ -8,9 +8,11 @@ the table printed along with it says what was launched, compiled and fused, how 
 
     python examples/photo.py [--image FILE] [--output FILE] [--exposure STOPS] [--sigma PIXELS] [--repeats N]
 
-An image is an ``Array3f``: three planes of one value per pixel, row by row.  Every step is a small function that traces
-operations; nothing runs until ``dr.eval`` is called, which fuses all steps between two barriers (a ``gather`` from
-something that has not been computed yet) into one kernel.
+An image is a tensor: three planes of rows and columns.  What looks at neighbours adds up shifted slices of a padded
+copy, as one would in NumPy; but a slice is no array of its own here, only a place to read from, and the whole sum is
+one kernel.  Every step is a small function that traces operations; nothing runs until ``dr.eval`` is called, which
+fuses all steps between two barriers (slices of what has yet to be computed, unless that is cheap to do again) into one
+kernel.
 
 Needs scikit-learn (for its photograph), matplotlib and pillow besides drjit: ``pip install "drjit-python[dev]"``.
 """
@@ -30,7 +32,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import numpy as np
 
 import drjit as dr
-from drjit.llvm import Array3f, Float, Int32, UInt32
+from drjit.llvm import Int32, TensorXf, TensorXi, UInt32
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -74,67 +76,68 @@ class Settings:
 # --- the pipeline in traced code -------------------------------------------------------------------------------------
 
 
-def srgb_to_linear(color: Array3f) -> Array3f:
+def srgb_to_linear(color: TensorXf) -> TensorXf:
     """Linear light of sRGB-encoded components (IEC 61966-2-1)."""
     return dr.select(color <= 0.04045, color / 12.92, dr.power((color + 0.055) / 1.055, 2.4))
 
 
-def linear_to_srgb(light: Any) -> Any:
-    """The inverse of :func:`srgb_to_linear`, for colours (``Array3f``) and for luminance (``Float``)."""
+def linear_to_srgb(light: TensorXf) -> TensorXf:
+    """The inverse of :func:`srgb_to_linear`, for colours and for luminance."""
     return dr.select(light <= 0.0031308, light * 12.92, 1.055 * dr.power(light, 1 / 2.4) - 0.055)
 
 
-def expose(light: Array3f, stops: float) -> Array3f:
+def expose(light: TensorXf, stops: float) -> TensorXf:
     """Multiply light by two for every stop."""
     return light * 2.0**stops
 
 
-def filmic(light: Array3f) -> Array3f:
+def filmic(light: TensorXf) -> TensorXf:
     """Compress light of any strength to [0, 1] with a filmic curve: soft shadows, highlights that roll off."""
     a, b, c, d, e = FILMIC
     return dr.clip(light * (a * light + b) / (light * (c * light + d) + e), 0, 1)
 
 
-def luminance(light: Array3f) -> Float:
+def luminance(light: TensorXf) -> TensorXf:
     """Relative luminance of linear light."""
     red, green, blue = LUMINANCE
-    return red * light.x + green * light.y + blue * light.z
+    return red * light[0] + green * light[1] + blue * light[2]
 
 
-def neighbour(dx: int, dy: int, settings: Settings) -> UInt32:
-    """Index of every pixel's neighbour at an offset; beyond the border it is the nearest pixel inside."""
-    pixel = dr.arange(UInt32, settings.pixels)
-    x = dr.clip(Int32(pixel % settings.width) + dx, 0, settings.width - 1)
-    y = dr.clip(Int32(pixel // settings.width) + dy, 0, settings.height - 1)
-    return UInt32(y * settings.width + x)
+def pad(image: TensorXf, radius: int) -> TensorXf:
+    """Go on with the nearest pixel inside, beyond all four borders."""
+    rows, columns = (TensorXi(dr.clip(dr.arange(Int32, -radius, extent + radius), 0, extent - 1))
+                     for extent in image.shape[-2:])
+    return image[..., rows[:, None], columns]
 
 
-def blur(image: Array3f, settings: Settings) -> Array3f:
-    """Gaussian blur: first along rows, then along columns, each a weighted sum of gathers."""
-    for dx, dy in ((1, 0), (0, 1)):
-        total = image * settings.weights[0]
-        for k, weight in enumerate(settings.weights[1:], 1):
-            before = dr.gather(Array3f, image, neighbour(-k * dx, -k * dy, settings))
-            after = dr.gather(Array3f, image, neighbour(k * dx, k * dy, settings))
-            total = dr.fma(before + after, weight, total)
-        image = total
+def blur(image: TensorXf, settings: Settings) -> TensorXf:
+    """Gaussian blur: first along rows, then along columns, each a weighted sum of shifted slices of a padded copy."""
+    centre, *others = settings.weights
+    radius = len(others)
+    image = pad(image, radius)
+    for extent, axis in ((settings.width, -1), (settings.height, -2)):
+        views = [image[..., k:k + extent] if axis == -1 else image[..., k:k + extent, :]
+                 for k in range(2 * radius + 1)]
+        image = views[radius] * centre
+        for k, weight in enumerate(others, 1):
+            image = dr.fma(views[radius - k] + views[radius + k], weight, image)
     return image
 
 
-def edges(image: Array3f, settings: Settings) -> Float:
+def edges(image: TensorXf, settings: Settings) -> TensorXf:
     """Length of the Sobel gradient of encoded luminance, that is, of lightness as it is perceived."""
-    light = linear_to_srgb(luminance(image))
-    at = {(dx, dy): dr.gather(Float, light, neighbour(dx, dy, settings))
-          for dx in (-1, 0, 1) for dy in (-1, 0, 1) if dx or dy}
+    p = pad(linear_to_srgb(luminance(image)), 1)
+    at = {(dx, dy): p[1 + dy:1 + dy + settings.height, 1 + dx:1 + dx + settings.width]
+          for dx in (-1, 0, 1) for dy in (-1, 0, 1)}
     horizontal = at[1, -1] + 2 * at[1, 0] + at[1, 1] - at[-1, -1] - 2 * at[-1, 0] - at[-1, 1]
     vertical = at[-1, 1] + 2 * at[0, 1] + at[1, 1] - at[-1, -1] - 2 * at[0, -1] - at[1, -1]
     return dr.sqrt(horizontal * horizontal + vertical * vertical)
 
 
-def histogram(image: Array3f) -> UInt32:
+def histogram(image: TensorXf) -> UInt32:
     """Number of pixels in each of ``BINS`` equal intervals of encoded luminance."""
     counts = dr.zeros(UInt32, BINS)
-    position = linear_to_srgb(luminance(image)) * BINS
+    position = (linear_to_srgb(luminance(image)) * BINS).array
     dr.scatter_add(counts, UInt32(1), UInt32(dr.clip(position, 0, BINS - 1)))
     return counts
 
@@ -262,7 +265,7 @@ class Row:
     differences: list[tuple[str, float]] = field(default_factory=list)
 
 
-def traced_pipeline(original: Array3f, settings: Settings) -> Panels:
+def traced_pipeline(original: TensorXf, settings: Settings) -> Panels:
     """Trace all stages and evaluate, in one go, what the contact sheet shows."""
     panels: Panels = {"original": original}
     for stage in STAGES:
@@ -315,7 +318,7 @@ def measure(row: Row, repeats: int, traced: Callable[[], Any], numpy: Callable[[
 
 def run(image: Image, settings: Settings, repeats: int, progress: Callable[[str], None]) -> tuple[Panels, list[Row]]:
     """Run every stage on its own and then the whole; returns the panels of the whole, and the table."""
-    original = Array3f(image.reshape(3, -1))
+    original = TensorXf(image)
     dr.eval(original)
     rows = []
     traced: Panels = {"original": original}
@@ -343,7 +346,7 @@ def run(image: Image, settings: Settings, repeats: int, progress: Callable[[str]
                                 lambda: numpy_pipeline(image, settings))
     row.differences = [(name, difference(panels[name], reference[name])) for name in SHOWN]
     rows.append(row)
-    return {name: as_image(panel, settings) for name, panel in panels.items()}, rows
+    return {name: as_image(panel) for name, panel in panels.items()}, rows
 
 
 def difference(result: Any, reference: npt.NDArray[Any]) -> float:
@@ -353,12 +356,10 @@ def difference(result: Any, reference: npt.NDArray[Any]) -> float:
     return float(distance.sum() / 2 if values.size == BINS and reference.ndim == 1 else distance.max())
 
 
-def as_image(panel: Any, settings: Settings) -> Any:
-    """A panel in the shape that it is drawn in: (height, width, 3), (height, width), or the counts."""
+def as_image(panel: Any) -> Any:
+    """A panel as it is drawn: (height, width, 3), (height, width), or the counts."""
     values = panel.numpy()
-    if values.ndim == 2:
-        return values.reshape(3, settings.height, settings.width).transpose(1, 2, 0)
-    return values if values.dtype == np.uint32 else values.reshape(settings.height, settings.width)
+    return values.transpose(1, 2, 0) if values.ndim == 3 else values
 
 
 # --- reporting -------------------------------------------------------------------------------------------------------
@@ -413,7 +414,8 @@ def draw(image: Image, panels: Panels, settings: Settings, rows: list[Row], outp
         ("original", "sRGB, as the file has it", image.transpose(1, 2, 0)),
         ("linear light", "proportional to radiance, shown without encoding", panels["linear"]),
         ("exposed, filmic", f"{settings.exposure:+g} stops, then the ACES curve", panels["toned sRGB"]),
-        ("blurred", f"separable Gaussian, σ = {settings.sigma:g} pixels, in linear light", panels["blurred sRGB"]),
+        ("blurred", f"Gaussian, σ = {settings.sigma:g} pixels, in linear light: shifted slices, added up",
+         panels["blurred sRGB"]),
         ("edges", "Sobel gradient of perceived lightness", panels["edges"]),
     )
     for number, (panel, (title, caption, picture)) in enumerate(zip(axes.flat, pictures, strict=False), 1):

@@ -47,6 +47,8 @@ __all__ = ["TRUE", "Access", "broadcast_shapes", "collapsed", "contiguous_stride
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
 _OFFSET, _FIRST_AXIS = 16, 17
+#: Positions of at least so many elements, in rows of at least so many, are what rows and columns add up to.
+_MANY, _LONG_ROW = 1 << 14, 16
 _LITERAL = KIND["literal"]
 
 
@@ -210,7 +212,34 @@ def read(source: Node, access: Access) -> Node:
             found = core.view(source, access.base, *zip(*axes, strict=True))
             if found is not None:
                 return found
-    return core.gather(source, positions(access, source.size), _block_mask(access), harmless=access.checked)
+    index = _positions_by_rows(access, source.size) if count >= _MANY and access.block is not None else None
+    if index is None:
+        index = positions(access, source.size)
+    return core.gather(source, index, _block_mask(access), harmless=access.checked)
+
+
+def _positions_by_rows(access: Access, source_size: int) -> Node | None:
+    """What :func:`positions` returns of a view with a block, without a division for each element; if rows are long."""
+    *outer, (size, stride) = _collapse(access)
+    sizes, strides = tuple(extent for extent, _ in outer), tuple(step for _, step in outer)
+    count = math.prod(sizes)
+    if count < 2 or size < _LONG_ROW:
+        return None
+    scalar = index_type(max(access.shape_size, source_size))
+    block = access.block
+    if stride is None:
+        assert block is not None
+        within, block = cast(block, scalar), None
+    else:
+        within = counter(size, scalar)
+        if stride != 1:
+            within = ops.mul(within, _wrapped(scalar, stride, _FIRST_AXIS))
+    columns = core.view(within, 0, (count, size), (0, 1))
+    if columns is None:
+        return None
+    start = cast(positions(Access(access.base, sizes, strides, block), source_size), scalar)
+    rows = core.view(start, 0, (count, size), (1, 0))
+    return None if rows is None else ops.add(rows, columns)
 
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:

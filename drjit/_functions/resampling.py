@@ -5,7 +5,8 @@ a table in memory, from which a kernel takes them. Away from the ends they repea
 first outputs, one period, and the last ones. Few taps are unrolled, many are a loop in the kernel.
 
 A convolution has the same weights everywhere: they are parameters of the kernel, and the table is that of the factors
-which make their sum one at the ends.
+which make their sum one at the ends. A large one of few taps is a sum of views, shifted against each other, of a copy
+that goes on beyond the ends.
 
 Resampling is that of Pillow's ``Image.resize`` (separable, with the support of the filter widened when there are fewer
 outputs than inputs); conditions at the boundary are named as in SciPy.
@@ -19,9 +20,9 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import drjit_core as core
-from drjit_core import SHAPE, Node, cast, import_copy, literal, ops
+from drjit_core import SHAPE, Node, cast, counter, import_copy, literal, ops
 
-from .._access.slicing import TRUE, Access, normalise_axes, positions
+from .._access.slicing import TRUE, Access, normalise_axes, positions, strided
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
@@ -35,6 +36,8 @@ __all__ = ["convolve", "resample"]
 
 #: Up to this number of taps, a sum is unrolled; beyond, it is a loop.
 _UNROLLED = 32
+#: Sums of up to this number of taps read views of a padded copy, if there is so much to do, and rows are so long.
+_LEAST_TAPS, _SHIFTED, _LARGE, _SHORT = 4, 64, 1 << 22, 16
 #: Longer axes have a table of one period, if that saves at least half of it.
 _LONG = 1024
 _TAG = 48
@@ -300,53 +303,150 @@ def _filtered(node: Node, outer: int, inner: int, axis: _Axis, table: _Table) ->
         trips=table.taps)[2]
 
 
+class _Ends:
+    """The inputs that outputs along an axis read, at its ends by the condition at the boundary."""
+
+    def __init__(self, axis: _Axis, kernel: _Kernel, scalar: int) -> None:
+        self.axis, self.scalar, self.reach, self.taps = axis, scalar, kernel.reach, len(kernel.weights)
+        self.bits = 64 if scalar == UINT64 else 32
+        self.signed = INT64 if self.bits == 64 else INT32
+        #: Whether what lies beyond an end is found by one reflection.
+        self.reflects_once = max(self.reach, self.taps - self.reach) < axis.inputs
+
+    def parameter(self, value: int, tag: int, of: int | None = None) -> Node:
+        """A number that follows from sizes; negative ones wrap around."""
+        of = self.scalar if of is None else of
+        return literal(of, value if of == self.signed else value % (1 << self.bits), 1, SHAPE, tag=_TAG + tag)
+
+    def folded(self, table: Any) -> Node:
+        """Positions beyond the ends as positions within, in memory."""
+        return _memory(_folded(table, self.axis.inputs, self.axis.boundary), self.scalar)
+
+    def input(self, place: Node) -> tuple[Node, Node]:
+        """The position within that a position along the axis stands for, and whether there is one.
+
+        Unless the axis reflects more than once.
+        """
+        size, boundary = self.axis.inputs, self.axis.boundary
+        if boundary == "zero":
+            return place, ops.lt(place, self.parameter(size, 10))
+        zero, end = literal(self.signed, 0), self.parameter(size - 1, 11, self.signed)
+        at = cast(place, self.signed)
+        before, after = ops.lt(at, zero), ops.gt(at, end)
+        if boundary == "nearest":
+            at = ops.select(before, zero, ops.select(after, end, at))
+        elif boundary == "wrap":
+            length = self.parameter(size, 14, self.signed)
+            at = ops.select(before, ops.add(at, length), ops.select(after, ops.sub(at, length), at))
+        else:  # the sum of a place and its mirror image
+            low, high = (-1, 2 * size - 1) if boundary == "reflect" else (0, 2 * size - 2)
+            at = ops.select(before, ops.sub(self.parameter(low, 15, self.signed), at),
+                            ops.select(after, ops.sub(self.parameter(high, 16, self.signed), at), at))
+        return cast(at, self.scalar), TRUE
+
+
+def _weight(type_: int, weight: float, tap: int) -> Node:
+    return literal(type_, weight, 1, SHAPE, tag=_TAG + 20 + tap)
+
+
+def _factors(ends: _Ends, kernel: _Kernel, type_: int, output: Node) -> Node:
+    """What the sums of some outputs along an axis are multiplied by."""
+    row = output
+    if kernel.edge:
+        size = ends.axis.inputs
+        row = ops.select(ops.lt(output, ends.parameter(size - kernel.edge, 2)),
+                         ops.minimum(output, ends.parameter(kernel.edge, 0)),
+                         ops.sub(output, ends.parameter(size - 2 * kernel.edge - 1, 3)))
+    return core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
+
+
 def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
     """The convolution along the middle axis of three."""
+    taps = len(kernel.weights)
+    state = core.state
+    if _LEAST_TAPS <= taps <= _SHIFTED and node.size * taps >= _LARGE and axis.inputs * inner >= _SHORT and \
+            state.region is None and state.recording is None and not node.scope:
+        return _shifted(node, outer, inner, axis, kernel)
+    return _gathered(node, outer, inner, axis, kernel)
+
+
+def _shifted(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+    """The convolution as a sum of views of a copy that goes on beyond the ends."""
+    size, taps, type_ = axis.inputs, len(kernel.weights), node.type
+    extent = size + taps - 1
+    scalar = index_type(outer * extent * inner)
+    ends = _Ends(axis, kernel, scalar)
+    # short rows of what lies behind the axis are part of it
+    unit, behind = (inner, 1) if inner < _SHORT else (1, inner)
+
+    def along(count: int, elements: int) -> Node:
+        """Positions along the axis, as many times each as are part of it."""
+        number = counter(max(count * unit, elements), scalar)
+        return core.floordiv(number, ends.parameter(unit, 6)) if unit > 1 else number
+
+    def repeated(values: Node, count: int) -> Node:
+        """What differs along the axis only, for each element."""
+        sizes, strides = [count * unit], [1]
+        if outer > 1:
+            sizes, strides = [outer, *sizes], [0, *strides]
+        if behind > 1:
+            sizes, strides = [*sizes, behind], [*strides, 0]
+        return strided(values, sizes, strides)
+
+    # where an element of the copy comes from: as many elements away as its row has moved, and as the element in the row
+    table = along(extent, outer)
+    if ends.reflects_once or axis.boundary == "zero":
+        place, exists = ends.input(ops.sub(table, ends.parameter(kernel.reach, 12)))
+    else:
+        import numpy
+
+        known = ends.folded(numpy.arange(extent) - kernel.reach)
+        place, exists = core.gather(known, table, ops.lt(table, ends.parameter(extent, 17)), harmless=True), TRUE
+    distance = repeated(ops.mul(ops.sub(place, table), ends.parameter(inner, 18)), extent)
+    if exists is not TRUE:
+        exists = repeated(exists, extent)
+    source = ops.add(counter(outer * extent * inner, scalar), distance)
+    if outer > 1:
+        moved = ops.mul(counter(table.size, scalar), ends.parameter((size - extent) * inner, 19))
+        source = ops.add(source, strided(moved, (outer, extent * inner), (1, 0)))
+    padded = core.gather(node, source, exists, harmless=True)
+
+    total: Node | None = None
+    for k, weight in enumerate(kernel.weights):
+        if weight:
+            tap = strided(padded, (outer, size * inner), (extent * inner, 1), k * inner)
+            factor = _weight(type_, weight, k)
+            total = ops.mul(factor, tap) if total is None else ops.fma(factor, tap, total)
+    assert total is not None
+    if kernel.factors is None:
+        return total
+    return ops.mul(total, repeated(_factors(ends, kernel, type_, along(size, 0)), size))  # type: ignore[no-any-return]
+
+
+def _gathered(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel) -> Node:
+    """The convolution as a sum of elements that are read by index."""
     size = axis.inputs
     sizes, taps, type_ = (outer, size, inner), len(kernel.weights), node.type
     scalar = index_type(max(node.size, size + 2 * taps))
-    bits = 64 if scalar == UINT64 else 32
-    signed = INT64 if bits == 64 else INT32
-
-    def parameter(value: int, tag: int, of: int = scalar) -> Node:
-        return literal(of, value if of == signed else value % (1 << bits), 1, SHAPE, tag=_TAG + tag)
-
+    ends = _Ends(axis, kernel, scalar)
     output = cast(positions(Access(0, sizes, (0, 1, 0)), size), scalar)
     base: Node | None = None
     if outer > 1 or inner > 1:
         base = cast(positions(Access(0, sizes, (size * inner, 0, 1)), node.size), scalar)
-    stride, extent, end = parameter(inner, 6), parameter(size, 10), parameter(size - 1, 11, signed)
-    zero = literal(signed, 0)
-    reach = kernel.reach
-    arithmetic = max(reach, taps - reach) < size  # what lies beyond an end is found by one reflection
+    stride = ends.parameter(inner, 6)
     folded: Node | None = None
-    if axis.boundary != "zero" and not arithmetic:
+    if axis.boundary != "zero" and not ends.reflects_once:
         import numpy
 
-        index = _folded(numpy.arange(size)[:, None] + numpy.arange(taps) - reach, size, axis.boundary)
-        folded = _memory(index, scalar)
+        folded = ends.folded(numpy.arange(size)[:, None] + numpy.arange(taps) - kernel.reach)
 
     def value(tap: Node) -> Node:
         """What a tap reads."""
-        place = ops.sub(ops.add(output, tap), parameter(reach, 12))
         mask = TRUE
-        if axis.boundary == "zero":
-            mask = ops.lt(place, extent)
-        elif folded is not None:
-            place = core.gather(folded, ops.add(ops.mul(output, parameter(taps, 13)), tap), TRUE, harmless=True)
+        if folded is not None:
+            place = core.gather(folded, ops.add(ops.mul(output, ends.parameter(taps, 13)), tap), TRUE, harmless=True)
         else:
-            at = cast(place, signed)
-            before, after = ops.lt(at, zero), ops.gt(at, end)
-            if axis.boundary == "nearest":
-                at = ops.select(before, zero, ops.select(after, end, at))
-            elif axis.boundary == "wrap":
-                length = parameter(size, 14, signed)
-                at = ops.select(before, ops.add(at, length), ops.select(after, ops.sub(at, length), at))
-            else:  # the sum of a place and its mirror image
-                low, high = (-1, 2 * size - 1) if axis.boundary == "reflect" else (0, 2 * size - 2)
-                at = ops.select(before, ops.sub(parameter(low, 15, signed), at),
-                                ops.select(after, ops.sub(parameter(high, 16, signed), at), at))
-            place = cast(at, scalar)
+            place, mask = ends.input(ops.sub(ops.add(output, tap), ends.parameter(kernel.reach, 12)))
         if inner > 1:
             place = ops.mul(place, stride)
         return core.gather(node, place if base is None else ops.add(place, base), mask, harmless=True)
@@ -355,15 +455,14 @@ def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel)
         total: Node | None = None
         for k, weight in enumerate(kernel.weights):
             if weight:
-                factor = literal(type_, weight, 1, SHAPE, tag=_TAG + 20 + k)
-                found = value(literal(scalar, k))
+                factor, found = _weight(type_, weight, k), value(literal(scalar, k))
                 total = ops.mul(factor, found) if total is None else ops.fma(factor, found, total)
         if total is None:
             total = literal(type_, 0, node.size)
     else:
         import numpy
 
-        one, limit = literal(scalar, 1), parameter(taps, 9)
+        one, limit = literal(scalar, 1), ends.parameter(taps, 9)
         weights = _memory(numpy.array(kernel.weights), type_)
 
         def step(state: list[Node]) -> list[Node]:
@@ -375,13 +474,7 @@ def _convolved(node: Node, outer: int, inner: int, axis: _Axis, kernel: _Kernel)
                                 lambda state: ops.lt(state[0], limit), step, trips=taps)[1]
     if kernel.factors is None:
         return total
-    row = output
-    if kernel.edge:
-        edge = parameter(kernel.edge, 0)
-        row = ops.select(ops.lt(output, parameter(size - kernel.edge, 2)), ops.minimum(output, edge),
-                         ops.sub(output, parameter(size - 2 * kernel.edge - 1, 3)))
-    factors = core.gather(_memory(kernel.factors, type_), row, TRUE, harmless=True)
-    return ops.mul(total, factors)  # type: ignore[no-any-return]
+    return ops.mul(total, _factors(ends, kernel, type_, output))  # type: ignore[no-any-return]
 
 
 def _convolved_scalars(nodes: list[Node], axis: _Axis, kernel: _Kernel) -> list[Node]:

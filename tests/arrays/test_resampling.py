@@ -232,6 +232,118 @@ def test_literals_and_components_of_arrays_are_sources_as_well():
     assert list(dr.convolve(v.y, "linear", 2)) == [0, 0.25, 0.5, pytest.approx(1 / 3)]
 
 
+# --- sums of views ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def roads(monkeypatch):
+    """Both ways to convolve: as a sum of views of a padded copy, and as one of elements that are read by index."""
+    from drjit._functions import resampling
+
+    def run(function):
+        results = []
+        for least in (0, 1 << 60):
+            monkeypatch.setattr(resampling, "_LARGE", least)
+            results.append(function())
+        return results
+
+    monkeypatch.setattr(resampling, "_LEAST_TAPS", 2)
+    monkeypatch.setattr(resampling, "_SHORT", 6)
+    return run
+
+
+def ramp(x: float) -> float:
+    """A filter that is not symmetric, with an even number of taps."""
+    return 3.0 + x if x > -2.5 else 0.0
+
+
+@pytest.mark.parametrize("boundary", BOUNDARIES)
+@pytest.mark.parametrize("normalize", [True, False])
+@pytest.mark.parametrize(("name", "radius"), [("linear", 2), ("gaussian", 3), (ramp, 3), ("lanczos", 9)])
+def test_sums_of_views_are_those_of_single_elements(name, radius, normalize, boundary, roads):
+    shapes = [((50,), 0), ((6,), 0), ((1, 30), 1), ((5, 40), 1), ((40, 5), 0), ((40, 17), 0), ((3, 20, 4), 1),
+              ((3, 20, 18), 1), ((2, 3, 20), 1), ((4, 1, 20), 1), ((4, 9, 1), 1), ((2, 2, 2), 1), ((1100, 2), 0)]
+    for shape, axis in shapes:
+        data = (TensorXf if len(shape) > 1 else Float)(image(*shape))
+        views, single = roads(lambda data=data, axis=axis: dr.convolve(
+            data, name, radius, axis=axis, boundary=boundary, normalize=normalize).numpy())
+        np.testing.assert_allclose(views, single, rtol=1e-6, atol=1e-6, err_msg=str(shape))
+        assert views.any()
+
+
+@pytest.mark.oracle
+@pytest.mark.parametrize("boundary", BOUNDARIES[1:])
+def test_large_convolutions_are_those_of_scipy(boundary):
+    ndimage = pytest.importorskip("scipy.ndimage")
+    modes = {"nearest": "nearest", "wrap": "wrap", "reflect": "reflect", "mirror": "mirror"}
+    data, weights = image(600, 700), kernel("linear", 9)[56:73]
+    for axis in (0, 1):
+        expected = ndimage.correlate1d(data.astype("f8"), weights / weights.sum(), axis=axis, mode=modes[boundary])
+        found = dr.convolve(TensorXf(data), "linear", 9, axis=axis, boundary=boundary)
+        np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+
+
+@pytest.mark.parametrize("array", [TensorXf16, TensorXf64, DifferentiableTensorXf])
+def test_sums_of_views_keep_the_type(array, roads):
+    data = array(image(9, 20))
+    views, single = roads(lambda: dr.convolve(data, "gaussian", 2, boundary="nearest"))
+    assert type(views) is type(single) is array
+    np.testing.assert_allclose(views.numpy(), single.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("make", [
+    lambda: dr.full(TensorXf, 3, (8, 20)), lambda: dr.opaque(TensorXf, 3, (8, 20)),
+    lambda: dr.opaque(TensorXf, 1, (8, 20)) + 2, lambda: dr.opaque(TensorXf, 3, (20, 8))[:8, :1] + dr.zeros(
+        TensorXf, (8, 20)), lambda: dr.zeros(TensorXf, (0, 20)), lambda: dr.zeros(TensorXf, (8, 0))])
+def test_sums_of_views_of_literals_of_memory_and_of_what_is_computed(make, roads):
+    views, single = roads(lambda: dr.convolve(make(), "gaussian", 4, boundary="zero") + 1)
+    assert views.shape == single.shape
+    np.testing.assert_allclose(views.numpy(), 4, rtol=1e-6)
+    np.testing.assert_allclose(views.numpy(), single.numpy(), rtol=1e-6)
+
+
+def test_what_the_weight_zero_is_for_does_not_enter_a_sum_of_views(roads):
+    data = np.zeros(30, "f4")
+    data[7] = np.inf
+    views, single = roads(lambda: dr.convolve(Float(data), lambda x: float(x != 1), 3, normalize=False).numpy())
+    np.testing.assert_array_equal(views, single)
+    assert np.isfinite(views[8]) and np.isinf(views[7])
+
+
+def test_large_convolutions_are_three_kernels_and_other_sizes_no_other_programs():
+    def run(shape):
+        data = dr.opaque(TensorXf, 1, shape)
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, True):
+            dr.kernel_history_clear()
+            result = dr.convolve(data, "gaussian", 4, axis=1, boundary="reflect") * 2
+            assert not dr.kernel_history()
+            dr.eval(result)
+            kernels = [(entry["hash"], entry["size"]) for entry in dr.kernel_history([dr.KernelType.JIT])]
+        np.testing.assert_allclose(result.numpy(), 2, rtol=1e-6)
+        return kernels
+
+    first = run((600, 1000))
+    assert [size for _, size in first] == [1014, 600 * 1014, 600 * 1000]  # positions, the padded copy, the sum
+    assert [hash for hash, _ in run((700, 900))] == [hash for hash, _ in first]
+
+
+def test_convolutions_in_loops_read_by_index(roads):
+    data = Float(image(40))
+
+    def run():
+        def step(i, total):
+            return i + 1, total + dr.convolve(data, "linear", 4, boundary="wrap")
+
+        return dr.while_loop((Int(0), dr.zeros(Float, 40)), lambda i, total: i < 3, step, mode="symbolic")[1].numpy()
+
+    views, single = roads(run)
+    np.testing.assert_array_equal(views, single)
+    np.testing.assert_allclose(views, 3 * dr.convolve(data, "linear", 4, boundary="wrap").numpy(), rtol=1e-5)
+
+
+# --- errors -----------------------------------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: dr.resample(Float(1, 2), (2, 2)), RuntimeError, r"drjit\.resample\(\): 'source' and 'shape' must have"),
     (lambda: dr.resample(Int(1, 2), (4,)), TypeError, r"drjit\.resample\(\): 'source'.*floating-point.*llvm\.Int"),

@@ -173,3 +173,31 @@ def test_sums_along_axes_are_the_same_in_every_run():
     first = dr.sum(values, axis=1).numpy().copy()
     for _ in range(5):
         np.testing.assert_array_equal(dr.sum(TensorXf(values.numpy()), axis=1).numpy(), first)
+
+
+@pytest.mark.parametrize("evaluated", [False, True])
+@pytest.mark.parametrize("index", [1, -1, slice(1, 3), slice(None, -1), slice(1, None), slice(None, None, -1)], ids=str)
+@pytest.mark.parametrize("shape", [(4, 3, 3), (4, 16, 16), (3, 2, 17), (3, 40, 3), (3, 100, 200)], ids=str)
+def test_contiguous_parts_are_reduced_along_axes(shape, index, evaluated):
+    values = rng.integers(-9, 9, shape).astype("f4")
+    tensor, part = TensorXf(values), values[index]
+    if not evaluated:
+        tensor, part = tensor + dr.opaque(Float, 1), part + 1
+    for axis in range(part.ndim):
+        found = tensor[index]
+        np.testing.assert_array_equal(dr.sum(found, axis).numpy(), part.sum(axis))
+        np.testing.assert_array_equal(dr.max(found * 2, axis).numpy(), part.max(axis) * 2)
+        np.testing.assert_array_equal((found - dr.min(found, axis, keepdims=True)).numpy(),
+                                      part - part.min(axis, keepdims=True))
+
+
+def test_parts_of_vectors_stand_beside_rows_that_are_reduced():
+    matrix, vector = rng.integers(-9, 9, (10, 33)).astype("f4"), rng.integers(-9, 9, 80).astype("f4")
+    rows, flat = TensorXf(matrix), TensorXf(vector)
+    dr.eval(rows, flat)
+    np.testing.assert_array_equal((dr.sum(rows * flat[3:13][:, None], 1) + flat[5:15]).numpy(),
+                                  (matrix * vector[3:13, None]).sum(1) + vector[5:15])
+    np.testing.assert_array_equal((dr.sum(rows * flat[3:36], 0) + flat[2:35]).numpy(),
+                                  (matrix * vector[3:36]).sum(0) + vector[2:35])
+    np.testing.assert_array_equal(dr.sum(rows[1:6] - flat[1:6][:, None], 1).numpy(),
+                                  (matrix[1:6] - vector[1:6, None]).sum(1))

@@ -52,7 +52,10 @@ def to_drjit(key, style):
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_random_slices(seed):
+def test_random_slices(seed, monkeypatch):
+    if seed % 3:  # positions of long rows are computed in another way
+        monkeypatch.setattr("drjit._access.slicing._MANY", 1)
+        monkeypatch.setattr("drjit._access.slicing._LONG_ROW", 2)
     rng = np.random.default_rng(seed)
     shape = tuple(int(n) for n in rng.integers(0 if seed % 5 == 0 else 1, 5, int(rng.integers(0, 5))))
     values = rng.integers(-99, 99, shape).astype("i4")
@@ -154,6 +157,30 @@ def test_in_place_operators_on_slices():
     expected[1] += 5
     expected[:, ::2] -= [[1], [2], [3]]
     np.testing.assert_array_equal(t.numpy(), expected)
+
+
+@pytest.mark.parametrize("key", [
+    lambda i: (slice(None), i), lambda i: (..., i), lambda i: (slice(None), i, slice(None, None, 2)),
+    lambda i: (slice(None, None, -1), slice(None), i), lambda i: (slice(None, None, 2), i, slice(5, 100)),
+    lambda i: (slice(None), i[:, None], i), lambda i: (1, i), lambda i: (i % 5,),
+    lambda i: (slice(None), i[:1], slice(None))])
+def test_large_selections_by_integer_arrays(key):
+    values = np.random.default_rng(0).integers(-99, 99, (5, 200, 300)).astype("i4")
+    index = np.array([3, 1, -1, 7, 0, 9] * 30)
+    found = TensorXi(values)[tuple(TensorXi(entry) if isinstance(entry, np.ndarray) else entry for entry in key(index))]
+    expected = values[key(index)]
+    assert found.shape == expected.shape
+    np.testing.assert_array_equal(found.numpy(), expected)
+
+
+def test_large_selections_by_integer_arrays_in_loops():
+    values, rows = TensorXi(np.arange(200 * 300, dtype="i4").reshape(200, 300)), Int(np.arange(199, -1, -1))
+
+    def step(i, total):
+        return i + 1, total + values[rows].array
+
+    total = dr.while_loop((Int(0), dr.zeros(Int, 60000)), lambda i, total: i < 2, step, mode="symbolic")[1]
+    np.testing.assert_array_equal(total.numpy(), 2 * values.numpy()[::-1].reshape(-1))
 
 
 def test_slice_index_requires_unsigned_words():

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import drjit_core as core
-from drjit_core import TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
+from drjit_core import SHAPE, TYPES, Node, ReduceOp, counter, evaluate, interpret, literal, ops, reduce, segment, view
 from drjit_core.ir.trace import gather, opaque, scatter
 from drjit_core.ops.table import KIND
 from drjit_core.passes.domain import Domain, cut, refine, strides_in
@@ -76,6 +76,16 @@ def test_views_of_every_kind_of_memory(name: str, type_: int) -> None:
         agree(node, ops.xor(node, other) if type_ == BOOL else ops.add(node, other))
 
 
+@pytest.mark.parametrize("type_", (BOOL, UINT8, FLOAT32, FLOAT64), ids=lambda type_: TYPES[type_].name)
+@pytest.mark.parametrize(("first", "stride"), [(1, 1), (0, 1), (210, -1), (209, -1)])
+def test_shifted_arrays_beside_views(type_: int, first: int, stride: int) -> None:
+    data = interpret([numbers(211, type_)])[0]
+    for source in (array(data), shared(data), opaque(array(data))):
+        neighbours = core.access(source, first, stride, 210)
+        other = seen(numbers(210, type_, 1), 29, (7, 30), (30, -1))
+        agree(ops.xor(neighbours, other) if type_ == BOOL else ops.add(neighbours, other))
+
+
 def test_views_of_what_is_computed_move_to_the_memory() -> None:
     source = numbers(210, FLOAT32)
     node = seen(ops.add(ops.mul(source, source), literal(FLOAT32, 0.5)), 29, (7, 30), (30, -1))
@@ -89,6 +99,27 @@ def test_views_of_what_is_dear_wait_for_it() -> None:
     with launches() as found:
         agree(ops.neg(node))
     assert len(found) == 2
+
+
+def test_views_repeat_single_elements_that_are_computed() -> None:
+    makers = (lambda node: reduce(node, ADD), lambda node: gather(node, literal(UINT32, 3), TRUE),
+              lambda node: ops.add(reduce(node, MAX), literal(FLOAT32, 0.25)))
+    for make in makers:
+        node = seen(make(numbers(210, FLOAT32)), 0, (5, 4), (0, 0))
+        agree(ops.add(node, numbers(20, FLOAT32)))
+
+
+def test_literals_of_many_elements_are_parameters_of_known_structures_too() -> None:
+    for value in (0.5, 1.5, 2.5):
+        source = numbers(210, FLOAT32)
+        agree(ops.neg(seen(ops.add(source, literal(FLOAT32, value, 210)), 1, (7, 15), (30, 2))))
+
+
+def test_distances_in_the_graph_are_not_those_of_a_view() -> None:
+    for distance in (3, 5, 2):  # the view's is 3, and has this tag when it is read by index
+        index = ops.mul(counter(90, UINT32), literal(UINT32, distance, 1, SHAPE, tag=20))
+        node = seen(numbers(300, FLOAT32), 0, (30, 3), (9, 3))
+        agree(ops.add(node, gather(numbers(450, FLOAT32, 1), index, TRUE)))
 
 
 def test_views_that_have_no_common_domain_are_read_by_index() -> None:

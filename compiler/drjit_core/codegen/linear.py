@@ -700,11 +700,11 @@ class _RowsBuilder(_Builder):
         return self.program.has_rows(node)
 
     def _operands(self, node: Node) -> list[Node]:
-        if node.kind == VIEW:
+        if node.kind == VIEW or node.kind == ACCESS:  # memory that is read at other positions is no operand
             assert node.d0 is not None
             return [node.d0] if node.d0.kind != EVALUATED else []
         operands = [d for d in (node.d0, node.d1, node.d2) if d is not None]
-        if node.kind == GATHER:
+        if node.kind == GATHER or node.kind == ACCESS:  # of which there is memory
             operands = operands[1:]
         elif node.kind == COND:
             operands += node.payload.initial

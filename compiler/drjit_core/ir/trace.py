@@ -353,7 +353,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
         return literal(source.type, source.payload, size, source.attr)
     if stride in (1, -1) and size > 1 and state.region is None and state.recording is None and not source.scope:
         return append(ACCESS, source.type, int(size), source, payload=(int(first), int(stride)))
-    if size > 1 and not isinstance(first, Extent):
+    if size > 1 and state.recording is None:
         found = view(source, first, (int(size),), (int(stride),))
         if found is not None:
             return found

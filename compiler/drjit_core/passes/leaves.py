@@ -29,7 +29,7 @@ def move_views(order: list[Node]) -> bool:
 
 def _is_cheap(root: Any) -> bool:
     """Whether something is computed from memory alone, element by element, by few operations."""
-    if root.kind <= UNDEFINED or root.kind == EVALUATED:
+    if root.kind <= UNDEFINED or root.kind == EVALUATED or root.size == 1:  # one element may be anything
         return False
     cost, stack, seen = 0, [root], set()
     while stack:

@@ -29,6 +29,7 @@ from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
 from ...flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
 from ...flags import PRINT_IR as _PRINT_IR
 from ...ir.node import BAKED as _BAKED
+from ...ir.node import PARAMETER as _PARAMETER
 from ...llvm import threads as _threads
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
@@ -55,7 +56,7 @@ ctypedef void (*SubmitFunction)(void*, int64_t, void*, void*, void*, int64_t, in
 
 cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
-cdef int BAKED = _BAKED
+cdef int BAKED = _BAKED, PARAMETER = _PARAMETER
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED, COUNTER = table.COUNTER
 cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
@@ -712,6 +713,7 @@ cdef class Recipe:
         free(self.places)
 
 
+cdef Py_ssize_t MOST_RECIPES = 65536
 cdef dict _recipes = {}
 cdef dict _payloads = {}  # views, accesses and reductions of rows, numbered
 cdef PyObject** _nodes = NULL  # by their places; the roots hold them
@@ -744,7 +746,7 @@ cdef bint _enter_node(Node node) except -1:
         _put(buffer.padded)
     elif kind == LITERAL:
         _put(node.attr)
-        if node.attr == BAKED:
+        if node.attr != PARAMETER or node.size > 1:  # planning makes such ones as well, which may be equal or derived
             _put(<int64_t> _bits(node.type, node.payload))
     else:
         _put(node.attr)
@@ -860,6 +862,9 @@ cdef bint _run_recipe(list roots) except -1:
     cdef Entry entry
     cdef Buffer buffer
     cdef dict places
+    if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_RECIPES:  # before anything is numbered
+        _recipes.clear()
+        _payloads.clear()
     _begin(1)
     _put(_pool_count())
     for root in roots:
@@ -881,9 +886,6 @@ cdef bint _run_recipe(list roots) except -1:
         for kernel in kernels:
             _launch_any(_backend, pool.policy(), kernel, listener)
         if listener is not None and listener.recipe is not None:
-            if len(_recipes) > 65536 or len(_payloads) > 65536:
-                _recipes.clear()
-                _payloads.clear()
             _recipes[h] = listener.recipe
         return True
     entry = recipe.entry
