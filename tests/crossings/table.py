@@ -58,7 +58,8 @@ EXCLUDED: list[tuple[Predicate, str]] = [
     (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
      c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.touch.name in ("argmin", "argmax", "argmax-first", "argsort"),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and
+     c.touch.name in ("argmin", "argmax", "argmax-first", "argsort"),
      "the position of the only element needs no memory"),
     (lambda c: c.touch.name == "block-sum" and c.state.endswith("-broadcast"),
      "components of one element stay as they are, which depends on the operation: block-max has these states"),
