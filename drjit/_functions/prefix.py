@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import REDUCTIONS, Node, ReduceOp, cast, literal
+from drjit_core import REDUCTIONS, Node, ReduceOp, cast, invalid, literal
 
 from .._arrays.broadcasting import make
 from .._arrays.tensor import TensorBase
@@ -64,7 +64,8 @@ class _Scan:
             return []
         type_, reduction = nodes[0].type, REDUCTIONS[self.op.value]
         wide = FLOAT32 if type_ == FLOAT16 and reduction.rounds else type_
-        found, so_far = [], literal(wide, reduction.empty(wide))
+        # What no elements reduce to stands for all lanes; of no lanes there is none.
+        found, so_far = [], literal(wide, reduction.empty(wide)) if nodes[0].size else invalid(wide)
         for position, node in enumerate(reversed(nodes) if self.reverse else nodes):
             following = cast(node, wide) if not position else COMBINE[self.op](so_far, cast(node, wide))
             found.append(cast(so_far if self.exclusive else following, type_))

@@ -18,13 +18,14 @@ from typing import Any, ClassVar, SupportsIndex
 import drjit_core as core
 from drjit_core import Node, ReduceOp, cast, counter, invalid, literal
 
-from .._access.indirect import gather
+from .._access.slicing import parse_slice, read
 from .._access.store import note_attribute
 from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.nodes import number_of
 from .._base.types import (
+    BOOL,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -41,7 +42,6 @@ from .._base.typing import ArrayT
 from .._base.values import parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
 from .._functions.elementwise import FUNCTIONS
-from .._functions.rearrangement import take
 from .._promotion.promote import coerce, wrap
 from .arithmetic import MASK32, OnNodes, array_type, box_muller, ops, parameter, u32
 from .order import stable_order
@@ -227,10 +227,18 @@ class Generator:
             raise ArgumentError(f"{function}(): 'axis' must be an int from {-dimensions} to {dimensions - 1}, found "
                                 f"{n if axis is None else axis!r}.")
         flat = _jit_type(type(x), function)
-        if x._depth < 0:
-            return x if not dimensions else take(x, self._order(flat, x._s[along]), along % dimensions)
         array: Any = x
-        return gather(type(x), x, self._order(flat, len(array)))
+        if x._depth < 0 and not dimensions:
+            return x
+        size = x._s[along] if x._depth < 0 else len(array)
+        order = self._order(flat, size)
+        if size < 2:
+            return x
+        # Not a read of the user's: where lanes have left a loop there are still elements, which others may get.
+        if x._depth < 0:
+            access, shape = parse_slice(function, x._s, (*(slice(None),) * (along % dimensions), order))
+            return make_tensor(type(array), read(array._n, access._replace(lanes=None)), shape)
+        return wrap(type(array), [core.gather(array._n, order._n, literal(BOOL, True), harmless=True)])
 
     def _order(self, flat: Any, size: int) -> Any:
         """The order of random keys, as an array of the type of unsigned integers that belongs to a type."""
@@ -431,7 +439,7 @@ class Philox4x32Generator(Generator):
                 if endpoint:
                     span = ops.add(span, u32(1))
             found, steps = self._bounded(form, key, steps, span, certain)
-            if low.__class__ is not int or low:
+            if form.size and (low.__class__ is not int or low):
                 found = [ops.add(node, start) for node in found]
             result = form.array([core.bitcast(node, form.type) for node in found])
         except CORE_ERRORS as error:

@@ -34,4 +34,14 @@ def _matches(name: str, patterns: str) -> bool:
         not any(fnmatchcase(name, pattern[1:]) for pattern in patterns.split() if pattern[0] == "!")
 
 
-KNOWN: list[Known] = []
+#: What changes the memory of an array whose node nothing else holds.
+_OWN_MEMORY = """scatter scatter-add scatter-add-kahan scatter-add-one-place scatter-add-packet scatter-exch
+    scatter-masked scatter-number scatter-packet set-item set-item-last set-key set-key-wide set-slice-list
+    set-slice-reversed"""
+_VIEW = "a view of an array that is gone sees what is written to another one, which was computed by an equal expression"
+
+KNOWN: list[Known] = [
+    Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
+          "equal-exported", "plain thread fork exception evaluated-captured"),
+    Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "symbolic-captured"),
+]

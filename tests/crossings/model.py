@@ -168,6 +168,8 @@ class Operands:
         self.leaf: Any = self.type if self.kind == "F" else leaf(self.type)
         self.mask_leaf: Any = self.package.Bool
         self.index: Any = self.package.UInt
+        #: Zeros that a touch may write to, made before a loop.
+        self.spare = dr.zeros(self.leaf, self.count) if self.letter == "f" and self.kind == "F" else None
 
     # operands of the library, and their models
 

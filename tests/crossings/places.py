@@ -98,7 +98,10 @@ def touch_plainly(touch: Touch, sample: Sample, refusal: Refusal | None) -> str:
     o = _operands(touch, sample)
     expected, after, failed = None, sample.value, None
     if refusal is None:
-        expected, after, failed = _model(touch, sample, o)
+        try:
+            expected, after, failed = _model(touch, sample, o)
+        except Exception as caught:
+            return f"the model {_shown(caught)}"
         if failed is not None:
             refusal = _BEYOND
     found, error = None, None
@@ -292,7 +295,7 @@ def _no_lanes(new: Array, o: Operands) -> Array:
 
 def _keeps_result(entry: _Entry, result: Any) -> bool:
     """Whether a result becomes a state variable: what has a value for each lane."""
-    return entry.room in ("lanes", "gather") and not isinstance(result, (Host, int, float, bool, str, list))
+    return entry.room in ("lanes", "gather", "scatter") and not isinstance(result, (Host, int, float, bool, str, list))
 
 
 def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
@@ -359,7 +362,10 @@ def _frozen(found: Any) -> Any:
 def _check(entry: _Entry, array: Any, result: Any, carried: bool, mode: str) -> str:
     """What is wrong after a loop."""
     o = entry.operands
-    model, expected, seen = _simulate(entry, carried)
+    try:
+        model, expected, seen = _simulate(entry, carried)
+    except Exception as caught:
+        return f"the model {_shown(caught)}"
     try:
         if expected is not None and (problem := difference(result, expected, loose=not o.tensor)):
             return problem
@@ -387,7 +393,7 @@ def _entry(touch: Touch, state: State, refusal: Refusal | None) -> _Entry:
     sample = state.make()
     o = _operands(touch, sample)
     entry = _Entry(touch, sample, o, touch.room(o.kind))
-    if entry.room in ("lanes", "gather") and refusal is None:
+    if entry.room in ("lanes", "gather", "scatter") and refusal is None:
         found = touch.act(state.make().array, o)
         if dr.is_array_v(found) or isinstance(found, tuple):
             entry.initial = _zeros(found, o.lanes)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -127,6 +129,15 @@ def _exported(make: Callable[[], Any], export: Callable[[Any], Any], value: Any)
     return build
 
 
+def _equal_exported() -> Sample:
+    array = dr.arange(llvm.Float, 4) * 2 + 7
+    view = (dr.arange(llvm.Float, 4) * 2 + 7).numpy()
+
+    def observe(before: Array, after: Array, room: str) -> str:
+        return "" if np.array_equal(view, before) else f"the view of another array: found {view.tolist()}"
+    return Sample(array, _array([7, 9, 11, 13]), observe)
+
+
 def _held() -> Sample:
     array = llvm.Float(_NUMBERS)
     copy = llvm.Float(array)
@@ -180,6 +191,81 @@ def _tensor(name: str, dtype: str, numbers: Any, evaluate: bool = True) -> Calla
     return make
 
 
+def _view(make: Callable[[Any], Any], of: Array) -> Callable[[], Sample]:
+    """What is computed from a tensor in memory and not evaluated, beside that tensor; NumPy does the same."""
+    def build() -> Sample:
+        source = llvm.TensorXf(of.reshape(-1).tolist(), shape=of.shape)
+        dr.eval(source)
+        return Sample(make(source), np.array(make(of), "f4", order="C"),
+                      lambda before, after, room: _unchanged("the tensor that it comes from", source, of))
+    return build
+
+
+def _sorted() -> Sample:
+    source = llvm.Float(_NUMBERS)
+    return Sample(dr.sort(source), _array([1, 2, 3, 4]),
+                  lambda before, after, room: _unchanged("what was sorted", source, _array(_NUMBERS)))
+
+
+def _scanned() -> Sample:
+    source = llvm.Float(_NUMBERS)
+    return Sample(dr.cumsum(source), _array([3, 4, 8, 10]),
+                  lambda before, after, room: _unchanged("what was summed", source, _array(_NUMBERS)))
+
+
+def _packet() -> Sample:
+    memory = llvm.Float(9, 3, 9, 1, 9, 4, 9, 2)
+    dr.eval(memory)
+    packet = dr.gather(llvm.Array2f, memory, llvm.UInt(0, 1, 2, 3))
+    return Sample(packet.y, _array(_NUMBERS),
+                  lambda before, after, room: _unchanged("its neighbour", packet.x, _array([9, 9, 9, 9])))
+
+
+def _generator() -> Any:
+    """A generator that has drawn."""
+    generator = dr.rng(llvm.UInt64(7))
+    generator.random(llvm.Float, 4)
+    return generator
+
+
+def _draw(generator: Any) -> Any:
+    """Numbers of which single precision holds each exactly, and sums of some."""
+    return llvm.Float(generator.integers(llvm.Int, 4, 1, 9))
+
+
+def _random(through: Callable[[Any], Any]) -> Callable[[], Sample]:
+    """What a generator draws that has gone through something; it, and the one it came from, go on as they should."""
+    def build() -> Sample:
+        plain = _generator()
+        drawn = [_draw(plain).numpy().copy() for _ in range(2)]
+        source = _generator()
+        duplicate = through(source)
+        array = _draw(duplicate)
+
+        def observe(before: Array, after: Array, room: str) -> str:
+            return _unchanged("the next numbers of the generator", _draw(duplicate), drawn[1]) or \
+                (_unchanged("the numbers of the generator that it is a copy of", _draw(source), drawn[0])
+                 if duplicate is not source else "")
+        return Sample(array, drawn[0], observe)
+    return build
+
+
+def _random_in_loop(mode: str) -> Callable[[], Sample]:
+    """The sum of what a generator draws in a loop."""
+    def build() -> Sample:
+        plain = _generator()
+        drawn = [_draw(plain).numpy().copy() for _ in range(3)]
+
+        def body(left: Any, generator: Any, total: Any) -> Any:
+            return left - 1, generator, total + _draw(generator)
+
+        _, generator, total = dr.while_loop((llvm.Int(2, 2, 2, 2), _generator(), dr.zeros(llvm.Float, 4)),
+                                            lambda left, generator, total: left > 0, body, mode=mode)
+        return Sample(total, drawn[0] + drawn[1],
+                      lambda before, after, room: _unchanged("the numbers after the loop", _draw(generator), drawn[2]))
+    return build
+
+
 _LANES = [[1, 2, 3, 4], [5, 6, 7, 8], [4, 3, 2, 1], [2, 2, 3, 3]]
 _GRID = [[3, 1, 4], [2, 5, 6]]
 
@@ -215,6 +301,7 @@ STATES = [
     State("shared-import", _shared(lambda source: llvm.Float(Exporter(source)))),
     State("exported", _exported(lambda: llvm.Float(_NUMBERS), lambda a: a.numpy(), _NUMBERS)),
     State("exported-dlpack", _exported(lambda: llvm.Float(_NUMBERS) + 0, np.from_dlpack, _NUMBERS)),
+    State("equal-exported", _equal_exported),
     State("held", _held),
     State("read-by-pending", _read_by_pending),
     State("used-by-pending", _used_by_pending),
@@ -252,6 +339,24 @@ STATES = [
     State("tensor-shared", _shared(lambda source: llvm.TensorXf(Exporter(source)), (2, 3))),
     State("tensor-exported",
         _exported(lambda: llvm.TensorXf([3, 1, 4, 2, 5, 6], shape=(2, 3)), lambda a: a.numpy(), _GRID)),
+    # tensors that are views of others, or sums, that nobody has evaluated
+    State("tensor-reversed", _view(lambda x: x[:, ::-1], _array(_GRID))),
+    State("tensor-transposed", _view(lambda x: x.T, _array([[3, 2], [1, 5], [4, 6]]))),
+    State("tensor-broadcast", _view(lambda x: x + np.zeros((2, 3), "f4"), _array([[3, 1, 4]]))),
+    State("tensor-summed", _view(lambda x: x.sum(-1) if isinstance(x, np.ndarray) else dr.sum(x, axis=-1),
+                                 _array([[[1, 2], [3, -2], [4, 0]], [[1, 1], [2, 3], [5, 1]]]))),
+    State("tensor-product", _view(lambda x: x @ x[:, ::-1], _array([[1, 2], [3, 4]]))),
+    # steps that nobody has evaluated
+    State("sorted", _sorted),
+    State("scanned", _scanned),
+    State("packet", _packet),
+    # numbers of a generator that has drawn before
+    State("random", _random(lambda generator: generator)),
+    State("random-pickled", _random(lambda generator: pickle.loads(pickle.dumps(generator)))),
+    State("random-copied", _random(copy.deepcopy)),
+    State("random-cloned", _random(lambda generator: generator.clone())),
+    State("random-in-loop", _random_in_loop("evaluated")),
+    State("random-in-symbolic-loop", _random_in_loop("symbolic")),
     # arrays that derivatives may be taken of
     State("differentiable", lambda: _evaluated(llvm.ad.Float(_NUMBERS), _array(_NUMBERS))),
     State("differentiable-nested", _simple(lambda: llvm.ad.Array3f(*_LANES[:3]), _LANES[:3])),

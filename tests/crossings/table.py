@@ -58,6 +58,11 @@ EXCLUDED: list[tuple[Predicate, str]] = [
     (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
      c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
+    (lambda c: c.place == "symbolic-carried" and c.count == 1 and
+     c.touch.name in ("argmin", "argmax", "argmax-first", "argsort"),
+     "the position of the only element needs no memory"),
+    (lambda c: c.touch.name == "block-sum" and c.state.endswith("-broadcast"),
+     "components of one element stay as they are, which depends on the operation: block-max has these states"),
     (lambda c: c.place == "evaluated-captured" and
      (c.count == 1 and c.touch.name == "set-mask-of-array" or
       c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
@@ -75,6 +80,11 @@ EXCLUDED: list[tuple[Predicate, str]] = [
      "an array of one element has one dimension"),
     (lambda c: c.kind in "DM" and c.touch.name in ("slice", "slice-step"),
      "there is no type of matrices of one row"),
+    (lambda c: c.touch.name.endswith("packet") and c.state == "int16",
+     "there is no type of two components of this scalar type"),
+    (lambda c: c.touch.name.endswith("packet") and c.count == 1, "a packet needs two elements"),
+    (lambda c: c.touch.name == "scatter-inc" and c.state != "uint",
+     "counters are unsigned numbers of 32 bits"),
 ]
 _WIDE_RESULTS = _named("slice-none slice-column length list")
 _LOOPS = ("symbolic", "evaluated")
@@ -86,7 +96,8 @@ _COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-c
 _BESIDE_A_NUMBER = _named(
     "add-number number-minus add-one-element add-numpy-number divide floor-divide shift and-number fma maximum "
     "in-place-number greater equal-number increase-key set-mask set-mask-of-array increase-mask scatter-add-one-place "
-    "all-of-comparison copy deepcopy dr-copy construct-change")
+    "all-of-comparison copy deepcopy dr-copy construct-change scatter-add-kahan random-uniform random-integers")
+_POSITIONS = _named("argmin argmax argmax-first median")
 _LOCAL = _named("copy-write deepcopy-write pickle-write")
 _OF_ONE = _named("float int range bool f-string-of-one")
 _SIZES = Refusal((RuntimeError,), "incompatible (sizes|shapes)",
@@ -141,6 +152,10 @@ _THE_SAME = {
 }
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
+    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.place.endswith("carried")),
+     Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
+    (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and
+     not c.place.endswith("carried"), Refusal((RuntimeError,), "no elements", "an element that does not exist")),
     (lambda c: c.count == 0 and c.place.endswith("carried"),
      Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
     (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
@@ -172,6 +187,7 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      _ONE_VERSION),
     (lambda c: c.place.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
     (lambda c: c.place == "symbolic-carried" and c.room == "read", _SYMBOLIC),
+    (lambda c: c.place.startswith("symbolic") and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),
     (lambda c: c.place.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
     (lambda c: c.place == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
 ]

@@ -422,6 +422,79 @@ touch("scatter-max", lambda a, o: dr.scatter_reduce(dr.ReduceOp.Max, a, _value(o
 touch("scatter-storage", lambda a, o: dr.scatter(a.array, o.leaf(five(o)), o.index(0)),
       lambda m, o: _set(m.reshape(-1), 0, five(o)), "VTS:write", "biuf", "tensors have a flat array behind them")
 
+# What several lanes write to one place is ordered by no one: packets are written by the lanes of ``mask``.
+
+
+def _packet_type(o: Operands) -> Any:
+    """The type of two components whose elements the array has."""
+    return next(kind for name in dir(o.package) if name.startswith("Array2") and name[6] in "iufb"
+                and dr.leaf_t(kind := getattr(o.package, name)) is o.leaf)
+
+
+def _packet_value(o: Operands) -> Array:
+    """Which packet of two elements each lane means."""
+    return o.key_value % 2
+
+
+def _packet_key(o: Operands) -> Any:
+    return o.index(_packet_value(o).tolist())
+
+
+def _packet(o: Operands) -> Any:
+    """A packet for each lane: a number, and five."""
+    return _packet_type(o)(o.wide(), five(o))
+
+
+def _read_packets(m: Array, o: Operands) -> Typed:
+    found = np.stack([m[_packet_value(o) * 2 + k] for k in range(2)])
+    return Typed(_packet_type(o), np.where(o.active, found, o.dtype.type(0)))
+
+
+def _put_packets(m: Array, o: Operands, where: Any = True, combine: Any = None) -> None:
+    for k, values in enumerate((o.wide_value, five(o))):
+        o.put(m, _packet_value(o) * 2 + k, values, where, combine)
+
+
+def _exchanged(m: Array, o: Operands, values: Any, where: Any = True) -> Typed:
+    """What was at the keys' positions before they are written."""
+    before = same(o, o.read(m))
+    o.put(m, o.key_value, values, where)
+    return before
+
+
+def _compared(a: Any, o: Operands) -> Any:
+    before, written = dr.scatter_cas(a, o.leaf(o.scalar(1)), o.leaf(five(o)), o.key())
+    return before, written
+
+
+def _compared_model(m: Array, o: Operands) -> tuple[Typed, Array]:
+    before = o.read(m)
+    written = o.active & (before == 1)
+    return _exchanged(m, o, five(o), before == 1), written
+
+
+def _compensated(a: Any, o: Operands) -> None:
+    dr.scatter_add_kahan(a, o.spare, o.wide(), o.key() * 0)
+
+
+_PACKETS = "packets are parts of flat arrays; of numbers and masks that have a type of two components"
+touch("gather-packet", lambda a, o: dr.gather(_packet_type(o), a, _packet_key(o)), _read_packets, "F:gather", "biuf",
+      _PACKETS, masked=True)
+touch("scatter-packet", lambda a, o: dr.scatter(a, _packet(o), _packet_key(o), o.mask()),
+      lambda m, o: _put_packets(m, o, o.mask_value), "F:scatter", "biuf", _PACKETS)
+touch("scatter-add-packet", lambda a, o: dr.scatter_add(a, _packet(o), _packet_key(o)),
+      lambda m, o: _put_packets(m, o, combine=np.add.at), "F:scatter", ARITHMETIC, f"{_NUMBERS}; {_PACKETS}")
+touch("scatter-inc", lambda a, o: dr.scatter_inc(a, o.key()), lambda m, o: _exchanged(m, o, o.read(m) + 1),
+      "F:scatter", "u", "counters are unsigned numbers of 32 bits")
+touch("scatter-exch", lambda a, o: dr.scatter_exch(a, o.wide(), o.key()),
+      lambda m, o: _exchanged(m, o, o.wide_value), "F:scatter", "biuf", "elements of flat arrays are exchanged")
+touch("scatter-cas", _compared, _compared_model, "F:scatter", ARITHMETIC,
+      f"{_NUMBERS}; elements of flat arrays are compared and exchanged")
+touch("scatter-add-kahan", _compensated, lambda m, o: o.put(m, o.key_value * 0, o.wide_value, combine=np.add.at),
+      "F:scatter", "f", "floating point only, in flat arrays")
+touch("slice-lane", lambda a, o: dr.slice(a, 0), lambda m, o: Host(m[0].item()) if o.kind == "F" else m[..., 0],
+      f"{_ACCESS}:read", "biuf", "tensors have no lanes")
+
 # --- reductions ------------------------------------------------------------------------------------------------------
 
 #: Along the first axis: the lanes of flat arrays, the components of nested ones.
@@ -460,6 +533,14 @@ touch("mean-all", lambda a, o: dr.mean(a, axis=None),
       "floating point only; " + _UNORDERED)
 touch("sum-axis", lambda a, o: dr.sum(a, axis=0), lambda m, o: m.sum(axis=0, dtype=m.dtype), "VT:read",
       why=f"{_NUMBERS}; axes are of tensors")
+touch("sum-last", lambda a, o: dr.sum(a, axis=-1), lambda m, o: _along_last(np.sum, m, o), "FNDCQMVT:read",
+      why=f"{_NUMBERS}; {_DIMENSION}")
+touch("sum-axes", lambda a, o: dr.sum(a, axis=(0, 1), keepdims=True),
+      lambda m, o: m.sum(axis=(0, 1), dtype=m.dtype, keepdims=True), "T:read", why=f"{_NUMBERS}; axes are of tensors")
+touch("max-last", lambda a, o: dr.max(a, axis=-1), lambda m, o: _along_last(np.max, m, o, _lowest), "FNDVT:read",
+      why=f"{_UNORDERED}; {_NUMBERS}; {_DIMENSION}")
+touch("softmax", lambda a, o: _softmax(a, o), lambda m, o: _softmax_model(m, o), "VT:read", "f",
+      "floating point only; along an axis of tensors")
 touch("all-of-comparison", lambda a, o: dr.all(a < 4, axis=None), lambda m, o: _truth(o, np.all(m < 4)),
       f"{PLAIN}:read",
       why=f"{_UNORDERED}; {_NUMBERS}")
@@ -469,9 +550,89 @@ touch("count", lambda a, o: dr.count(a, axis=None), lambda m,
       f"{PLAIN}:read", "b", "masks only")
 
 
+def _along_last(reduction: Any, m: Array, o: Operands, empty: Any = None) -> Array:
+    """A reduction along the last axis: of all but tensors those are the lanes, of which one is left."""
+    if not m.size and empty is not None:
+        m = np.full((*m.shape[:-1], 1), empty(o), o.dtype) if m.shape[-1] == 0 else m
+    return np.asarray(reduction(m, axis=-1, keepdims=not o.tensor), o.dtype)
+
+
+def _softmax(a: Any, o: Operands) -> Any:
+    """Sixty-fourths: no two implementations of exponentials agree in all bits."""
+    powers = dr.exp(a - dr.max(a, axis=-1, keepdims=True))
+    return dr.round(powers / dr.sum(powers, axis=-1, keepdims=True) * 64)
+
+
+def _softmax_model(m: Array, o: Operands) -> Typed:
+    powers = np.exp(m.astype("f8") - m.max(axis=-1, keepdims=True))
+    return same(o, np.round(powers / powers.sum(axis=-1, keepdims=True) * 64))
+
+
 def _truth(o: Operands, value: Any) -> Array:
     return np.asarray(value).reshape(() if o.tensor else (1,))
 
+
+# --- blocks, scans and orders ----------------------------------------------------------------------------------------
+
+_SCANS = "F:read NDCQM:lanes VT:read"
+_AXIS = "tensors without dimensions have no axis"
+
+
+def _blocks(m: Array) -> Array:
+    """Two lanes by two, or the only one."""
+    return m.reshape(*m.shape[:-1], -1, 1 if m.shape[-1] == 1 else 2)
+
+
+def _block_scan(m: Array, o: Operands) -> Array:
+    blocks = _blocks(m.reshape(-1) if o.tensor else m)
+    return (np.cumsum(blocks, axis=-1, dtype=m.dtype) - blocks).reshape(m.shape)
+
+
+def _rest(m: Array) -> Array:
+    """The sum of what comes after along the first axis."""
+    return np.cumsum(m[::-1], axis=0, dtype=m.dtype)[::-1] - m
+
+
+def _middle(m: Array, o: Operands) -> Array:
+    """The median along the last axis, the lower one of two."""
+    found = np.sort(m, axis=-1)[..., (m.shape[-1] - 1) // 2]
+    return found if o.tensor else found.reshape(1)
+
+
+def _position(find: Any) -> Model:
+    return lambda m, o: np.asarray(find(m), "u4").reshape(() if o.tensor else 1)
+
+
+touch("block-sum", lambda a, o: dr.block_sum(a, 2), lambda m, o: same(o, _blocks(m).sum(axis=-1, dtype=m.dtype)),
+      f"{_ACCESS}:read", why=f"{_NUMBERS}; tensors are reduced along axes")
+touch("block-max", lambda a, o: dr.block_reduce(dr.ReduceOp.Max, a, 2), lambda m, o: same(o, _blocks(m).max(axis=-1)),
+      "FND:read", why=f"{_UNORDERED}; {_NUMBERS}; tensors are reduced along axes")
+touch("cumsum", lambda a, o: dr.cumsum(a), lambda m, o: same(o, np.cumsum(m, axis=0, dtype=m.dtype)), _SCANS,
+      why=f"{_NUMBERS}; {_AXIS}")
+touch("cumsum-last", lambda a, o: dr.cumsum(a, -1), lambda m, o: same(o, np.cumsum(m, axis=-1, dtype=m.dtype)),
+      "FNDCQMVT:read", why=f"{_NUMBERS}; {_AXIS}")
+touch("prefix-sum-reversed", lambda a, o: dr.prefix_sum(a, reverse=True), lambda m, o: same(o, _rest(m)), _SCANS,
+      why=f"{_NUMBERS}; {_AXIS}")
+touch("prefix-max", lambda a, o: dr.prefix_reduce(dr.ReduceOp.Max, a, -1, exclusive=False),
+      lambda m, o: same(o, np.maximum.accumulate(m, axis=-1)), "FNDVT:read",
+      why=f"{_UNORDERED}; {_NUMBERS}; {_AXIS}")
+touch("block-prefix-sum", lambda a, o: dr.block_prefix_sum(a, 2), lambda m, o: same(o, _block_scan(m, o)),
+      f"{ALL}:read")
+touch("sort", lambda a, o: dr.sort(a), lambda m, o: same(o, np.sort(m, axis=-1)), "FNDVT:read", "biuf",
+      f"{_UNORDERED}; {_AXIS}")
+touch("sort-descending", lambda a, o: dr.sort(a, descending=True), lambda m, o: same(o, np.sort(m, axis=-1)[..., ::-1]),
+      "FNDVT:read", "biuf", f"{_UNORDERED}; {_AXIS}")
+touch("sort-first", lambda a, o: dr.sort(a, axis=0), lambda m, o: same(o, np.sort(m, axis=0)), "T:read", "biuf",
+      "axes are of tensors")
+touch("argsort", lambda a, o: dr.argsort(a), lambda m, o: np.argsort(m, axis=-1, kind="stable").astype("u4"),
+      "FNDVT:read", "biuf", f"{_UNORDERED}; {_AXIS}")
+touch("argmin", lambda a, o: dr.argmin(a), _position(np.argmin), f"{PLAIN}:read", "biuf", _UNORDERED)
+touch("argmax", lambda a, o: dr.argmax(a), _position(np.argmax), f"{PLAIN}:read", "biuf", _UNORDERED)
+touch("argmax-first", lambda a, o: dr.argmax(a, axis=0), lambda m, o: np.argmax(m, axis=0).astype("u4"), "VT:read",
+      "biuf", "axes are of tensors")
+touch("median", lambda a, o: dr.median(a), _middle, "FVT:read", why=f"{_NUMBERS}; of flat arrays and tensors")
+touch("compress", lambda a, o: dr.compress(a), lambda m, o: np.flatnonzero(m).astype("u4"), "F:read", "b",
+      "flat masks only")
 
 # --- rearrangement ---------------------------------------------------------------------------------------------------
 
@@ -489,6 +650,60 @@ touch("repeat", lambda a, o: dr.repeat(a, 2), lambda m, o: same(o, np.repeat(m, 
       f"{ALL}:read", "biuf")
 touch("convolve", lambda a, o: dr.convolve(a, "linear", 2, axis=0, normalize=False), _convolved, "FVT:read", "f",
       "floating point only; flat arrays and tensors with an axis")
+
+touch("take-interp", lambda a, o: dr.take_interp(a, 0.5), lambda m, o: (m[0] + m[1]) / o.dtype.type(2), "VT:read", "f",
+      "floating point only; along an axis of tensors")
+touch("upsample", lambda a, o: dr.upsample(a, scale_factor=[2] * len(a.shape)), lambda m, o: same(o, _magnified(m)),
+      "VTS:read", "biuf", "tensors only")
+touch("resample", lambda a, o: dr.resample(a, [2 * size for size in a.shape], "box"),
+      lambda m, o: same(o, _magnified(m)), "FVTS:read", "f", "floating point only; flat arrays and tensors")
+touch("transpose", lambda a, o: dr.moveaxis(a, 0, 1), lambda m, o: same(o, m.T), "T:read", "biuf",
+      "axes are of tensors")
+touch("matmul", lambda a, o: dr.matmul(a, a, Bt=o.kind == "T"), lambda m, o: _matrix_product(m, o), "FVT:read",
+      why=f"{_NUMBERS}; nested arrays of depth 1 are multiplied by components; matrices: see times-itself")
+touch("matmul-components", lambda a, o: a @ a, lambda m, o: Typed(o.leaf, (m * m).sum(axis=0, dtype=m.dtype)),
+      "N:lanes", why=f"{_NUMBERS}; vectors of components")
+
+
+def _magnified(m: Array) -> Array:
+    """Each element twice along each axis."""
+    for axis in range(m.ndim):
+        m = m.repeat(2, axis)
+    return m
+
+
+def _matrix_product(m: Array, o: Operands) -> Typed:
+    return same(o, m @ m.T if o.tensor else np.reshape(m @ m, 1))
+
+
+# --- random numbers --------------------------------------------------------------------------------------------------
+
+# A generator gives the same numbers everywhere: those that it gives a model, plainly and outside of loops.
+
+
+def _drawn(o: Operands, letter: str) -> Any:
+    """Random numbers that go with the array, the second of their generator."""
+    generator = dr.rng(o.package.UInt64(7))
+    shape = o.shape if o.tensor else max(o.lanes, 1)
+    generator.random(o.package.TensorXf if o.tensor else o.package.Float, shape)
+    if letter == "f":
+        return generator.uniform(o.type if o.tensor else o.leaf, shape, 2, 3)
+    return generator.integers(o.package.TensorXi if o.tensor else o.package.Int, shape, 1, 9)
+
+
+def _drawn_model(o: Operands, letter: str) -> Array:
+    drawn: Array = _drawn(o, letter).numpy()
+    return drawn
+
+
+touch("random-uniform", lambda a, o: dr.select(_drawn(o, "f") < 2.5, a, 0),
+      lambda m, o: same(o, np.where(_drawn_model(o, "f") < 2.5, m, o.dtype.type(0))), f"{PLAIN}:lanes", "f",
+      "floating point only")
+touch("random-integers", lambda a, o: dr.select(_drawn(o, "i") > 4, a, o.scalar(0)),
+      lambda m, o: same(o, np.where(_drawn_model(o, "i") > 4, m, o.dtype.type(0))), f"{PLAIN}:lanes", "biuf",
+      _UNORDERED)
+touch("random-permutation", lambda a, o: dr.sort(dr.rng(o.package.UInt64(7)).permutation(a), axis=0),
+      lambda m, o: same(o, np.sort(m, axis=0)), "FVT:read", "biuf", f"flat arrays and tensors; {_AXIS}")
 
 
 # --- conversion ------------------------------------------------------------------------------------------------------
