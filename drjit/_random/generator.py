@@ -44,7 +44,6 @@ from .._functions.creation import array_size
 from .._functions.elementwise import FUNCTIONS
 from .._promotion.promote import coerce, wrap
 from .arithmetic import MASK32, OnNodes, array_type, box_muller, ops, parameter, u32
-from .order import stable_order
 from .philox import philox_numbers
 from .tracing import philox
 
@@ -192,8 +191,8 @@ class Generator:
 
         It is the order of as many numbers from :meth:`random`, in single precision. Where two of them are equal, which
         happens to one in 2^24 pairs, the elements keep their order. Raises a ``TypeError`` for anything but types,
-        flat arrays and tensors, and for an axis that does not exist. Evaluates the order, so that it cannot be used in
-        symbolic loops.
+        flat arrays and tensors, and for an axis that does not exist; a ``RuntimeError`` in symbolic loops, since
+        sorting needs the values of all elements. Evaluates nothing.
 
         >>> from drjit.llvm import Float, TensorXf, UInt
         >>> dr.rng(seed=0).permutation(UInt, 10)
@@ -243,7 +242,9 @@ class Generator:
     def _order(self, flat: Any, size: int) -> Any:
         """The order of random keys, as an array of the type of unsigned integers that belongs to a type."""
         keys: Any = self.random(retype(flat, FLOAT32), size)
-        order = invalid(UINT32) if size == 0 else literal(UINT32, 0) if size == 1 else stable_order(keys._n)
+        order = invalid(UINT32) if size == 0 else literal(UINT32, 0)
+        if size > 1:
+            (order,) = core.step("sort", [keys._n], [(UINT32, size)], (1, 0), (1, 0, 1))  # stable
         return wrap(retype(flat, UINT32), [order])
 
     def clone(self) -> Generator:
