@@ -1,12 +1,12 @@
 """Reductions of tensors along any of their axes.
 
-All elements to one is the reduction of the flat array. Along some axes, runs of adjacent ones are reduced one after the
-other, each as a *segment*: a reduction of an array of three axes along the middle one, which is part of a kernel that
-goes over rows. Where the result has few elements of many each, parts come first, for the sake of threads; several rows
-of a few elements are taken for one, so that packets are full; and rows of up to four elements are read column by column.
-In symbolic loops and recordings, which have no segments, each element of the result is a short, unrolled chain of
-reads, or a loop over them in the kernel, in several interleaved parts. The order of operations follows from the shape
-alone, so that results are the same in every run.
+All elements to one is the reduction of the flat array. Along some axes, runs of adjacent ones are reduced one after
+the other, each as a *segment*: a reduction of an array of three axes along the middle one, which is part of a kernel
+that goes over rows. Where the result has few elements of many each, parts come first, for the sake of threads;
+several rows of a few elements are taken for one, so that packets are full; and rows of up to four elements are read
+column by column. In symbolic loops and recordings, which have no segments, each element of the result is a short,
+unrolled chain of reads, or a loop over them in the kernel, in several interleaved parts. The order of operations
+follows from the shape alone, so that results are the same in every run.
 
 ``mode="symbolic"`` combines the elements with those of the result by atomic updates instead, as the reference says.
 Nothing is evaluated here.
