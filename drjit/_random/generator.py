@@ -236,7 +236,7 @@ class Generator:
         # Not a read of the user's: where lanes have left a loop there are still elements, which others may get.
         if x._depth < 0:
             access, shape = parse_slice(function, x._s, (*(slice(None),) * (along % dimensions), order))
-            return make_tensor(type(array), read(array._n, access._replace(lanes=None)), shape)
+            return make_tensor(type(array), read(array._n, access._replace(lanes=None, checked=True)), shape)
         return wrap(type(array), [core.gather(array._n, order._n, literal(BOOL, True), harmless=True)])
 
     def _order(self, flat: Any, size: int) -> Any:

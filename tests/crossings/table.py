@@ -187,7 +187,8 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      _ONE_VERSION),
     (lambda c: c.place.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
     (lambda c: c.place == "symbolic-carried" and c.room == "read", _SYMBOLIC),
-    (lambda c: c.place.startswith("symbolic") and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),
+    (lambda c: c.place.startswith("symbolic") and c.place != "symbolic-captured"
+     and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),
     (lambda c: c.place.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
     (lambda c: c.place == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
 ]
