@@ -26,6 +26,7 @@ from drjit_core import (
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ops.table import INVALID
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu import malloc, pool
 
 BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64, FLOAT16, FLOAT32, FLOAT64 = (
     VarType[name].value for name in ("Bool", "Int8", "UInt8", "Int16", "UInt16", "Int32", "UInt32", "Int64", "UInt64",
@@ -107,6 +108,38 @@ def launches() -> Iterator[list[dict[str, Any]]]:
     with scoped_set_flag(JitFlag.KernelHistory):
         yield entries
         entries += kernel_history()
+
+
+_CANARY = 0xA5
+_WATCHED = 4096
+
+
+@contextmanager
+def watched_memory() -> Iterator[None]:
+    """Fail if a launch of the block writes farther behind an array than packets reach.
+
+    Needs the plain rooms: compiled ones have no place for another allocator.
+    """
+    original = malloc.allocate
+    blocks: dict[int, tuple[int, int]] = {}  # by address: of what size it was last, and to where it is watched
+
+    def allocate(nbytes: int) -> malloc.Block:
+        block = original(nbytes + _WATCHED)
+        pool.wait(block.ticket)
+        start = block.address + nbytes + malloc.PADDING
+        ctypes.memset(start, _CANARY, block.address + block.capacity - start)
+        blocks[block.address] = nbytes, block.address + block.capacity
+        return block
+
+    malloc.allocate = allocate
+    try:
+        yield
+    finally:
+        malloc.allocate = original
+    pool.wait()
+    for address, (nbytes, end) in blocks.items():
+        behind = ctypes.string_at(address + nbytes + malloc.PADDING, end - address - nbytes - malloc.PADDING)
+        assert behind.count(_CANARY) == len(behind), f"something is written behind an array of {nbytes} bytes"
 
 
 def program_of(*roots: Node) -> Program:

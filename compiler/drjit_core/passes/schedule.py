@@ -370,7 +370,8 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
 
 def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, int], rows: _Rows) -> Iterable[int]:
     """Note what a node is to a kernel that goes over rows; the ids of operands that it has to wait for."""
-    operands = [operand for operand in used if operand is not None and operand.id in stages]
+    operands = [operand for operand in used  # what is in memory by then tells nothing about rows
+                if operand is not None and operand.id in stages and not rows.ends_kernel(operand)]
     each = {rows.each[operand.id] for operand in operands if operand.id in rows.each}
     whole = {rows.whole[operand.id] for operand in operands if operand.id in rows.whole}
     if not each and not whole:
@@ -555,6 +556,7 @@ class _Planner:
 
 def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
+    assert not kernel.row or kernel.width % kernel.row == 0 < kernel.width, "a kernel consists of whole rows"
     extents: tuple[int, ...] = (kernel.width,)
     fits = [False] * len(views)
     if regions:

@@ -186,6 +186,7 @@ class _Pool:
         times = ctypes.addressof(launch.times) if launch.times is not None else None
         width = launch.width
         blocks, size = launch.blocks()
+        assert blocks > 0, "a launch without blocks never ends"
         unattended = self.stand_in and (not launch.bounded or self.count == 1)
         arguments = (self.address, last + 1, kernel, combine, ctypes.addressof(launch.parameters), width, blocks, size,
                      times, unattended)
