@@ -120,7 +120,7 @@ def watched_memory() -> Iterator[None]:
 
     Needs the plain rooms: compiled ones have no place for another allocator.
     """
-    original = malloc.allocate
+    original, original_flush = malloc.allocate, malloc._flush_locked
     blocks: dict[int, tuple[int, int]] = {}  # by address: of what size it was last, and to where it is watched
 
     def allocate(nbytes: int) -> malloc.Block:
@@ -131,15 +131,23 @@ def watched_memory() -> Iterator[None]:
         blocks[block.address] = nbytes, block.address + block.capacity
         return block
 
-    malloc.allocate = allocate
+    def check() -> None:
+        pool.wait()
+        for address, (nbytes, end) in blocks.items():
+            behind = ctypes.string_at(address + nbytes + malloc.PADDING, end - address - nbytes - malloc.PADDING)
+            assert behind.count(_CANARY) == len(behind), f"something is written behind an array of {nbytes} bytes"
+        blocks.clear()
+
+    def flush() -> None:  # some of the blocks go back to the system
+        check()
+        original_flush()
+
+    malloc.allocate, malloc._flush_locked = allocate, flush
     try:
         yield
+        check()
     finally:
-        malloc.allocate = original
-    pool.wait()
-    for address, (nbytes, end) in blocks.items():
-        behind = ctypes.string_at(address + nbytes + malloc.PADDING, end - address - nbytes - malloc.PADDING)
-        assert behind.count(_CANARY) == len(behind), f"something is written behind an array of {nbytes} bytes"
+        malloc.allocate, malloc._flush_locked = original, original_flush
 
 
 def program_of(*roots: Node) -> Program:

@@ -32,9 +32,11 @@ __all__ = ["evaluate_by_kernels", "filled_tables", "launch", "merged_tables"]
 _log = logging.getLogger("drjit")
 
 
-def evaluate_by_kernels(backend: KernelBackend, roots: list[Node]) -> None:
-    """Plan the kernels that nodes need, and launch them in order."""
-    policy, recorder = backend.policy(), state.recording
+def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Recorder | None = None) -> None:
+    """Plan the kernels that nodes need, and launch them in order; a recorder, or the recording, listens."""
+    policy = backend.policy()
+    if recorder is None:
+        recorder = state.recording
     kernels = plan(roots)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")

@@ -14,17 +14,17 @@ from ..ir import node as nodes
 from ..ir.node import Node
 from ..ir.region import memory_of
 from ..ops.steps import STEPS, Step
-from ..ops.table import EVALUATED, UNDEFINED
+from ..ops.table import UNDEFINED
 from ..passes.schedule import Kernel
 from ..types import TYPES
 from . import history
-from .backend import KernelBackend, refuse_foreign
+from .backend import KernelBackend, LoadedKernel, refuse_foreign
 from .buffer import Buffer
 
 if TYPE_CHECKING:
     from .recorder import Recorder
 
-__all__ = ["Stored", "forget", "launch_alone", "launch_step", "run"]
+__all__ = ["Stored", "launch_step", "placed_passes", "run"]
 
 _log = logging.getLogger("drjit")
 
@@ -68,94 +68,50 @@ def launch_step(backend: KernelBackend, kernel: Kernel, recorder: Recorder | Non
         recorder.end_step(results, positions)
 
 
-#: What stands for addresses of operands, results and scratch memory: such a number above 40 bits.
-_OPERANDS, _RESULTS, _SCRATCH = 1, 8, 16
+#: Where arrays of a step seem to be, one after the other, while its passes are made for wherever they will be.
 _SHIFT = 40
 #: Which words of passes are addresses is found by making them twice, with this bit in all addresses and without.
 _MARK = 1 << 50
 
 
-class _Known:
-    """The passes of a step of some structure, wherever its arrays are."""
+def placed_passes(backend: KernelBackend, results: Sequence[Node],
+                  policy: Policy) -> tuple[list[tuple[Pass, list[int], LoadedKernel]], list[int]]:
+    """The passes of a step of some structure, and the bytes of scratch memory that they need.
 
-    __slots__ = ("passes", "policy", "scratch")
-
-    def __init__(self, backend: KernelBackend, node: Node, policy: Policy) -> None:
-        self.policy = policy
-        self.passes = []
-        plain, self.scratch = self._made(backend, node, 0)
-        marked, _ = self._made(backend, node, _MARK)
-        for each, other in zip(plain, marked, strict=True):
-            places = tuple([place for place, (word, same) in enumerate(zip(each.words, other.words, strict=True))
-                            if word != same])
-            self.passes.append((each, places, backend.compile_text(each.text, each.width)[0]))
-
-    def _made(self, backend: KernelBackend, node: Node, mark: int) -> tuple[list[Pass], list[int]]:
-        """The passes, and the bytes of scratch memory that they need."""
-        scratch: list[int] = []
-
-        def allocated(nbytes: int) -> int:
-            scratch.append(nbytes)
-            return (_SCRATCH + len(scratch) - 1 << _SHIFT) + mark
-
-        operands = [Array(d.type, d.size, (_OPERANDS + place << _SHIFT) + mark)
-                    for place, d in enumerate(memory_of(node))]
-        result = Array(node.type, node.size, (_RESULTS + node.attr << _SHIFT) + mark)
-        call = Call(node.payload, operands, {node.attr: result}, allocated, self.policy.cache_bytes,
-                    self.policy.threads)
-        return list(backend.passes(call)), scratch
-
-
-_known: dict[Any, _Known] = {}
-_MOST_KNOWN = 1024
-
-
-def launch_alone(backend: KernelBackend, node: Node) -> bool:
-    """Launch a step whose operands are in memory, by a shorter way; whether it was done.
-
-    The passes of a step of some structure are made once, of addresses that stand for arrays.
+    A word of a pass that is an address is the distance from the beginning of an array: of an operand, a result (of
+    those that are wanted), or of scratch memory, numbered in this order; with each pass come these numbers for all of
+    its words, -1 for those that are no addresses, and its kernel.
     """
-    operands = memory_of(node)
-    structure: list[Any] = [node.payload, node.attr, node.type, node.size]
-    for operand in operands:
-        if operand.kind != EVALUATED or operand.payload.backend is not backend:
-            return False
-        structure += (operand.type, operand.size)
-    policy = backend.policy()
-    key = tuple(structure)
-    known = _known.get(key)
-    if known is None or known.policy != policy:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
-        known = _known[key] = _Known(backend, node, policy)
-    result = backend.allocate(node.size * TYPES[node.type].size)
-    used = [operand.payload for operand in operands]
-    keep = [buffer for buffer in used if buffer.read_only]  # not from the allocator
-    buffers = dict(enumerate(used, _OPERANDS))
-    buffers[_RESULTS + node.attr] = result
-    for number, nbytes in enumerate(known.scratch, _SCRATCH):
-        buffers[number] = backend.allocate(nbytes)
-    used = list(buffers.values())
-    for each, places, compiled in known.passes:
-        words = list(each.words)
-        for place in places:
-            word = words[place]
-            words[place] = buffers[word >> _SHIFT].address + (word & (1 << _SHIFT) - 1)
-        compiled.reuse(each.width)
-        launched = compiled.launch_pass(each._replace(words=tuple(words)), list(keep), False)
-        try:
-            _note(used, backend.submit(launched))
-        except BaseException:
-            _note(used, backend.submitted())
-            raise
-    nodes.forget(node)
-    node.become_evaluated(result)
-    return True
+    plain, scratch = _made(backend, results, policy, 0)
+    marked, _ = _made(backend, results, policy, _MARK)
+    found = []
+    for each, other in zip(plain, marked, strict=True):
+        arrays = [-1 if word == same else (word >> _SHIFT) - 1
+                  for word, same in zip(each.words, other.words, strict=True)]
+        words = tuple([word if array < 0 else word & (1 << _SHIFT) - 1
+                       for word, array in zip(each.words, arrays, strict=True)])
+        found.append((each._replace(words=words), arrays, backend.compile_text(each.text, each.width)[0]))
+    return found, scratch
 
 
-def forget() -> None:
-    """Forget the passes of steps."""
-    _known.clear()
+def _made(backend: KernelBackend, results: Sequence[Node], policy: Policy, mark: int) -> tuple[list[Pass], list[int]]:
+    """The passes for arrays at addresses that tell which they are."""
+    scratch: list[int] = []
+    operands = memory_of(results[0])
+
+    def address(number: int) -> int:
+        return (number + 1 << _SHIFT) + mark
+
+    def allocated(nbytes: int) -> int:
+        scratch.append(nbytes)
+        return address(len(operands) + len(results) + len(scratch) - 1)
+
+    first = len(operands)
+    call = Call(results[0].payload,
+                [Array(node.type, node.size, address(number)) for number, node in enumerate(operands)],
+                {node.attr: Array(node.type, node.size, address(number)) for number, node in enumerate(results, first)},
+                allocated, policy.cache_bytes, policy.threads)
+    return list(backend.passes(call)), scratch
 
 
 def run(backend: KernelBackend, step: Step, operands: Sequence[Stored], results: Mapping[int, Stored]) -> None:

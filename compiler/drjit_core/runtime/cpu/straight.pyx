@@ -18,7 +18,7 @@ from libc.stdlib cimport free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 from ...context cimport Context, current
-from ...ir.node cimport Node, become
+from ...ir.node cimport Node, become, blank_node
 from ..buffer cimport Buffer
 from .malloc cimport Block, allocate as allocate_block
 
@@ -35,20 +35,22 @@ from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
 from ...ops import table
 from ...passes.domain import WIDE_EXTENT as _WIDE_EXTENT
-from ...passes.schedule import Kernel, plan
+from ...passes.schedule import Kernel
 from ...passes.domain import flat
 from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
 from ...types import TYPES, JitBackend
 from ..launch import evaluate_by_kernels, launch as _launch_any
+from ..launch import filled_tables as _filled_tables
+from ..launch import merged_tables as _merged_tables
 from .. import explain
-from ..steps import forget as _forget_steps
-from ..steps import launch_alone as _launch_alone
+from ..steps import placed_passes as _placed_passes
 from . import cache, launches, pool, shortage
 
 cdef extern from "Python.h":
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0xFFFFFFFFFFFFFFFF
+    Py_ssize_t _reference_count "Py_REFCNT"(PyObject*)
 
 ctypedef void (*KernelFunction)(void*, int64_t, int64_t, int64_t, int64_t, int64_t, int32_t) noexcept nogil
 ctypedef void (*CombineFunction)(void*, int64_t) noexcept nogil
@@ -73,7 +75,12 @@ cdef int64_t SLOTS = _threads.SLOTS
 cdef int SUBMITTED = _threads.SUBMITTED, COMPLETED = _threads.COMPLETED
 cdef int INFO = logging.INFO
 
+cdef int SCATTER = table.SCATTER
 cdef int FIRST_EXPANDED = table.FIRST_EXPANDED
+cdef bint _may_have_recipe[256]  # kinds without regions
+for _op in table.OPS:
+    _may_have_recipe[_op.kind] = _op.kind >= FIRST_ELEMENTWISE or _op.kind in (
+        COUNTER, GATHER, CAST, BITCAST, ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, SCATTER, table.FETCH, STEP)
 cdef int _cost_of[256]
 for _op in table.OPS:
     _cost_of[_op.kind] = _op.cost
@@ -503,7 +510,7 @@ def forget():
     """Forget all kernels."""
     _entries.clear()
     _recipes.clear()
-    _forget_steps()
+    _steps.clear()
 
 
 def hits():
@@ -588,29 +595,45 @@ cdef Buffer _allocate(int64_t nbytes):
     return buffer
 
 
-cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit) except -1:
+cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, bint single=False) except -1:
     """Launch a kernel with the parameters that were made last; its outputs are evaluated afterwards.
 
-    The width is a number of units, of so many elements.
+    The width is a number of units, of so many elements; a single block, if the kernel asks for that.
     """
     cdef list buffers = []
     cdef Buffer buffer, partials = None
     cdef Node root
     cdef Py_ssize_t position = 0
-    cdef int64_t size = _block_size(entry.work, width, unit), blocks = (width + size - 1) // size
-    cdef int64_t work = width * unit * entry.work, ticket
-    cdef bint short_ = work < INLINE_WORK or width <= size
-    cdef int64_t begin, block
-    cdef Queued queued
-    cdef bint unattended
+    cdef int64_t size = width if single else _block_size(entry.work, width, unit)
+    cdef int64_t ticket
     if entry.combine != NULL:
-        partials = _allocate(entry.stride * blocks)
+        partials = _allocate(entry.stride * ((width + size - 1) // size))
         _parameters[1] = partials.address
     for root in roots:
         buffer = _allocate(root.size * _size_of[root.type])
         _parameters[_slots[position]] = buffer.address
         position += 1
         buffers.append(buffer)
+    ticket = _submit_blocks(entry, width, size, width * unit * entry.work, entry.combine != NULL)
+    if partials is not None:
+        partials.ticket = ticket
+    for position in range(len(roots)):
+        buffer = <Buffer> buffers[position]
+        buffer.ticket = ticket
+        become(<Node> roots[position], buffer)
+    return True
+
+
+cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t work, bint blocked) except -1:
+    """Enqueue a launch with the parameters and inputs that were made last, or run it at once; returns its ticket.
+
+    What is blocked must be called block by block.  From the call of the kernel on no Python code runs.
+    """
+    cdef int64_t blocks = (width + size - 1) // size, ticket, begin, block
+    cdef bint short_ = work < INLINE_WORK or blocks <= 1
+    cdef Py_ssize_t position
+    cdef Queued queued
+    cdef bint unattended
     _look_at_pool()
     if _pool is None and not short_ and pool._worth_starting(work):
         pool._started()
@@ -629,42 +652,38 @@ cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit) except -
         if _borrowing:
             queued.keep = [<object> _inputs[position] for position in range(_input_count)]
         unattended = _pool.count == 1 and _pool.stand_in
+        assert blocks > 0, "a launch without blocks never ends"
         _pool.kept[ticket] = queued
         _submit(<void*> _words, ticket, <void*> entry.function, <void*> entry.combine, queued.parameters, width, blocks,
                 size, NULL, unattended)
     else:
         ticket = _words[SUBMITTED] if _pool is not None else _module_of_pool["_last"]
-        if entry.combine == NULL:
+        if not blocked:
             if work < SHORT_WORK:
                 entry.function(_parameters, 0, 1, 0, width, 0, 0)
             else:
                 with nogil:
                     entry.function(_parameters, 0, 1, 0, width, 0, 0)
         elif work < SHORT_WORK:
-            for block in range(blocks):
-                begin = block * size
-                entry.function(_parameters, 0, 1, begin, min(width, begin + size), block, 0)
-            entry.combine(_parameters, blocks)
+            _run_blocks(entry, width, size, blocks)
         else:
             with nogil:
-                for block in range(blocks):
-                    begin = block * size
-                    entry.function(_parameters, 0, 1, begin, min(width, begin + size), block, 0)
-                entry.combine(_parameters, blocks)
+                _run_blocks(entry, width, size, blocks)
     for position in range(_input_count):
         (<Buffer> _inputs[position]).ticket = ticket
-    if partials is not None:
-        partials.ticket = ticket
-    for position in range(len(roots)):
-        buffer = <Buffer> buffers[position]
-        buffer.ticket = ticket
-        become(<Node> roots[position], buffer)
-    return True
+    return ticket
+
+
+cdef void _run_blocks(Entry entry, int64_t width, int64_t size, int64_t blocks) noexcept nogil:
+    cdef int64_t block
+    for block in range(blocks):
+        entry.function(_parameters, 0, 1, block * size, min(width, (block + 1) * size), block, 0)
+    if entry.combine != NULL:
+        entry.combine(_parameters, blocks)
 
 
 cdef bint _run(list roots, int64_t width) except -1:
     """Bind and launch one kernel; whether that was possible."""
-    global _hits
     cdef Entry entry
     cdef Node root
     cdef Py_ssize_t reductions = 0
@@ -682,40 +701,182 @@ cdef bint _run(list roots, int64_t width) except -1:
         entry.loaded = False
         _launch(entry, roots, width, 1)
         return True
+    _note_use(entry, width)
+    _launch(entry, roots, width, 1)
+    return True
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+cdef class Pass:
+    """A launch of a step of some structure, wherever its arrays are."""
+
+    cdef Entry entry
+    cdef int64_t width, block
+    cdef uint64_t* words  # parameters: numbers, and distances from the beginnings of arrays
+    cdef int32_t* arrays  # of whose addresses they are distances: operands, then results, then scratch; -1: none
+    cdef Py_ssize_t count
+
+    def __dealloc__(self):
+        free(self.words)
+        free(self.arrays)
+
+
+cdef class Passes:
+    """The launches of a step of some structure, and the bytes of memory of its own."""
+
+    cdef list passes
+    cdef tuple scratch
+
+
+cdef Passes _passes_of(list nodes):
+    """Make the launches of a step."""
+    cdef Passes found = Passes.__new__(Passes)
+    cdef Pass one
+    cdef Py_ssize_t number
+    plans, scratch = _placed_passes(_backend, nodes, pool.policy())
+    found.passes, found.scratch = [], tuple(scratch)
+    for plan, arrays, kernel in plans:
+        one = Pass.__new__(Pass)
+        one.width, one.block, one.count = plan.width, plan.block, len(plan.words)
+        one.words = <uint64_t*> malloc(one.count * sizeof(uint64_t))
+        one.arrays = <int32_t*> malloc(one.count * sizeof(int32_t))
+        if one.words == NULL or one.arrays == NULL:
+            raise MemoryError
+        for number in range(one.count):
+            one.words[number] = PyLong_AsUnsignedLongLongMask(plan.words[number])
+            one.arrays[number] = arrays[number]
+        one.entry = Entry.__new__(Entry)
+        one.entry.kernel = kernel
+        one.entry.load()
+        found.passes.append(one)
+    return found
+
+
+cdef dict _steps = {}
+cdef Py_ssize_t MOST_STEPS = 1024
+
+
+cdef bint _launch_step(list nodes) except -1:
+    """Launch a step, whose wanted results are given, if its operands are in memory; whether it was done."""
+    global _parameters, _parameter_count, _inputs, _input_count, _borrowing
+    cdef Node node = nodes[0], operand
+    cdef Passes known
+    cdef Pass one
+    cdef Buffer buffer
+    cdef Py_ssize_t number, count = 0
+    cdef list structure = [node.payload, _pool_count()], buffers = []
+    for operand in (node.d0, node.d1, node.d2):
+        if operand is None:
+            break
+        if operand.kind != EVALUATED or not isinstance(operand.payload, Buffer) or \
+                (<Buffer> operand.payload).backend is not _backend:
+            return False
+        structure.append(operand.type)
+        structure.append(operand.size)
+        buffers.append(operand.payload)
+    for node in nodes:
+        structure.append(node.attr)
+        structure.append(node.size)
+    key = tuple(structure)
+    known = _steps.get(key)
+    if known is None:
+        if len(_steps) >= MOST_STEPS:
+            _steps.clear()
+        known = _steps[key] = _passes_of(nodes)
+    for node in nodes:
+        buffers.append(_allocate(node.size * _size_of[node.type]))
+    for nbytes in known.scratch:
+        buffers.append(_allocate(nbytes))
+    for one in known.passes:
+        while one.count > _parameter_capacity:
+            _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, one.count, sizeof(uint64_t))
+        while len(buffers) > _input_capacity:
+            _inputs = <PyObject**> _larger(_inputs, &_input_capacity, len(buffers), sizeof(PyObject*))
+        _parameter_count, _input_count, _borrowing = one.count, 0, False
+        for buffer in buffers:
+            _borrowing = _borrowing or buffer.read_only
+            _inputs[_input_count] = <PyObject*> buffer
+            _input_count += 1
+        for number in range(one.count):
+            _parameters[number] = one.words[number]
+            if one.arrays[number] >= 0:
+                _parameters[number] += (<Buffer> _inputs[one.arrays[number]]).address
+        _note_use(one.entry, one.width)
+        _submit_blocks(one.entry, one.width, one.block, one.width * one.entry.work, True)
+    count = len(buffers) - len(known.scratch) - len(nodes)
+    for number in range(len(nodes)):
+        become(<Node> nodes[number], buffers[count + number])
+    return True
+
+
+cdef bint _note_use(Entry entry, int64_t width) except -1:
+    """Note a launch of a known kernel."""
+    global _hits
     if entry.quick:
         entry.patience -= width * entry.work
         if entry.patience <= 0:
             entry.kernel.worked(entry.kernel.patience() - entry.patience)
             entry.load()
     _hits += 1
-    _launch(entry, roots, width, 1)
     return True
 
 
-# --- kernels that go over rows ---------------------------------------------------------------------------------------
+# --- recipes ---------------------------------------------------------------------------------------------------------
 #
-# Which kernels there are, and over what they go, follows from the whole graph. Where that is one kernel, a recipe says
-# what its parameters are; it is found by all that planning looks at, sizes included.
+# Which kernels there are, and over what they go, follows from the whole graph. A recipe says what is launched for a
+# graph of some structure, and what the parameters are; it is found by all that planning looks at, sizes included.
+# Nodes have *places*: those of the graph in the order of the walk, and behind them what planning has made besides.
 
-cdef class Recipe:
-    """What takes a graph of some structure to the launch of its one kernel."""
+cdef class Stage:
+    """One launch of a recipe: a kernel, or a step, which is launched in its own way."""
 
-    cdef Entry entry
-    cdef bytes key
+    cdef Entry entry  # None: a step
     cdef int64_t units, unit
+    cdef bint single  # the whole width is one block
     cdef uint64_t* words  # parameters, as far as they are always the same
     cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
     cdef Py_ssize_t count
-    cdef tuple outputs  # parameters, in the order of the roots
+    cdef tuple outputs  # places
+    cdef tuple slots  # parameters with their addresses
+    cdef tuple undefined  # places of arrays without contents, which get memory
+    cdef tuple written  # (place of a scatter, place of its target), in order
+    cdef tuple tables  # (parameter, place of the target, operator, place of the scatter)
+    cdef list releases  # places that nothing needs afterwards
+
+    def __cinit__(self):
+        self.outputs = self.slots = self.undefined = self.written = self.tables = ()
+        self.releases = []
 
     def __dealloc__(self):
         free(self.words)
         free(self.places)
 
+    def used(self):
+        """The places of all nodes that it looks at."""
+        cdef Py_ssize_t number
+        found = {*self.outputs, *self.undefined}
+        for pair in self.written:
+            found.update(pair)
+        for _, target, _, scatter in self.tables:
+            found.update((target, scatter))
+        if self.places != NULL:
+            found.update([self.places[number] for number in range(self.count) if self.places[number] >= 0])
+        return found
+
+
+cdef class Recipe:
+    """What takes a graph of some structure to its launches."""
+
+    cdef bytes key
+    cdef list steps  # empty: there is no recipe
+    cdef tuple made  # type and size of each node that planning makes
+    cdef set used  # all places that launches look at; None: the graph holds them as long as it takes
+
 
 cdef Py_ssize_t MOST_RECIPES = 65536
 cdef dict _recipes = {}
-cdef dict _payloads = {}  # views, accesses and reductions of rows, numbered
+cdef dict _payloads = {}  # of views, accesses, reductions of rows, writes and steps, numbered
 cdef PyObject** _nodes = NULL  # by their places; the roots hold them
 cdef Py_ssize_t _node_capacity = 0
 
@@ -743,18 +904,21 @@ cdef bint _enter_node(Node node) except -1:
         buffer = <Buffer> node.payload
         if buffer.backend is not _backend:
             return False
-        _put(buffer.padded)
+        _put(buffer.padded | buffer.read_only << 1)
     elif kind == LITERAL:
         _put(node.attr)
         if node.attr != PARAMETER or node.size > 1:  # planning makes such ones as well, which may be equal or derived
             _put(<int64_t> _bits(node.type, node.payload))
-    else:
+    elif kind != UNDEFINED:
         _put(node.attr)
         _put(-1 if node.d0 is None else _place_of(node.d0))
         _put(-1 if node.d1 is None else _place_of(node.d1))
         _put(-1 if node.d2 is None else _place_of(node.d2))
-        if kind == VIEW or kind == SEGMENT or kind == ACCESS:
+        _put(-1 if node.d3 is None else _place_of(node.d3))
+        if kind == VIEW or kind == SEGMENT or kind == ACCESS or kind == SCATTER or kind == STEP:
             _put(_number_of(node.payload))
+        if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
+            _put(min(_reference_count(<PyObject*> node.d0), 4))
     _nodes[_place] = <PyObject*> node
     _set_place(node)
     return True
@@ -782,17 +946,19 @@ cdef bint _scan(Node root) except -1:
             continue
         node.place = _walk << 24 | SEEN
         kind = node.kind
-        if kind == EVALUATED or kind == LITERAL:
-            if not _enter_node(node):
+        if kind <= UNDEFINED or kind == EVALUATED:
+            if kind != EVALUATED and kind != LITERAL and kind != UNDEFINED or not _enter_node(node):
                 return False
             continue
-        if kind < FIRST_ELEMENTWISE and kind != COUNTER and kind != GATHER and kind != CAST and kind != BITCAST \
-                and kind != ACCESS and kind != VIEW and kind != SEGMENT and kind != REDUCE or node.d3 is not None:
+        if not _may_have_recipe[kind]:
             return False
         if count + 8 > _stack_capacity:
             _stack = <PyObject**> _larger(_stack, &_stack_capacity, count + 8, sizeof(PyObject*))
         _stack[count] = <PyObject*> (<uintptr_t> entry | 1)
         count += 1
+        if node.d3 is not None:
+            _stack[count] = <PyObject*> node.d3
+            count += 1
         if node.d2 is not None:
             _stack[count] = <PyObject*> node.d2
             count += 1
@@ -806,62 +972,114 @@ cdef bint _scan(Node root) except -1:
 
 
 class _Listener:
-    """Makes a recipe of the launch of one kernel."""
+    """Makes a recipe of the launches of a plan."""
 
-    def __init__(self, list roots, bytes key, dict places):
-        self.roots, self.key, self.places, self.recipe = roots, key, places, None
+    def __init__(self, dict places):
+        self.places, self.count = places, len(places)
+        self.made, self.undefined, self.steps = [], [], []
+        self.begun = None
+        self.fails = False
+
+    def place_of_output(self, node):
+        """The place of what a launch gives: a new one for what planning has made."""
+        place = self.places.get(node.id)
+        if place is None:
+            place = self.places[node.id] = self.count + len(self.made)
+            self.made.append((node.type, node.size))
+        return place
 
     def begin(self, program, kernel):
         """A program is about to be launched."""
-        cdef Recipe recipe
+        cdef Stage step
         cdef Py_ssize_t number = 0
         places = self.places
-        outputs = {node.id: program.slots[node.id] for node in (*program.stores, *program.reductions)}
-        if program.scatters or program.versions or program.checks or program.calls or len(outputs) != len(self.roots) \
-                or any(root.id not in outputs for root in self.roots):
-            return
         roles = slots_of(program)
-        if any(slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY):
+        if self.fails or program.versions or program.checks or program.calls or any(
+                slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY) or any(
+                node.id not in places or node.d0.id not in places for node in program.scatters):
+            self.fails = True
             return
-        recipe = Recipe.__new__(Recipe)
-        recipe.key, recipe.units, recipe.unit, recipe.count = self.key, program.units, program.unit, len(roles)
-        recipe.outputs = tuple([outputs[root.id] for root in self.roots])
-        recipe.words = <uint64_t*> malloc(recipe.count * sizeof(uint64_t))
-        recipe.places = <int32_t*> malloc(recipe.count * sizeof(int32_t))
-        if recipe.words == NULL or recipe.places == NULL:
+        step = Stage.__new__(Stage)
+        step.units, step.unit, step.single, step.count = program.units, program.unit, program.single, len(roles)
+        outputs = [*program.stores, *program.reductions]
+        step.outputs = tuple([self.place_of_output(node) for node in outputs])
+        step.slots = tuple([program.slots[node.id] for node in outputs])
+        step.undefined, self.undefined = tuple(self.undefined), []
+        step.written = tuple([(places[node.id], places[node.d0.id]) for node in program.scatters
+                              if node.id not in program.tables])
+        step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
+                             for node in program.scatters if node.id in program.tables])
+        step.words = <uint64_t*> malloc(step.count * sizeof(uint64_t))
+        step.places = <int32_t*> malloc(step.count * sizeof(int32_t))
+        if step.words == NULL or step.places == NULL:
             raise MemoryError
         for slot in roles:
             role = slot.role
-            recipe.words[number] = program.parameters[number]
-            recipe.places[number] = -1
+            step.words[number] = program.parameters[number]
+            step.places[number] = -1
             if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
-                recipe.places[number] = places.get(slot.node.id, -1)
+                step.places[number] = places.get(slot.node.id, -1)
             number += 1
         entry = Entry.__new__(Entry)
         (<Entry> entry).kernel, (<Entry> entry).key = kernel, program.key
         (<Entry> entry).stride = partial_stride(kernel.reductions)
         (<Entry> entry).load()
-        recipe.entry = <Entry> entry
-        self.recipe = recipe
+        step.entry = <Entry> entry
+        self.begun = step
 
     def end(self, program):
         """A program has been launched."""
+        self.steps.append(self.begun)
 
     def allocated(self, node):
         """An array without contents has got memory."""
+        place = self.places.get(node.id)
+        if place is None:
+            self.fails = True
+        else:
+            self.undefined.append(place)
+
+    def begin_step(self, payload, operands, results):
+        """A step is about to be launched."""
+        cdef Stage step = Stage.__new__(Stage)
+        if any(node.id not in self.places for node in (*operands, *results)):
+            self.fails = True
+            return
+        step.outputs = tuple([self.places[node.id] for node in results])
+        step.undefined, self.undefined = tuple(self.undefined), []
+        self.begun = step
+
+    def end_step(self, results, positions):
+        """A step has been launched."""
+        self.steps.append(self.begun)
+
+    def recipe(self, bytes key):
+        """The recipe, or that there is none."""
+        cdef Recipe recipe = Recipe.__new__(Recipe)
+        cdef Stage step
+        recipe.key, recipe.steps, recipe.made, recipe.used = key, [], tuple(self.made), None
+        if self.fails:
+            return recipe
+        recipe.steps = self.steps
+        if len(self.steps) > 1 or self.made:
+            recipe.used = set()
+            for step in reversed(self.steps):
+                used = step.used()
+                step.releases = sorted(used - recipe.used)
+                recipe.used |= used
+        return recipe
 
 
 cdef bint _run_recipe(list roots) except -1:
-    """Launch the one kernel of some nodes whose structure is known; make a recipe if it is not; whether it was done."""
-    global _parameters, _parameter_count, _input_count, _inputs, _borrowing, _slots, _hits
+    """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
+    global _nodes
     cdef Node root, node
     cdef Recipe recipe
-    cdef Py_ssize_t number, position = 0
-    cdef int32_t place
+    cdef Py_ssize_t number, place, count
     cdef uint64_t h
-    cdef Entry entry
-    cdef Buffer buffer
     cdef dict places
+    cdef list held = None
+    cdef Stage step
     if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_RECIPES:  # before anything is numbered
         _recipes.clear()
         _payloads.clear()
@@ -881,24 +1099,70 @@ cdef bint _run_recipe(list roots) except -1:
             memcmp(PyBytes_AS_STRING(recipe.key), _key, 8 * _key_count):
         key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
         places = {(<Node> _nodes[number]).id: number for number in range(_place)}
-        kernels = plan(list(roots))
-        listener = _Listener(list(roots), key, places) if len(kernels) == 1 else None
-        for kernel in kernels:
-            _launch_any(_backend, pool.policy(), kernel, listener)
-        if listener is not None and listener.recipe is not None:
-            _recipes[h] = listener.recipe
+        listener = _Listener(places)
+        root = None
+        evaluate_by_kernels(_backend, roots, listener)
+        _recipes[h] = listener.recipe(key)
         return True
-    entry = recipe.entry
-    while recipe.count > _parameter_capacity:
-        _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, recipe.count, sizeof(uint64_t))
-    while recipe.count > _input_capacity:
-        _inputs = <PyObject**> _larger(_inputs, &_input_capacity, recipe.count, sizeof(PyObject*))
-    if len(roots) > _slot_capacity:
-        _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(roots), sizeof(Py_ssize_t))
-    memcpy(_parameters, recipe.words, recipe.count * sizeof(uint64_t))
-    _parameter_count, _input_count, _borrowing = recipe.count, 0, False
-    for number in range(recipe.count):
-        place = recipe.places[number]
+    if not recipe.steps:
+        return False
+    count = _place
+    if recipe.used is not None:
+        held = [None] * (count + len(recipe.made))
+        for place in recipe.used:
+            if place < count:
+                held[place] = <Node> _nodes[place]
+        if len(held) > _node_capacity:
+            _nodes = <PyObject**> _larger(_nodes, &_node_capacity, len(held), sizeof(PyObject*))
+        for number in range(len(recipe.made)):
+            node = blank_node()
+            node.kind = UNDEFINED
+            node.type, node.size = recipe.made[number]
+            held[count + number] = node
+            _nodes[count + number] = <PyObject*> node
+        node = root = None
+    for step in recipe.steps:
+        for place in step.undefined:
+            node = <Node> _nodes[place]
+            if node.kind == UNDEFINED:
+                become(node, _allocate(node.size * _size_of[node.type]))
+        if step.entry is not None:
+            _run_stage(step)
+        elif not _launch_step([<Node> _nodes[<Py_ssize_t> place] for place in step.outputs]):
+            node = None
+            roots = [root for root in roots if (<Node> root).kind != EVALUATED]
+            evaluate_by_kernels(_backend, roots)  # what is left is planned anew
+            return True
+        if held is not None:
+            node = None
+            for place in step.releases:
+                held[place] = None
+    return True
+
+
+cdef bint _run_stage(Stage step) except -1:
+    """Launch a kernel of a recipe."""
+    global _parameters, _parameter_count, _input_count, _inputs, _borrowing, _slots
+    cdef Entry entry = step.entry
+    cdef Node node
+    cdef Buffer buffer
+    cdef Py_ssize_t number, position = 0
+    cdef int32_t place
+    cdef list outputs = [], tables = None
+    if step.tables:  # before the parameters are made: these are launches as well
+        policy = pool.policy()
+        tables = [_filled_tables(_backend, policy, <Node> _nodes[<Py_ssize_t> target], op)
+                  for _, target, op, _ in step.tables]
+    while step.count > _parameter_capacity:
+        _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, step.count, sizeof(uint64_t))
+    while step.count + 8 > _input_capacity:
+        _inputs = <PyObject**> _larger(_inputs, &_input_capacity, step.count + 8, sizeof(PyObject*))
+    if len(step.slots) > _slot_capacity:
+        _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(step.slots), sizeof(Py_ssize_t))
+    memcpy(_parameters, step.words, step.count * sizeof(uint64_t))
+    _parameter_count, _input_count, _borrowing = step.count, 0, False
+    for number in range(step.count):
+        place = step.places[number]
         if place < 0:
             continue
         node = <Node> _nodes[place]
@@ -911,22 +1175,43 @@ cdef bint _run_recipe(list roots) except -1:
                 _borrowing = True
             _inputs[_input_count] = <PyObject*> buffer
             _input_count += 1
-    for slot in recipe.outputs:
+    for slot in step.slots:
         _slots[position] = slot
         position += 1
-    if entry.quick:
-        entry.patience -= recipe.units * recipe.unit * entry.work
-        if entry.patience <= 0:
-            entry.kernel.worked(entry.kernel.patience() - entry.patience)
-            entry.load()
-    _hits += 1
-    _launch(entry, roots, recipe.units, recipe.unit)
+    for number in step.outputs:
+        outputs.append(<Node> _nodes[number])
+    if tables is not None:
+        for position in range(len(tables)):
+            number = step.tables[position][0]
+            _parameters[number], _parameters[number + 1] = tables[position].words
+    _note_use(entry, step.units * step.unit)
+    _launch(entry, outputs, step.units, step.unit, step.single)
+    _commit_writes(step)
+    if tables is not None:
+        for position in range(len(tables)):
+            tables[position].whole.payload.ticket = pool.submitted()
+            node = <Node> _nodes[<Py_ssize_t> step.tables[position][3]]
+            become(node, _merged_tables(_backend, policy, tables[position]))
+        _commit_writes(step)
+    return True
+
+
+cdef bint _commit_writes(Stage step) except -1:
+    """The scatters whose targets have been written in place have values."""
+    cdef Node node, target
+    for number, place in step.written:
+        node, target = <Node> _nodes[<Py_ssize_t> number], <Node> _nodes[<Py_ssize_t> place]
+        if node.kind == SCATTER and target.kind == EVALUATED:
+            become(node, target.payload)
     return True
 
 
 cdef int64_t _pool_count() except -1:
     """What planning and assembling look at besides the graph."""
-    return pool.get_expand_threshold() << 16 | pool.thread_count()
+    count = _module_of_pool["_count"]
+    if count is None:
+        count = pool.thread_count()
+    return <int64_t> _module_of_pool["_expand_threshold"] << 16 | <int64_t> count
 
 
 def _id_of(Node node):
@@ -955,29 +1240,27 @@ cdef dict _levels = _log._cache  # what Logger.isEnabledFor looks at first
 
 def evaluate(backend, list roots):
     """Give values to nodes.  The caller holds the lock."""
+    global _backend
     cdef Context context = current()
-    cdef Node root
     if context.recording is not None or context.flags & _EXCEPTIONAL or _module_of_pool["_forsaken"] or \
             (_levels.get(INFO) is not False and _log.isEnabledFor(INFO)):
         evaluate_by_kernels(backend, roots)
         return
-    if len(roots) == 1:
-        root = roots[0]
-        if root.kind == STEP and _launch_alone(backend, root):
-            return
-    if not _evaluate(backend, roots) and not _run_recipe(roots):
+    _backend = backend
+    if len(roots) == 1 and (<Node> roots[0]).kind == STEP and _launch_step(roots):
+        return
+    if not _evaluate(roots) and not _run_recipe(roots):
         evaluate_by_kernels(backend, roots)
 
 
-cdef bint _evaluate(object backend, list roots) except -1:
+cdef bint _evaluate(list roots) except -1:
     """Give values to nodes, unless the general way has to; whether it was done."""
-    global _backend, _cache_bytes
+    global _cache_bytes
     cdef Node root
     cdef int64_t width
     cdef bint several = False
     cdef list group
     cdef Py_ssize_t position, count = len(roots)
-    _backend = backend
     if not _cache_bytes:
         _cache_bytes = pool.last_level_cache()
     width = _width_of(<Node> roots[0])

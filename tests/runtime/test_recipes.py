@@ -1,0 +1,238 @@
+"""Graphs whose structure is known are launched without planning: like the first time, whatever has changed since."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt
+from drjit_core import evaluate, literal, ops, rooms
+from drjit_core.ir.trace import scatter
+from drjit_core.runtime.cpu import malloc
+from tests.core.harness import BOOL, FLOAT32, array, shared, values
+
+Program = Callable[[Any, Any, Any], Any]
+SIZES = (1, 37, 1000, 70_001)  # one element; a part of a packet; several packets; tables per thread
+
+
+def inputs(size: int, seed: int) -> tuple[Float, Float, UInt]:
+    generator = np.random.default_rng(seed)
+    return (Float(generator.random(size).astype(np.float32) + 0.5), Float(generator.random(size).astype(np.float32)),
+            UInt(generator.integers(0, 30, size).astype(np.uint32)))
+
+
+def summed(a: Any, index: Any, size: int = 30) -> Float:
+    found = dr.zeros(Float, size)
+    dr.scatter_add(found, a, index)
+    return found
+
+
+def written_twice(a: Any, b: Any, index: Any) -> Float:
+    found = dr.zeros(Float, 30)
+    dr.scatter_add(found, a, index)
+    dr.scatter_add(found, b, index)
+    dr.scatter(found, Float(7), UInt(3))
+    return found
+
+
+def older_versions(a: Any, b: Any, index: Any) -> list[Float]:
+    target = dr.zeros(Float, 30)
+    dr.scatter_add(target, a, index)
+    before = Float(target)
+    dr.scatter_add(target, b, index)
+    return [before, target]
+
+
+def slots(a: Any, b: Any, index: Any) -> list[Any]:
+    counter = dr.zeros(UInt, 30)
+    found = dr.scatter_inc(counter, UInt(2), a > 1)
+    return [dr.sum(dr.select(a > 1, found, 0)), counter]
+
+
+def into_undefined(a: Any, b: Any, index: Any) -> Float:
+    found = dr.empty(Float, 2 * dr.width(a))
+    place = dr.arange(UInt, dr.width(a)) * 2
+    dr.scatter(found, a, place)
+    dr.scatter(found, b, place + 1)
+    return found
+
+
+def step_of_gradients(a: Any, b: Any, index: Any) -> list[Float]:
+    table = dr.gather(Float, b, dr.minimum(index, dr.width(b) - 1))
+    loss = dr.sum(dr.square(table - a))
+    gradient = summed(2 * (table - a), index)
+    return [loss, gradient * 0.01, dr.max(gradient)]
+
+
+def softmax(a: Any, b: Any, index: Any) -> Any:
+    x = TensorXf(a, (dr.width(a), 1)) * TensorXf(b, (1, dr.width(b))) if dr.width(a) < 100 else TensorXf(a, (1, dr.width(a)))
+    e = dr.exp(x - dr.max(x, axis=1, keepdims=True))
+    return dr.mean(e / dr.sum(e, axis=1, keepdims=True)) * 3
+
+
+PROGRAMS: dict[str, Program] = {
+    "two kernels": lambda a, b, i: a / dr.sum(a * b),
+    "three kernels": lambda a, b, i: (a - dr.mean(a)) / dr.max(abs(a - dr.mean(a))),
+    "a scatter-reduction": lambda a, b, i: summed(a, i),
+    "what is scattered, used": lambda a, b, i: summed(a, i) * 2 + 1,
+    "two writes": written_twice,
+    "older versions": older_versions,
+    "unique slots": slots,
+    "writes to arrays without contents": into_undefined,
+    "gradients": step_of_gradients,
+    "a scan of what is computed": lambda a, b, i: dr.prefix_sum(a * b) + 1,
+    "a sort of what is computed": lambda a, b, i: dr.sort(a * b) * dr.sum(b),
+    "what a sum divides, sorted": lambda a, b, i: dr.sort(a / dr.sum(b)),
+    "literals": lambda a, b, i: dr.sum(a) * Float(3) + Float(5),
+    "packets": lambda a, b, i: dr.gather(Array3f, dr.tile(dr.prefix_sum(a), 3), dr.zeros(UInt, 5)) * 2,
+    "rows": softmax,
+    "masks": lambda a, b, i: dr.select(dr.any(a > 1.2), a, dr.sum(b)),
+    "a product": lambda a, b, i: (TensorXf(a, (1, dr.width(a))) @ TensorXf(b, (dr.width(b), 1))) / dr.sum(b),
+    "gathers of what is reduced": lambda a, b, i: dr.gather(Float, summed(b, i), i) * a,
+}
+
+
+def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
+    if isinstance(value, list):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [np.array(value.numpy())]
+
+
+def planned(program: Program, size: int, seed: int) -> list[np.ndarray[Any, Any]]:
+    """The results when kernels are told of, for which there are no recipes."""
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        found = program(*inputs(size, seed))
+        dr.eval(found)
+        dr.kernel_history_clear()
+    return leaves(found)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_known_structures_give_what_planning_gives(name: str, size: int) -> None:
+    for seed in range(4):
+        arguments = inputs(size, seed)
+        found = PROGRAMS[name](*arguments)
+        dr.eval(found)
+        for value, expected in zip(leaves(found), planned(PROGRAMS[name], size, seed), strict=True):
+            np.testing.assert_array_equal(value, expected)
+        for argument, before in zip(arguments, inputs(size, seed), strict=True):
+            np.testing.assert_array_equal(argument.numpy(), before.numpy())
+
+
+def test_literals_are_those_of_this_time() -> None:
+    a = Float([1, 2, 3, 4])
+    for factor in (2.0, 3.0, 2.0, 5.0):
+        y = a / dr.sum(a * factor) + factor
+        np.testing.assert_allclose(y.numpy(), np.arange(1, 5) / (10 * factor) + factor, rtol=1e-6)
+
+
+@pytest.mark.parametrize("rounds", ("held, not held", "not held, held"))
+def test_targets_that_others_hold_are_copied_whatever_was_known_before(rounds: str) -> None:
+    for state in rounds.split(", ") * 3:
+        target = Float([1, 2, 3])
+        dr.eval(target)
+        other = Float(target) if state == "held" else None
+        dr.scatter_add(target, Float([10, 20]), UInt([0, 2]))
+        total = dr.sum(target) * 2
+        dr.eval(target, total)
+        np.testing.assert_array_equal(target.numpy(), [11, 2, 23])
+        assert total[0] == 72
+        if other is not None:
+            np.testing.assert_array_equal(other.numpy(), [1, 2, 3])
+
+
+def test_memory_of_others_is_never_written_to() -> None:
+    for foreign in (False, True, False, True):
+        data = np.array([1, 2, 3], np.float32)
+        target = shared(data) if foreign else array(data)
+        index, mask = array(np.array([0, 2], np.uint32)), literal(BOOL, True)
+        version = scatter(target, array(np.array([10, 20], np.float32)), index, mask, dr.ReduceOp.Add.value, 0)
+        del target
+        doubled = ops.mul(version, literal(FLOAT32, 2))
+        evaluate([doubled])
+        np.testing.assert_array_equal(values(doubled), [22, 4, 46])
+        np.testing.assert_array_equal(data, [1, 2, 3])
+
+
+def test_what_waits_is_launched_in_order() -> None:
+    a, b, index = inputs(200_000, 0)
+    dr.eval(a, b, index)
+    expected = np.bincount(index.numpy(), a.numpy().astype(np.float64), 30)
+    for _ in range(30):
+        found = summed(a, index) + 0
+        for _ in range(3):
+            found = found / dr.sum(found) * dr.sum(a)
+        dr.eval(found)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-4)
+
+
+def test_nothing_is_kept() -> None:
+    def iteration(number: int) -> None:
+        for program in PROGRAMS.values():
+            dr.eval(program(*inputs(1000, number)))
+
+    for number in range(4):
+        iteration(number)
+    dr.sync_thread()
+    before = malloc.statistics()["in_use"]
+    for number in range(20):
+        iteration(number)
+    dr.sync_thread()
+    assert malloc.statistics()["in_use"] <= before
+
+
+def test_peak_memory_is_that_of_planning() -> None:
+    def chain(x: Float) -> Float:
+        for _ in range(6):
+            x = x / dr.sum(x)
+        return x
+
+    x = Float(np.ones(100_000, np.float32))
+    dr.eval(x)
+    peaks = []
+    for told in (True, False, False):
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory, told):
+            y = chain(x)
+            dr.sync_thread()
+            malloc.reset_peak()
+            before = malloc.statistics()["in_use"]
+            dr.eval(y)
+            dr.sync_thread()
+            peaks.append(malloc.statistics()["peak"] - before)
+            del y
+    assert peaks[2] <= peaks[0]
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="plain rooms plan every time")
+def test_nothing_is_planned_the_second_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    from drjit_core.runtime import launch
+
+    def refused(roots: Any) -> Any:
+        raise AssertionError("a graph is planned whose structure is known")
+
+    for name, program in PROGRAMS.items():
+        if program is slots:  # a region, which recipes do not know
+            continue
+        for number in range(3):
+            arguments = inputs(1000, number)
+            dr.eval(arguments)
+            with monkeypatch.context() as patch:
+                if number == 2:
+                    patch.setattr(launch, "plan", refused)
+                try:
+                    dr.eval(program(*arguments))
+                except AssertionError as error:
+                    raise AssertionError(name) from error
+
+
+def test_types_and_masks_are_part_of_the_structure() -> None:
+    for type_ in (Float, Int, UInt, Float, Int):
+        x = type_([3, 1, 2])
+        total = dr.sum(x)
+        found = dr.select(Bool([True, False, True]), x * total, total)
+        np.testing.assert_array_equal(found.numpy(), [18, 6, 12])
