@@ -69,7 +69,8 @@ def step_of_gradients(a: Any, b: Any, index: Any) -> list[Float]:
 
 
 def softmax(a: Any, b: Any, index: Any) -> Any:
-    x = TensorXf(a, (dr.width(a), 1)) * TensorXf(b, (1, dr.width(b))) if dr.width(a) < 100 else TensorXf(a, (1, dr.width(a)))
+    size = dr.width(a)
+    x = TensorXf(a, (1, size)) if size > 100 else TensorXf(a, (size, 1)) * TensorXf(b, (1, size))
     e = dr.exp(x - dr.max(x, axis=1, keepdims=True))
     return dr.mean(e / dr.sum(e, axis=1, keepdims=True)) * 3
 
@@ -81,6 +82,7 @@ PROGRAMS: dict[str, Program] = {
     "what is scattered, used": lambda a, b, i: summed(a, i) * 2 + 1,
     "two writes": written_twice,
     "older versions": older_versions,
+    "unique slots": slots,
     "unique slots": slots,
     "writes to arrays without contents": into_undefined,
     "gradients": step_of_gradients,
