@@ -83,7 +83,6 @@ PROGRAMS: dict[str, Program] = {
     "two writes": written_twice,
     "older versions": older_versions,
     "unique slots": slots,
-    "unique slots": slots,
     "writes to arrays without contents": into_undefined,
     "gradients": step_of_gradients,
     "a scan of what is computed": lambda a, b, i: dr.prefix_sum(a * b) + 1,
