@@ -52,7 +52,7 @@ def test_minimum_and_maximum_ignore_nan():
 
 def test_results_of_rank_zero():
     assert dr.sum(TensorXf([[1, 2], [3, 4]])).shape == () and dr.sum(TensorXf(3)).item() == 3
-    assert bool(dr.all(TensorXb([True, True]))) and math.isnan(dr.mean(dr.zeros(TensorXf, (0, 3))).item())
+    assert bool(dr.all(TensorXb([True, True]))) and dr.mean(dr.zeros(TensorXf, (0, 3))).item() == 0
     assert dr.mean(TensorXf16([1, 2])).item() == 1.5
 
 
