@@ -52,7 +52,8 @@ def test_the_outermost_axis_of_a_nested_sequence_is_refused_in_words(function):
 def test_half_precision_accumulates_in_single_precision(function, value, axis, expected):
     result = function(value(), axis=axis)
     assert result.numpy().dtype == np.float16
-    np.testing.assert_allclose(np.ravel(result.numpy()), expected, rtol=1e-3)
+    # the result alone is rounded to half precision
+    np.testing.assert_allclose(np.ravel(result.numpy()), expected, rtol=2.0**-11)
 
 
 @pytest.mark.parametrize("product", [
@@ -181,9 +182,9 @@ def test_variances_along_axes_are_those_of_numpy(axis, ddof, keepdims):
         expected = data.var(axis=axes, ddof=ddof, keepdims=keepdims)
     for mode in (None, "symbolic", "evaluated"):
         found = dr.var(TensorXf(data), axis, mode, keepdims, ddof)
-        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-5)
+        np.testing.assert_allclose(found.numpy(), expected, rtol=1e-6)  # some roundings of single precision
         deviation = dr.std(TensorXf(data), axis, mode, keepdims, ddof)
-        np.testing.assert_allclose(deviation.numpy(), np.sqrt(expected), rtol=1e-5)
+        np.testing.assert_allclose(deviation.numpy(), np.sqrt(expected), rtol=1e-6)
 
 
 @pytest.mark.parametrize("axis", [np.int64(0), np.uint8(1), (np.int32(0), 1), -1])
