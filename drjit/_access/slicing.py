@@ -2,8 +2,9 @@
 
 A tensor lies in C order in one flat array. A view of it is described by an *access*: a base position, the axes of the
 view with the stride that each has in the flat array, and at most one block of axes whose positions come from integer
-arrays. :func:`positions` turns an access into a node of indices, one for each element of the view; extents and strides
-are parameters of the kernel, so that other shapes are the same program.
+arrays. :func:`positions` turns an access into a node of indices, one for each element of the view: by the compiler's
+own function, which views become reads by index with; extents and strides are parameters of the kernel, so that other
+shapes are the same program.
 
 The rules are NumPy's, with one exception: integers only remove their axis. Integer arrays are broadcast against each
 other; their axes stand where the first of them stood if there is nothing but integers between them, else at the front.

@@ -1,4 +1,4 @@
-"""Views as reads by index, where a kernel cannot go over them row by row.
+"""Positions of the elements of views: for reads by index, where a kernel cannot go over a view row by row.
 
 The position of an element follows from its number by divisions: several times dearer than what rows do.
 """

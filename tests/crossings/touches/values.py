@@ -12,7 +12,7 @@ import numpy as np
 import drjit as dr
 
 from ..model import Array, Host, Operands, Typed, text_of
-from .access import ACCESS, TENSORS, written_model
+from .access import ACCESS, TENSORS, written, written_model
 from .items import DIMENSION, five
 from .rows import ALL, ARITHMETIC, NUMBERS, PLAIN, same, touch
 
