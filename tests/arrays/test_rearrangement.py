@@ -286,7 +286,7 @@ def test_squares():
 
 def test_clamp_is_clip():
     assert list(dr.clamp(Float(1, 2, 3), 1.5, 2.5)) == list(dr.clip(Float(1, 2, 3), 1.5, 2.5)) == [1.5, 2, 2.5]
-    assert dr.clamp(5, 3, 2) == dr.clip(5, 3, 2) == 3
+    assert dr.clamp(5, 3, 2) == dr.clip(5, 3, 2) == 3  # maximum(minimum(value, max), min), as the reference says
     assert dr.clamp(Int(-5, 9), 0, 7).numpy().tolist() == [0, 7]
     with pytest.raises(TypeError, match=r"drjit\.clamp"):
         dr.clamp("a", 0, 1)
