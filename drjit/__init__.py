@@ -33,11 +33,12 @@ from ._functions.linalg import cross, det, diag, frob, inverse, matmul, polar_de
 from ._functions.mathematics import deg2rad, mul_wide, rad2deg, reinterpret_array, step
 from ._functions.ordering import argmax, argmin, argsort, compress, median, sort
 from ._functions.prefix import block_prefix_reduce, block_prefix_sum, cumsum, prefix_reduce, prefix_sum
-from ._functions.rearrangement import (array_split, column_stack, concat, dstack, expand_dims, hstack, moveaxis, ravel,
-    repeat, reshape, reverse, row_stack, split, squeeze, stack, swapaxes, take, take_interp, tile, transpose, unravel,
-    upsample, vstack)
+from ._functions.joining import column_stack, concat, dstack, hstack, row_stack, stack, vstack
+from ._functions.parts import array_split, split, take, take_interp
+from ._functions.rearrangement import moveaxis, repeat, reverse, swapaxes, tile, transpose, upsample
 from ._functions.reductions import all, any, count, max, mean, min, none, prod, reduce, sum
 from ._functions.resampling import convolve, resample
+from ._functions.shapes import expand_dims, ravel, reshape, squeeze, unravel
 from ._functions.statistics import std, var
 from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t, diff_array_t, expr_t, float16_array_t,
     float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t, int8_array_t, int_array_t,

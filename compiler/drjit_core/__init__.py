@@ -66,6 +66,7 @@ from .messages import log_level, set_log_level
 from .math import *
 from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
+from .passes.positions import positions
 from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backends import backend_report, has_backend, on_backend

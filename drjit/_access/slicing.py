@@ -2,8 +2,9 @@
 
 A tensor lies in C order in one flat array. A view of it is described by an *access*: a base position, the axes of the
 view with the stride that each has in the flat array, and at most one block of axes whose positions come from integer
-arrays. :func:`positions` turns an access into a node of indices, one for each element of the view; extents and strides
-are parameters of the kernel, so that other shapes are the same program.
+arrays. :func:`positions` turns an access into a node of indices, one for each element of the view: by the compiler's
+own function, which views become reads by index with; extents and strides are parameters of the kernel, so that other
+shapes are the same program.
 
 The rules are NumPy's, with one exception: integers only remove their axis. Integer arrays are broadcast against each
 other; their axes stand where the first of them stood if there is nothing but integers between them, else at the front.
@@ -13,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import math
-import operator
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -33,20 +33,20 @@ from drjit_core import (
 )
 
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, Site, SizeError, called, describe
 from .._base.nodes import broadcast, elements_of, index_type
 from .._base.types import SCALAR, UINT32, Record, relative
-from .._base.values import parse_shape
+from .._base.values import parse_shape, plain_integer
 from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
 from .lanes import TRUE, lane_mask, symbolic_width
 
-__all__ = ["TRUE", "Access", "broadcast_shapes", "collapsed", "contiguous_strides", "expand", "flatten", "is_identity",
-           "normalise_axes", "normalise_axis", "parse_slice", "positions", "read", "read_slice", "require_lanes",
-           "slice_index", "strided", "write_mask"]
+__all__ = ["TRUE", "Access", "broadcast_shapes", "broadcast_strides", "collapsed", "common_shape", "contiguous_strides",
+           "expand", "flatten", "is_identity", "normalise_axes", "normalise_axis", "parse_slice", "positions", "read",
+           "read_slice", "require_lanes", "slice_index", "strided", "write_mask"]
 
 #: Literals of different meaning carry different tags, see drjit_core.literal.
-_OFFSET, _FIRST_AXIS = 16, 17
+_ARRAYS, _ROWS = 14, 17
 #: Positions of at least so many elements, in rows of at least so many, are what rows and columns add up to.
 _MANY, _LONG_ROW = 1 << 14, 16
 _LITERAL = KIND["literal"]
@@ -64,7 +64,7 @@ def contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
-def broadcast_shapes(function: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+def common_shape(shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...] | None:
     """The common shape by the rules of NumPy: aligned at the last axis, axes of size 1 go with any other."""
     rank = max(map(len, shapes))
     result = [1] * rank
@@ -72,30 +72,44 @@ def broadcast_shapes(function: str, shapes: Sequence[tuple[int, ...]]) -> tuple[
         for axis, size in enumerate(shape, rank - len(shape)):
             if size != 1:
                 if result[axis] not in (1, size):
-                    raise SizeError(f"{function}(): operands have incompatible shapes: "
-                                    f"{' and '.join(map(str, dict.fromkeys(shapes)))}.")
+                    return None
                 result[axis] = size
     return tuple(result)
 
 
-def normalise_axis(function: str, axis: Any, ndim: int, name: str = "axis") -> int:
+def broadcast_shapes(function: str, shapes: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """The common shape; raises if there is none."""
+    found = common_shape(shapes)
+    if found is None:
+        raise SizeError(f"{function}(): operands have incompatible shapes: "
+                        f"{' and '.join(map(str, dict.fromkeys(shapes)))}.")
+    return found
+
+
+def broadcast_strides(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides through which what has a shape is read in another one: zero along axes that are repeated."""
+    offset, strides = len(target) - len(shape), contiguous_strides(shape)
+    return tuple([0 if axis < offset or shape[axis - offset] == 1 else strides[axis - offset]
+                  for axis in range(len(target))])
+
+
+def normalise_axis(site: Site, axis: Any, ndim: int, name: str = "axis") -> int:
     """An axis counted from the front."""
-    try:
-        found = operator.index(axis)
-    except TypeError:
-        raise TypeError(f"{function}(): '{name}' must be an int, found {describe(axis)} ({axis!r}).") from None
+    found = plain_integer(axis)
+    if found is None:
+        raise TypeError(f"{called(site)}: '{name}' must be an int, found {describe(axis)} ({axis!r}).")
     if not -ndim <= found < ndim:
-        raise ArgumentError(f"{function}(): out-of-bounds axis ('{name}' is {found}, but the tensor has {ndim} "
-                            "dimensions).")
+        which = "" if name == "axis" else f" '{name}'"
+        raise ArgumentError(f"{called(site)}: out-of-bounds axis{which} (got {found}, ndim={ndim}).")
     return found % ndim
 
 
-def normalise_axes(function: str, axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+def normalise_axes(site: Site, axes: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
     """An int or a sequence of ints as axes counted from the front, all of them different."""
-    found = tuple(normalise_axis(function, axis, ndim, name)
-                  for axis in (axes if isinstance(axes, (tuple, list)) else (axes,)))
+    found = tuple([normalise_axis(site, axis, ndim, name)
+                   for axis in (axes if isinstance(axes, (tuple, list)) else (axes,))])
     if len(set(found)) != len(found):
-        raise ArgumentError(f"{function}(): '{name}' names an axis twice ({axes!r}).")
+        raise ArgumentError(f"{called(site)}: '{name}' names an axis twice ({axes!r}).")
     return found
 
 
@@ -143,46 +157,15 @@ def collapsed(shape: tuple[int, ...], strides: tuple[int, ...]) -> list[tuple[in
 def positions(access: Access, source_size: int) -> Node:
     """Indices into a flat array of ``source_size`` elements, for each element of the view in C order."""
     count = access.shape_size
-    scalar = index_type(max(count, source_size))
     if not count:
-        return core.invalid(scalar)
-    axes = _collapse(access)
-    result: Node | None = None
-    start: Node | None = None  # of all elements, if the block is a single one
-    if len(axes) > 1 and (1, None) in axes:
-        assert access.block is not None
-        start = cast(access.block, scalar)
+        return core.invalid(index_type(max(count, source_size)))
+    axes, start = _collapse(access), None
+    if len(axes) > 1 and (1, None) in axes:  # a single position, of all elements
+        start = access.block
         axes = _collapse(access._replace(strides=[0 if stride is None else stride for stride in access.strides]))
-    if len(axes) == 1 and axes[0][1] is None:
-        assert access.block is not None
-        result = cast(access.block, scalar)
-    elif axes:
-        rest = counter(count, scalar)
-        for number in range(len(axes) - 1, -1, -1):
-            size, stride = axes[number]
-            tag = _FIRST_AXIS + 2 * number
-            coordinate = rest
-            if number:
-                extent = literal(scalar, size, 1, SHAPE, tag=tag)
-                rest = core.floordiv(rest, extent)
-                coordinate = ops.sub(coordinate, ops.mul(rest, extent))
-            if stride is None:
-                assert access.block is not None
-                term = cast(core.gather(access.block, coordinate, TRUE, harmless=True), scalar)
-            elif stride == 0:
-                continue
-            elif stride == 1:
-                term = coordinate
-            else:  # negative strides wrap around
-                term = ops.mul(coordinate, _wrapped(scalar, stride, tag + 1))
-            result = term if result is None else ops.add(result, term)
-    if start is not None:
-        result = start if result is None else ops.add(result, start)
-    if result is None:
-        return literal(scalar, access.base, count, SHAPE, tag=_OFFSET)
-    if access.base:
-        result = ops.add(result, _wrapped(scalar, access.base, _OFFSET))
-    return result
+    extents, strides = zip(*axes, strict=True) if axes else ((), ())
+    result = core.positions(source_size, access.base, extents, strides, access.block)
+    return result if start is None else ops.add(result, cast(start, result.type))
 
 
 def _wrapped(scalar: int, value: int, tag: int) -> Node:
@@ -233,7 +216,7 @@ def _positions_by_rows(access: Access, source_size: int) -> Node | None:
     else:
         within = counter(size, scalar)
         if stride != 1:
-            within = ops.mul(within, _wrapped(scalar, stride, _FIRST_AXIS))
+            within = ops.mul(within, _wrapped(scalar, stride, _ROWS))
     columns = core.view(within, 0, (count, size), (0, 1))
     if columns is None:
         return None
@@ -377,7 +360,7 @@ def _block(arrays: list[tuple[Node, tuple[int, ...], int]], shape: tuple[int, ..
             lanes = own if lanes is None else ops.and_(lanes, own)
         term = cast(node if math.prod(array_shape) == 1 else expand(node, array_shape, shape), scalar)
         if stride != 1:
-            term = ops.mul(term, _wrapped(scalar, stride, _OFFSET - 2 - number))
+            term = ops.mul(term, _wrapped(scalar, stride, _ARRAYS - number))
         result = term if result is None else ops.add(result, term)
     assert result is not None
     return result if count == 1 else broadcast(result, count), lanes
@@ -387,10 +370,7 @@ def expand(node: Node, shape: tuple[int, ...], target: tuple[int, ...]) -> Node:
     """A tensor's node broadcast to another shape; one of size 1 stays as it is, since it goes with any other."""
     if shape == target or node.size == 1:
         return node
-    offset = len(target) - len(shape)
-    strides = contiguous_strides(shape)
-    return strided(node, target, [0 if k < offset or shape[k - offset] == 1 else strides[k - offset]
-                                  for k in range(len(target))])
+    return strided(node, target, broadcast_strides(shape, target))
 
 
 def slice_index(dtype: type[ArrayBase], shape: Sequence[int], indices: Sequence[Any]) -> tuple[tuple[int, ...], Any]:

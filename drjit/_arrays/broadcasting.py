@@ -1,12 +1,11 @@
 """Tensors as operands: promotion, broadcasting, and what their nodes become.
 
 The contract with the factory stands in :mod:`drjit._base.types`. Operators and functions broadcast like NumPy: operands
-of one shape, and those with a single element, take part as they are; others are read through computed indices
+of one shape, and those with a single element, take part as they are; others are views
 (:mod:`drjit._access.slicing`). Flat arrays count as tensors of one dimension, those with a single element as scalars.
 
-Plans of operations (:func:`tensor_plan`) know types only; shapes are aligned by each call. What two shapes become is
-remembered (:func:`_alignment`), and so are the indices that an operand is read through, as long as some array needs
-them.
+Plans of operations (:func:`tensor_plan`) know types only; shapes are aligned by each call. What they become, and the
+view that an operand of one shape is in another, is remembered by shapes (:func:`_alignment`, :func:`_layout`).
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, Node, cast, gather, literal
+from drjit_core import Node, cast, literal
 
 from .._access import slicing
 from .._access.slicing import TRUE, contiguous_strides, positions
@@ -55,7 +54,6 @@ from .handles import tensor as make
 __all__ = ["Shape", "align", "concatenate", "make", "operand", "promote", "tensor_plan", "tensor_select", "transposed"]
 
 _IDENTITY, _AUTO = core.ReduceOp.Identity.value, core.ReduceMode.Auto.value
-_EVALUATED = KIND["evaluated"]
 Shape = tuple[int, ...]
 
 
@@ -85,57 +83,28 @@ def operand(function: Site, cls: type[ArrayBase], value: Any) -> tuple[Node, Sha
 @functools.lru_cache(maxsize=1024)
 def _alignment(shapes: tuple[Shape, ...]) -> tuple[Shape, int]:
     """The common shape by the rules of NumPy, and its number of elements."""
-    rank = max(map(len, shapes))
-    result = [1] * rank
-    for shape in shapes:
-        for axis, size in enumerate(shape, rank - len(shape)):
-            if size != 1:
-                if result[axis] not in (1, size):
-                    raise IncompatibleShapes
-                result[axis] = size
-    return tuple(result), math.prod(result)
-
-
-#: How operands of two shapes were aligned lately: the common shape, and the indices that each of them is read through,
-#: if it is not taken as it is. They are kept although nobody may need them, as long as they have not been evaluated: it
-#: takes longer to trace them than to read.
-_pairs: dict[tuple[Shape, Shape], tuple[Shape, Node | None, Node | None]] = {}
-_MOST_PAIRS = 64
-
-
-def _index(size: int, shape: Shape, target: Shape) -> Node | None:
-    """The indices through which what has a shape, and a number of elements, is read so that it has another shape.
-
-    ``None`` if it is taken as it is: one element goes with any shape.
-    """
-    if shape == target or size == 1:
-        return None
-    own, offset = contiguous_strides(shape), len(target) - len(shape)
-    strides = [0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset] for axis in range(len(target))]
-    access = slicing.Access(0, target, tuple(strides))
-    return None if slicing.is_identity(access, size) else positions(access, size)
-
-
-def _read(node: Node, index: Node | None) -> Node:
-    return node if index is None else gather(node, index, TRUE, True)
+    shape = slicing.common_shape(shapes)
+    if shape is None:
+        raise IncompatibleShapes
+    return shape, math.prod(shape)
 
 
 @functools.lru_cache(maxsize=4096)
 def _layout(shape: Shape, target: Shape) -> tuple[Shape, Shape] | None:
     """Extents and strides of what has a shape in another one, adjacent axes merged; ``None``: they are the same."""
-    own, offset = contiguous_strides(shape), len(target) - len(shape)
-    strides = tuple([0 if axis < offset or shape[axis - offset] == 1 else own[axis - offset]
-                     for axis in range(len(target))])
-    extents, strides = zip(*slicing.collapsed(target, strides), strict=True)
+    extents, strides = zip(*slicing.collapsed(target, slicing.broadcast_strides(shape, target)), strict=True)
     return None if strides == (1,) else (extents, strides)
 
 
-def _seen(node: Node, shape: Shape, target: Shape) -> Node | None:
-    """What has a shape, in another one: itself, a view of it, or ``None`` where indices have to be computed."""
+def _seen(node: Node, shape: Shape, target: Shape) -> Node:
+    """What has a shape, in another one; a single element goes with any, and stays as it is."""
     if shape == target or node.size == 1:
         return node
     layout = _layout(shape, target)
-    return node if layout is None else core.view(node, 0, layout[0], layout[1])
+    if layout is None:
+        return node
+    found = core.view(node, 0, layout[0], layout[1])
+    return slicing.expand(node, shape, target) if found is None else found  # in regions and recordings
 
 
 def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node], Shape]:
@@ -143,8 +112,7 @@ def align(nodes: Sequence[Node], shapes: tuple[Shape, ...]) -> tuple[list[Node],
     shape, count = _alignment(shapes)
     if not count:
         return [core.invalid(node.type) for node in nodes], shape
-    return [_seen(node, own, shape) or _read(node, _index(node.size, own, shape))
-            for node, own in zip(nodes, shapes, strict=True)], shape
+    return [_seen(node, own, shape) for node, own in zip(nodes, shapes, strict=True)], shape
 
 
 def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[Node, Node, Shape]:
@@ -152,22 +120,7 @@ def _align_two(left: Node, right: Node, shapes: tuple[Shape, Shape]) -> tuple[No
     shape, count = _alignment(shapes)
     if not count:
         return core.invalid(left.type), core.invalid(right.type), shape
-    seen, other = _seen(left, shapes[0], shape), _seen(right, shapes[1], shape)
-    if seen is not None and other is not None:
-        return seen, other, shape
-    kept = core.state.recording is None  # else shapes may be other ones in the replay
-    known = _pairs.get(shapes) if kept else None
-    if known is not None:
-        shape, first, second = known
-        if (first is None or first.kind != _EVALUATED) and (second is None or second.kind != _EVALUATED):
-            return _read(left, first), _read(right, second), shape
-    first, second = _index(left.size, shapes[0], shape), _index(right.size, shapes[1], shape)
-    for key, (_, *indices) in list(_pairs.items()):
-        if len(_pairs) >= _MOST_PAIRS or any(index is not None and index.kind == _EVALUATED for index in indices):
-            _pairs.pop(key, None)
-    if kept and not any(index is not None and index.scope for index in (first, second)):
-        _pairs[shapes] = shape, first, second
-    return _read(left, first), _read(right, second), shape
+    return _seen(left, shapes[0], shape), _seen(right, shapes[1], shape), shape
 
 
 # --- promotion -------------------------------------------------------------------------------------------------------

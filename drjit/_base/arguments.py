@@ -6,9 +6,10 @@ from typing import Any
 
 from .array import ArrayBase
 from .errors import describe
+from .typing import ArrayT
 from .values import plain_integer, plain_scalar
 
-__all__ = ["require_angle", "require_count", "require_float", "require_integer"]
+__all__ = ["require_angle", "require_count", "require_float", "require_integer", "require_tensor"]
 
 
 def require_integer(function: str, name: str, value: Any) -> int:
@@ -42,4 +43,11 @@ def require_angle(function: str, name: str, value: Any) -> Any:
     if isinstance(value, ArrayBase) or plain_scalar(value) is None:
         raise TypeError(f"{function}(): '{name}' must be an array of floating-point numbers or a number, found "
                         f"{describe(value)}.")
+    return value
+
+
+def require_tensor(function: str, value: ArrayT, name: str = "value") -> ArrayT:
+    """An argument that must be a tensor."""
+    if not isinstance(value, ArrayBase) or value._depth >= 0:
+        raise TypeError(f"{function}(): '{name}' must be a tensor, found {describe(value)}.")
     return value

@@ -11,7 +11,7 @@ from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from . import elementwise as _ops
 from .elementwise import abs, cbrt, copysign, fma, power, select
-from .rearrangement import stack
+from .joining import stack
 
 __all__ = ["linear_srgb_to_oklab", "linear_to_srgb", "oklab_to_linear_srgb", "srgb_to_linear"]
 

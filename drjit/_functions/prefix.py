@@ -13,6 +13,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import REDUCTIONS, Node, ReduceOp, cast, invalid, literal
 
+from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._arrays.tensor import TensorBase
 from .._base.arguments import require_count
@@ -21,7 +22,7 @@ from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, tran
 from .._base.nodes import broadcast
 from .._base.types import FLOAT16, FLOAT32, SCALAR
 from .._base.typing import ArrayT, T
-from .._base.values import is_ndarray, plain_integer, plain_scalar
+from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import wrap
 from .._rules.combine import COMBINE
 from .._trees.pytree import is_pytree, transform
@@ -73,20 +74,6 @@ class _Scan:
         return found[::-1] if self.reverse else found
 
 
-def _axes(function: str, axis: Any, ndim: int) -> tuple[int, ...]:
-    found = []
-    for value in axis if isinstance(axis, tuple) else (axis,):
-        number = plain_integer(value)
-        if number is None:
-            raise TypeError(f"{function}(): 'axis' must be an int or a tuple of ints, found {axis!r}.")
-        if not -ndim <= number < ndim:
-            raise ArgumentError(f"{function}(): out-of-bounds axis (got {number}, ndim={ndim}).")
-        found.append(number % ndim)
-    if len(set(found)) != len(found):
-        raise ArgumentError(f"{function}(): 'axis' names an axis more than once: {axis!r}.")
-    return tuple(found)
-
-
 def _scan_tensor(scan: _Scan, tensor: Any, axes: tuple[int, ...]) -> Any:
     node, shape = tensor._n, tensor._s
     for axis in axes:
@@ -102,9 +89,9 @@ def _scan_array(scan: _Scan, array: Any, axis: Any) -> Any:
         if isinstance(array, TensorBase):
             if not array._s:
                 raise ArgumentError(f"{scan.function}(): a tensor without dimensions has no axis to scan.")
-            return _scan_tensor(scan, array, _axes(scan.function, axis, len(array._s)))
+            return _scan_tensor(scan, array, normalise_axes(scan.function, axis, len(array._s)))
         depth = array._depth
-        axes = _axes(scan.function, axis, depth + array._dynamic)
+        axes = normalise_axes(scan.function, axis, depth + array._dynamic)
         nodes, shape = array._nodes(), array._static_shape()
         for each in axes:
             if each == depth:

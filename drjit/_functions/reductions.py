@@ -16,9 +16,10 @@ from typing import Any
 import drjit_core as core
 from drjit_core import REDUCTIONS, SHAPE, Node, ReduceOp, cast, literal, ops
 
+from .._access.slicing import normalise_axes
 from .._arrays.broadcasting import make
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
 from .._base.nodes import broadcast
 from .._base.operators import FlatSlots, NestedSlots
 from .._base.types import FLOAT16, FLOAT32, UINT32, reshape, retype
@@ -67,16 +68,12 @@ def parse_axes(function: str, array: ArrayBase, axis: Any) -> tuple[int, ...]:
     if axis is ...:
         return (0,)
     given = axis if isinstance(axis, tuple) else (axis,)
-    found = [plain_integer(value) for value in given]
-    if None in found:
+    if None in map(plain_integer, given):
         raise ArgumentError(f"{call_of(function, array)}: 'axis' must be an int, a tuple of ints, None or ..., found "
                             f"{axis!r}.")
-    if not ndim and found == [0]:  # of a tensor without dimensions, which is its only element
+    if not ndim and given == (0,):  # of a tensor without dimensions, which is its only element
         return ()
-    for value in found:
-        if not -ndim <= value < ndim:  # type: ignore[operator]
-            raise ArgumentError(f"{call_of(function, array)}: out-of-bounds axis (got {value}, ndim={ndim}).")
-    return tuple(sorted({value % ndim for value in found}))  # type: ignore[operator]
+    return tuple(sorted(normalise_axes(CallSite(function, type(array)), given, ndim)))
 
 
 def check_mode(function: str, value: Any, mode: str | None) -> None:
@@ -330,8 +327,12 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
 
 
 def _counted(count: int) -> Callable[[Node], Node]:
-    """Division by a number of elements, which stays a parameter of the kernel: another size is no other program."""
-    return lambda node: ops.div(node, literal(node.type, count, 1, SHAPE, tag=3)) if node.size else node
+    """Division by a number of elements, which stays a parameter of the kernel: another size is no other program.
+
+    The sum of no elements is left alone.
+    """
+    divisor = builtins.max(count, 1)
+    return lambda node: ops.div(node, literal(node.type, divisor, 1, SHAPE, tag=3)) if node.size else node
 
 
 def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
@@ -342,7 +343,7 @@ def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
 
 
 def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Mean along one or several axes; NaN if there is nothing, as NumPy has it.
+    """Mean along one or several axes; 0 if there is nothing.
 
     Elements are floating-point numbers (convert others first, else a ``TypeError`` is raised); half precision is summed
     in single precision. See :func:`reduce` for axes, shapes and errors. Evaluates nothing by default.
@@ -366,8 +367,6 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         else:
             number = len(entries)
         total = _reduce_sequence(ReduceOp.Add, entries, axis, mode, keepdims, function, number)
-        if not number:
-            return math.nan
         return total if isinstance(total, ArrayBase) else float(total)
     _require_floats(function, value)
     number = extent_of(function, value, parse_axes(function, value, axis))

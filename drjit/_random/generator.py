@@ -105,6 +105,8 @@ class Generator:
 
     __slots__ = ("__weakref__",)
 
+    # Methods that raise NotImplementedError are those that each kind of generator has of its own.
+
     def random(self, dtype: type[ArrayT], shape: int | tuple[int, ...]) -> ArrayT:
         """Uniformly distributed numbers in [0, 1): multiples of 2^-23, in double precision of 2^-52.
 

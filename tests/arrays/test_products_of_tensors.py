@@ -128,7 +128,8 @@ def test_operands_in_any_state(make):
         x @ x
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="protects a page by calling the system")
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux's C library is known to be found, and to protect "
+                    "a page so that reading it ends the process")
 def test_foreign_memory_is_not_read_beyond_its_end():
     page = mmap.PAGESIZE
     library = ctypes.CDLL(None)
@@ -159,13 +160,13 @@ def test_symbolic_operands_and_loops():
     expected = np.ones((3, 12))
     for _ in range(3):
         expected = np.maximum(expected @ w.astype("f8"), 0) + 0.5
-    np.testing.assert_allclose(state.numpy(), expected, rtol=1e-5)
+    np.testing.assert_allclose(state.numpy(), expected, rtol=1e-6)  # a few roundings of single precision
 
     def body(i, total):  # the product is outside of the loop, whatever stands in it
         return i + 1, total + (weights @ weights)[1, 2].array
 
     _, total = dr.while_loop((llvm.UInt32(0), llvm.Float(0)), lambda i, total: i < 3, body)
-    np.testing.assert_allclose(total.numpy(), 3 * (w @ w)[1, 2], rtol=1e-4)
+    np.testing.assert_allclose(total.numpy(), 3 * (w @ w)[1, 2], rtol=1e-6)
 
 
 def bits(threads):

@@ -1,4 +1,8 @@
-"""Resampling and convolution against Pillow, NumPy and SciPy, and what they cost."""
+"""Resampling and convolution against Pillow, NumPy and SciPy, and what they cost.
+
+Errors are measured in roundings of single precision, of inputs that are numbers like 3: weights are rounded once, and
+each product and sum once more. What takes the same operations in the same order is compared bit by bit.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,14 @@ FILTERS = ["box", "linear", "hamming", "cubic", "lanczos", "gaussian"]
 BOUNDARIES = ["zero", "nearest", "wrap", "reflect", "mirror"]
 #: What SciPy and NumPy call them; NumPy's mirror is called reflect.
 PADDING = {"zero": "constant", "nearest": "edge", "wrap": "wrap", "reflect": "symmetric", "mirror": "reflect"}
+
+
+ROUNDING = 2.0**-24
+
+
+def oracle(name: str):
+    """A package of others that computes what is expected: of the extra ``dev``, which not everybody has."""
+    return pytest.importorskip(name, reason=f"{name} is the oracle of this test, and is not installed")
 
 
 def image(*shape: int) -> np.ndarray:
@@ -43,23 +55,23 @@ def kernel(name: str, radius: float) -> np.ndarray:
 @pytest.mark.parametrize("name", FILTERS[:-1])
 @pytest.mark.parametrize("shape", [(7, 5), (14, 10), (31, 17), (11, 10), (14, 23), (1, 1), (20, 3), (14, 3), (28, 30)])
 def test_images_are_those_of_pillow(name, shape):
-    pillow = pytest.importorskip("PIL.Image")
+    pillow = oracle("PIL.Image")
     data = image(14, 10)
     method = {"box": "BOX", "linear": "BILINEAR", "hamming": "HAMMING", "cubic": "BICUBIC", "lanczos": "LANCZOS"}[name]
     expected = np.asarray(pillow.fromarray(data).resize(shape[::-1], getattr(pillow.Resampling, method)))
     found = dr.resample(TensorXf(data), shape, name)
     assert type(found) is TensorXf and found.shape == shape
-    np.testing.assert_allclose(found.numpy(), expected, atol=2e-6 * abs(data).max() * 10)
+    np.testing.assert_allclose(found.numpy(), expected, atol=16 * ROUNDING * abs(data).max())
 
 
 @pytest.mark.oracle
 def test_channels_are_left_alone():
-    pillow = pytest.importorskip("PIL.Image")
+    pillow = oracle("PIL.Image")
     data = image(9, 8, 3)
     found = dr.resample(TensorXf(data), (5, 20, 3))
     for channel in range(3):
         expected = pillow.fromarray(np.ascontiguousarray(data[..., channel])).resize((20, 5), pillow.Resampling.BICUBIC)
-        np.testing.assert_allclose(found.numpy()[..., channel], np.asarray(expected), atol=1e-5)
+        np.testing.assert_allclose(found.numpy()[..., channel], np.asarray(expected), atol=8 * ROUNDING)
 
 
 @pytest.mark.oracle
@@ -72,34 +84,34 @@ def test_convolutions_are_those_of_numpy(name, radius, boundary):
     padded = np.pad(data, 64, PADDING[boundary])
     expected = np.convolve(padded, weights, "valid")
     found = dr.convolve(Float64(data), name, radius, boundary=boundary, normalize=False)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-12)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-13)  # sums in double precision
     if boundary == "zero":
         expected = expected / np.convolve(np.pad(np.ones(200), 64), weights, "valid")
     else:
         expected = expected / weights.sum()
     found = dr.convolve(Float64(data), name, radius, boundary=boundary)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-11)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize(("axis", "boundary"), [(0, "reflect"), (1, "nearest"), ((0, 2), "wrap"), (None, "mirror")])
 def test_convolutions_along_axes_are_those_of_scipy(axis, boundary):
-    ndimage = pytest.importorskip("scipy.ndimage")
+    ndimage = oracle("scipy.ndimage")
     data, weights = image(9, 8, 7), kernel("linear", 3)[60:69]
     expected = data.astype("f8")
     for number in range(3) if axis is None else np.atleast_1d(axis):
         expected = ndimage.correlate1d(expected, weights / weights.sum(), axis=number, mode=boundary)
     found = dr.convolve(TensorXf(data), "linear", 3, axis=axis, boundary=boundary)
-    np.testing.assert_allclose(found.numpy(), expected, atol=1e-5)
+    np.testing.assert_allclose(found.numpy(), expected, atol=8 * ROUNDING)
 
 
 @pytest.mark.oracle
 def test_a_gaussian_is_that_of_scipy_but_for_its_end():
-    ndimage = pytest.importorskip("scipy.ndimage")
+    ndimage = oracle("scipy.ndimage")
     data = image(40, 50)
     expected = ndimage.gaussian_filter(data.astype("f8"), 2.5, mode="reflect", truncate=4)
     found = dr.convolve(TensorXf(data), "gaussian", 5, boundary="reflect")
-    np.testing.assert_allclose(found.numpy(), expected, atol=3e-3)
+    np.testing.assert_allclose(found.numpy(), expected, atol=1e-3)  # the end is lowered by exp(-8) = 3e-4
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -142,7 +154,7 @@ def test_the_scalar_backend_computes_the_same(function, boundary):
     data = image(12)
     found = function(scalar.ArrayXf(data), boundary)
     assert type(found) is scalar.ArrayXf
-    np.testing.assert_allclose(found.numpy(), function(Float(data), boundary).numpy(), atol=1e-6)
+    np.testing.assert_allclose(found.numpy(), function(Float(data), boundary).numpy(), atol=4 * ROUNDING)
 
 
 def test_a_function_is_called_with_floats_and_once_for_each_distance():
@@ -154,7 +166,7 @@ def test_a_function_is_called_with_floats_and_once_for_each_distance():
 
     data = image(5)
     np.testing.assert_allclose(dr.resample(Float(data), (10,), tent, 1).numpy(),
-                               dr.resample(Float(data), (10,), "linear").numpy(), atol=1e-6)
+                               dr.resample(Float(data), (10,), "linear").numpy(), atol=4 * ROUNDING)
     assert len(seen) == len(set(seen)) <= 6 and {type(x) for x in seen} == {float}
     seen.clear()
     dr.convolve(Float(data), tent, 1)
@@ -175,7 +187,7 @@ def test_constants_stay_what_they_are(name, boundary):
         ones = dr.full(Float, 3, size)
         for result in (dr.convolve(ones, name, 4, boundary=boundary),
                        dr.resample(ones, (13,), name, boundary=boundary)):
-            np.testing.assert_allclose(result.numpy(), 3, rtol=1e-5)
+            np.testing.assert_allclose(result.numpy(), 3, rtol=8 * ROUNDING)
 
 
 def test_types_stay_and_halves_are_summed_in_single_precision():
@@ -213,7 +225,7 @@ def test_nothing_is_evaluated_and_an_axis_is_one_kernel():
         dr.eval(blurred)
         assert len(dr.kernel_history()) == 1
         dr.eval(result)
-    np.testing.assert_allclose(result.numpy(), 3, rtol=1e-6)
+    np.testing.assert_allclose(result.numpy(), 3, rtol=8 * ROUNDING)
 
 
 def test_other_sizes_are_no_other_programs():
@@ -267,20 +279,20 @@ def test_sums_of_views_are_those_of_single_elements(name, radius, normalize, bou
         data = (TensorXf if len(shape) > 1 else Float)(image(*shape))
         views, single = roads(lambda data=data, axis=axis: dr.convolve(
             data, name, radius, axis=axis, boundary=boundary, normalize=normalize).numpy())
-        np.testing.assert_allclose(views, single, rtol=1e-6, atol=1e-6, err_msg=str(shape))
+        np.testing.assert_array_equal(views, single, err_msg=str(shape))
         assert views.any()
 
 
 @pytest.mark.oracle
 @pytest.mark.parametrize("boundary", BOUNDARIES[1:])
 def test_large_convolutions_are_those_of_scipy(boundary):
-    ndimage = pytest.importorskip("scipy.ndimage")
+    ndimage = oracle("scipy.ndimage")
     modes = {"nearest": "nearest", "wrap": "wrap", "reflect": "reflect", "mirror": "mirror"}
     data, weights = image(600, 700), kernel("linear", 9)[56:73]
     for axis in (0, 1):
         expected = ndimage.correlate1d(data.astype("f8"), weights / weights.sum(), axis=axis, mode=modes[boundary])
         found = dr.convolve(TensorXf(data), "linear", 9, axis=axis, boundary=boundary)
-        np.testing.assert_allclose(found.numpy(), expected, atol=2e-6)
+        np.testing.assert_allclose(found.numpy(), expected, atol=20 * ROUNDING)  # 17 products of numbers up to 5
 
 
 @pytest.mark.parametrize("array", [TensorXf16, TensorXf64, DifferentiableTensorXf])
@@ -288,7 +300,7 @@ def test_sums_of_views_keep_the_type(array, roads):
     data = array(image(9, 20))
     views, single = roads(lambda: dr.convolve(data, "gaussian", 2, boundary="nearest"))
     assert type(views) is type(single) is array
-    np.testing.assert_allclose(views.numpy(), single.numpy(), rtol=1e-6)
+    np.testing.assert_array_equal(views.numpy(), single.numpy())
 
 
 @pytest.mark.parametrize("make", [
@@ -298,8 +310,8 @@ def test_sums_of_views_keep_the_type(array, roads):
 def test_sums_of_views_of_literals_of_memory_and_of_what_is_computed(make, roads):
     views, single = roads(lambda: dr.convolve(make(), "gaussian", 4, boundary="zero") + 1)
     assert views.shape == single.shape
-    np.testing.assert_allclose(views.numpy(), 4, rtol=1e-6)
-    np.testing.assert_allclose(views.numpy(), single.numpy(), rtol=1e-6)
+    np.testing.assert_allclose(views.numpy(), 4, rtol=8 * ROUNDING)
+    np.testing.assert_array_equal(views.numpy(), single.numpy())
 
 
 def test_what_the_weight_zero_is_for_does_not_enter_a_sum_of_views(roads):
@@ -319,7 +331,7 @@ def test_large_convolutions_are_three_kernels_and_other_sizes_no_other_programs(
             assert not dr.kernel_history()
             dr.eval(result)
             kernels = [(entry["hash"], entry["size"]) for entry in dr.kernel_history([dr.KernelType.JIT])]
-        np.testing.assert_allclose(result.numpy(), 2, rtol=1e-6)
+        np.testing.assert_allclose(result.numpy(), 2, rtol=8 * ROUNDING)
         return kernels
 
     first = run((600, 1000))
@@ -338,7 +350,7 @@ def test_convolutions_in_loops_read_by_index(roads):
 
     views, single = roads(run)
     np.testing.assert_array_equal(views, single)
-    np.testing.assert_allclose(views, 3 * dr.convolve(data, "linear", 4, boundary="wrap").numpy(), rtol=1e-5)
+    np.testing.assert_allclose(views, 3 * dr.convolve(data, "linear", 4, boundary="wrap").numpy(), rtol=4 * ROUNDING)
 
 
 # --- errors -----------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ __all__ = ["Array", "Operands", "Typed", "describe", "difference", "kind_of", "t
 
 Array = np.ndarray[Any, Any]
 
-#: Letters of the kinds of arrays, as the rows of ``touches.py`` list them.
+#: Letters of the kinds of arrays, as the rows of ``touches`` list them.
 KINDS = {"F": "flat array", "N": "nested array", "D": "nested array of depth 2", "C": "complex number",
          "Q": "quaternion", "M": "matrix", "V": "tensor of one dimension", "T": "tensor",
          "S": "tensor without dimensions"}

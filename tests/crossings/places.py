@@ -2,7 +2,8 @@
 
 The runners take a state and touches, and return for each touch in words what went wrong; the empty string if nothing
 did. In loops, lanes take 2, 0, 3 and 1 iterations by turns, so that from the first iteration on some have finished.
-Arrays are *carried* by a loop (a state variable) or *captured* (made outside, used inside).
+Arrays are *carried* by a loop (a state variable) or *captured* (made outside, used inside). Whatever is raised, by a
+touch, its model, or by reading what it has made, is caught here: the runner reports it, unless it was to be expected.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
-"""Views as reads by index, where a kernel cannot go over them row by row.
+"""Positions of the elements of views: for reads by index, where a kernel cannot go over a view row by row.
 
 The position of an element follows from its number by divisions: several times dearer than what rows do.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from ..ir import build, trace
@@ -19,11 +20,13 @@ __all__ = ["lower", "positions"]
 _BASE, _AXIS = 16, 17
 
 
-def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int, ...]) -> Node:
-    """Indices into an array of ``size`` elements, for each element of a view of it."""
-    count = 1
-    for extent in extents:
-        count *= extent
+def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int | None, ...],
+              block: Node | None = None) -> Node:
+    """Indices into an array of ``size`` elements, for each element of a view of it.
+
+    Along an axis whose stride is ``None``, positions are those of ``block``.
+    """
+    count = math.prod(extents)
     scalar = UINT32 if max(count, size) <= 1 << 32 else UINT64
 
     def number(value: int, tag: int) -> Node:  # negative ones wrap around
@@ -33,16 +36,20 @@ def positions(size: int, base: int, extents: tuple[int, ...], strides: tuple[int
     rest = build.counter(count, scalar)
     ops: Any = trace.ops
     for axis in range(len(extents) - 1, -1, -1):
-        coordinate = rest
+        coordinate, stride = rest, strides[axis]
         if axis:
-            extent_ = number(extents[axis], _AXIS + 2 * axis)
-            rest = floordiv(rest, extent_)
-            coordinate = ops.sub(coordinate, ops.mul(rest, extent_))
-        if strides[axis]:
-            term = coordinate
-            if strides[axis] != 1:
-                term = ops.mul(coordinate, number(strides[axis], _AXIS + 2 * axis + 1))
-            result = term if result is None else ops.add(result, term)
+            extent = number(extents[axis], _AXIS + 2 * axis)
+            rest = floordiv(rest, extent)
+            coordinate = ops.sub(coordinate, ops.mul(rest, extent))
+        if stride == 0:
+            continue
+        if stride is None:
+            assert block is not None
+            term = block if len(extents) == 1 else trace.gather(block, coordinate, build.literal(BOOL, True), True)
+            term = trace.cast(term, scalar)
+        else:
+            term = coordinate if stride == 1 else ops.mul(coordinate, number(stride, _AXIS + 2 * axis + 1))
+        result = term if result is None else ops.add(result, term)
     if result is None:
         return build.literal(scalar, base, count, SHAPE, tag=_BASE)
     return ops.add(result, number(base, _BASE)) if base else result
