@@ -68,7 +68,8 @@ def _edge(t: TypeText, size: int, square: int) -> str:
     lines = ["define internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns) "
              "noinline {", "entry:", f"%step = mul i64 %from_column, {square}",
              first_lanes(square, "%row_mask", "%rows"), "br label %loop", "loop:",
-             "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]", "%f = phi ptr [ %from, %entry ], [ %f_next, %done ]", "%left = sub i64 %columns, %c"]
+             "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]",
+             "%f = phi ptr [ %from, %entry ], [ %f_next, %done ]", "%left = sub i64 %columns, %c"]
     for i in range(square):  # columns that do not exist are the first one again, under a mask that is false
         lines += [f"%e{i} = icmp sgt i64 %left, {i}", f"%q{i} = select i1 %e{i}, i64 {i}, i64 0",
                   f"%g{i} = mul i64 %from_column, %q{i}", f"%f{i} = getelementptr i8, ptr %f, i64 %g{i}",
