@@ -320,6 +320,29 @@ def test_reductions_of_rows_beside_a_loop() -> None:
     agree(looped, sums, ops.add(seen(looped, 0, (20, 30), (1, 0)), seen(sums, 0, (20, 30), (1, 0))))
 
 
+KEPT = ("first", "second", "exp", "tanh", "total", "binned", "moved")
+
+
+@pytest.mark.parametrize("wanted", [each for count in (3, 7) for each in itertools.combinations(KEPT, count)],
+                         ids="+".join)
+def test_dear_values_that_later_passes_need(wanted: tuple[str, ...]) -> None:
+    rows, row = 20, 37
+    data = numbers(rows * row, FLOAT32)
+    powers, tanhs = core.exp(data), core.tanh(data)
+    sums = seen(reduced(powers, ADD, rows, row, 1), 0, (rows, row), (1, 0))
+    largest = seen(reduced(ops.mul(tanhs, sums), MAX, rows, row, 1), 0, (rows, row), (1, 0))
+    first, second = ops.div(powers, sums), ops.sub(ops.mul(tanhs, largest), powers)
+    made = {"first": first, "second": second, "exp": powers, "tanh": tanhs,
+            "total": reduce(second, ADD),
+            "binned": scatter(array(np.zeros(7, np.float32)), ops.mul(tanhs, sums),
+                              ops.mod(counter(data.size), literal(UINT32, 7)), TRUE, ADD, 0),
+            "moved": scatter(array(np.zeros(data.size, np.float32)), ops.add(powers, largest), counter(data.size),
+                             ops.gt(tanhs, literal(FLOAT32, 0)), ReduceOp.Identity.value, 0)}
+    with launches() as found:
+        agree(*(made[name] for name in wanted))
+    assert len(found) == 1
+
+
 def test_a_loop_and_a_reduction_of_rows_that_are_as_many_points() -> None:
     data = numbers(600, FLOAT32)
     looped = core.while_loop([literal(UINT32, 0, 600), data], lambda state: ops.lt(state[0], literal(UINT32, 3)),
@@ -426,7 +449,8 @@ class Programs:
             if target < size:
                 index, op = ops.mod(index, literal(UINT32, target)), choice((ADD, MAX))
             held = self.pick(target) if generator.random() < 0.3 else None
-            memory = held if held is not None and held.kind > KIND["literal"] else opaque(literal(self.type, 1, target))
+            memory = choice((numbers(target, self.type), opaque(literal(self.type, 1, target))))
+            memory = held if held is not None and held.kind > KIND["literal"] else memory
             if memory.size == target and target > 1:
                 self.add(scatter(memory, source, index, active, op, 0))
         elif kind == "gather":

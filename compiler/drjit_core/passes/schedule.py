@@ -575,8 +575,8 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
-        if not kernel.row and extents[-1] <= INDEXED_ROW:
-            extents = (kernel.width,)
+    if not kernel.row and extents[-1] <= INDEXED_ROW:
+        extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
         for view, fit in zip(views, fits, strict=True):
