@@ -174,7 +174,7 @@ class Function:
         # Of a kernel that goes over rows:
         self.domain: Domain | None = None
         self.axes = 0  # see :class:`.program.Program`
-        self.moving: dict[int, int] = {}  # views -> axes but the innermost, as bits, along which their rows differ
+        self.moving: dict[int, int] = {}  # see :class:`.program.Program`
         self.passes: list[Pass] = []
         self.last_row: Block | None = None  # for each row, after all passes
         self.row_stores: list[Store] = []  # outputs of one element for each row

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from ..ir.node import Node
 from ..ops.table import ACCESS, COND, EVALUATED, FIRST_EXPANDED, GATHER, LITERAL, SCATTER, SEGMENT, VIEW
-from ..passes.domain import strides_in
 from .builder import Builder
 from .expand import Expanded
 from .linear import Access, Block, Function, Instruction, Linear, Pass, Reduction, Store
@@ -47,7 +46,8 @@ class RowsBuilder(Builder):
     def build(self) -> None:
         """Make all instructions."""
         program, function = self.kernel, self.function
-        function.domain, function.axes, function.needs_mask = program.domain, program.axes, True
+        function.domain, function.axes, function.moving = program.domain, program.axes, program.moving
+        function.needs_mask = True
         last = max([*self.outputs.values(), *self.segments.values(), 0,
                     *(self._pass_of(node) for node in (*program.reductions, *program.scatters))])
         if last:
@@ -210,8 +210,6 @@ class RowsBuilder(Builder):
         if node.id not in program.firsts:  # the element of the row
             self.known[number] = self.at(source)
             return
-        steps = strides_in(program.domain, *node.payload[1:])
-        self.function.moving[node.id] = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))
         instruction = Instruction(number, node, (), layout == ROW)
         self.append(instruction, block).access = Access(program.pointers[source.id], layout,
                                                         first=program.firsts[node.id])
