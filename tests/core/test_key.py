@@ -32,7 +32,7 @@ from drjit_core import (
     undefined,
     while_loop,
 )
-from drjit_core.codegen.linear import linearize
+from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import ATOMIC, PLAIN, PRIVATE, STREAMING_WIDTH, Policy, Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan

@@ -15,7 +15,8 @@ import pytest
 import drjit_core as core
 from drjit_core import KIND, Node, ReduceMode, ReduceOp, bitcast, cast, counter, gather, interpret, literal, ops, reduce
 from drjit_core.codegen.expand import MOST_INLINED
-from drjit_core.codegen.linear import Block, Function, Instruction, Linear, linearize
+from drjit_core.codegen.linear import Block, Function, Instruction, Linear
+from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.ir.build import undefined
 from drjit_core.ir.node import forget

@@ -21,7 +21,7 @@ from drjit_core import (
     scoped_set_flag,
     state_of,
 )
-from drjit_core.codegen.linear import linearize
+from drjit_core.codegen.linearize import linearize
 from drjit_core.codegen.program import Program, assemble
 from drjit_core.llvm import emit
 from drjit_core.passes.schedule import plan

@@ -51,7 +51,7 @@ from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "LARGE_BYTES", "PLAIN", "PRIVATE", "Policy",
+__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "LARGE_BYTES", "PLAIN", "PRIVATE", "Policy",
            "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
            "STREAMING_WIDTH", "STRIDED", "UNALIGNED", "assemble", "is_large", "streamed_bytes"]
 
@@ -60,7 +60,6 @@ __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "FIRST_PARAMETER", "LARGE_BY
 SCALAR, ALIGNED, UNALIGNED, SHIFTED, SHIFTED_UNALIGNED, REVERSED = range(6)
 #: In kernels that go over rows also: one element for each row; elements of a row at some distance from each other.
 ROW, STRIDED = 6, 7
-FIRST_PARAMETER = 2
 #: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
 ATOMIC, PLAIN, PRIVATE = 0, 1, 2
@@ -141,9 +140,9 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
-                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "numbers", "order",
-                 "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "single", "slots",
-                 "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
+                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "moving", "numbers",
+                 "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "single",
+                 "slots", "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -161,6 +160,7 @@ class Program:
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
         self.accesses: dict[int, int] = {}  # node id -> layout, of what is read by position
         self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
+        self.moving: dict[int, int] = {}  # view -> axes but the innermost, as bits, along which its rows differ
         self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
@@ -389,7 +389,7 @@ class Program:
         neighbours = SHIFTED if source.payload.padded else SHIFTED_UNALIGNED
         layout = {0: ROW, 1: neighbours, -1: REVERSED}.get(steps[-1], STRIDED)
         self.accesses[node.id] = layout
-        moving = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))  # axes that matter
+        moving = self.moving[node.id] = sum((stride != 0) << axis for axis, stride in enumerate(steps[:-1]))
         self.key += (VIEW << 4 | node.type, layout, self.pointer(source), moving)
         self.firsts[node.id] = len(self.parameters)
         self.parameters += (base, *(stride & _WORD for stride in steps))

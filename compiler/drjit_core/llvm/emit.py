@@ -17,7 +17,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, ClassVar
 
-from ..codegen.linear import Function, Instruction, Linear, linearize
+from ..codegen.linear import Function, Instruction, Linear
+from ..codegen.linearize import linearize
 from ..codegen.program import Program
 from ..ops.table import (
     ACCESS,

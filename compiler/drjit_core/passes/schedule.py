@@ -305,8 +305,9 @@ class _Rows:
         known = self._alike.get(node.id)
         if known is None:
             kind = node.kind
-            if kind <= UNDEFINED or kind == EVALUATED or kind == COUNTER or node.id in self.each or node.size == 1:
-                known = node.size != 1 or not self.ends_kernel(node)
+            if node.size == 1 or kind <= UNDEFINED or kind == EVALUATED or kind == COUNTER or node.id in self.each or \
+                    self.ends_kernel(node):  # what ends a kernel is read from memory
+                known = True
             elif kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST:
                 known = all(self.may_be_computed_once_a_row(operand) for operand in (node.d0, node.d1, node.d2)
                             if operand is not None)
@@ -451,7 +452,7 @@ class _Planner:
             width = node.size * row
         key = (stage, width, row, columns, part)
         kernel = self.kernels.get(key)
-        if kernel is None and not columns and not part:
+        if kernel is None and self.rows.fused and not columns and not part:  # where there are regions, rows stay apart
             for other, found in self.kernels.items():
                 if other[:2] == key[:2] and other not in self.done and not any(other[3:]) and 0 in (row, other[2]):
                     if row:  # one without rows gets some
@@ -574,8 +575,8 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
-        if not kernel.row and extents[-1] <= INDEXED_ROW:
-            extents = (kernel.width,)
+    if not kernel.row and extents[-1] <= INDEXED_ROW:
+        extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
         for view, fit in zip(views, fits, strict=True):

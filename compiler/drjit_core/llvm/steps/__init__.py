@@ -7,8 +7,9 @@
 :mod:`.extremum` positions of the smallest and largest elements
 :mod:`.compress` positions of the set elements of a mask
 :mod:`.sort`     sorted values, and the positions that sort them
-:mod:`.matmul`   products of matrices; texts: :mod:`.product`, :mod:`.vector`
+:mod:`.matmul`   products of matrices; how: :mod:`.matrices`; texts: :mod:`.product`, :mod:`.vector`
 :mod:`.transpose` copies with axes in another order
+:mod:`.tasks`    what kernels of tiles of matrices have in common
 :mod:`.shuffles` squares of elements in registers
 ===============  ======================================================================
 """

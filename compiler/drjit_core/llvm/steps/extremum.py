@@ -245,17 +245,8 @@ def _strips(type_: int, largest: int) -> str:
                 held.store(w(f"select {register.mask} {wins}, {register} {value}, {register} {old}"), at, mask)
                 positions.store(w(f"select {register.mask} {wins}, {places} {here}, {places} {old_place}"), place, mask)
 
-            columns(step)
+            elements.over(count, whole, step)
             return []
-
-        def columns(body: object) -> None:
-            def packet(position: str, mask: str) -> list[str]:
-                body(position, mask)  # type: ignore[operator]
-                return []
-
-            w.loop("0", whole, lanes, [], lambda position, _: packet(position, ""))
-            w.loop(whole, count, lanes, [],
-                   lambda position, _: packet(position, elements.mask(w.sub(count, position))))
 
         def finish(position: str, _: list[str]) -> list[str]:
             at = w.at("i32", where, position)
@@ -264,7 +255,7 @@ def _strips(type_: int, largest: int) -> str:
             w.store("i32", w(f"trunc i64 {found} to i32"), at, 4)
             return []
 
-        columns(begin)
+        elements.over(count, whole, begin)
         w.loop("0", length, 1, [], row)
         w.loop("0", count, 1, [], finish)
         return []

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from ...codegen.steps import Call, Pass, Text
 from ...types import TYPES
 from .. import jit
-from .product import WORDS, Matrices, Plan, accumulator, plan_product, product_text
+from .matrices import WORDS, Matrices, Plan, accumulator, plan_product
+from .product import product_text
 from .vector import columns_text, combine_text, plan_vector, rows_text
 
 __all__ = ["matrices_of", "passes"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...ops.reductions import REDUCTIONS
 from ...types import BOOL, FLOAT16, FLOAT32, TYPES, UINT8
 from .. import jit
@@ -66,6 +68,17 @@ class Elements:
                    f"i32 {self.size}, <{self.lanes} x i1> {mask})")
         else:
             w.store(stored, value, pointer, self.size * max(1, self.lanes) if streamed else self.size, streamed)
+
+    def over(self, count: str, whole: str, body: Callable[[str, str], None]) -> None:
+        """A body for each packet of so many elements, with its position, and a mask for the last one if it is shorter:
+        ``whole`` of the elements are in whole packets."""
+        def packet(position: str, mask: str) -> list[str]:
+            body(position, mask)
+            return []
+
+        w = self.writer
+        w.loop("0", whole, self.lanes, [], lambda position, _: packet(position, ""))
+        w.loop(whole, count, self.lanes, [], lambda position, _: packet(position, self.mask(w.sub(count, position))))
 
     def shuffle(self, a: str, b: str, indices: list[int]) -> str:
         """Lanes of two packets."""
@@ -135,5 +148,3 @@ class Accumulation:
         while len(values) > 1:
             values = [single(a, b) for a, b in zip(values[::2], values[1::2], strict=True)]
         return values[0]
-
-

@@ -1,63 +1,33 @@
 """LLVM text of products of matrices: one function that works off tiles of the result, for any shape and any strides.
 
 A *task* is a tile of one product of the batch, over a part of the sum.  It goes through its part of the sum in blocks
-of :data:`DEPTH` elements; for each it copies its rows of the left matrix (elements of the sum next to each other, a
+of ``DEPTH`` elements; for each it copies its rows of the left matrix (elements of the sum next to each other, a
 constant distance apart), then, two registers of columns at a time, a *panel* of the right one, and computes tiles of
 registers from both.  Copies are left out where an operand can be read as it lies and is too small to be worth one.
 
-Rounding: each element of the result is the sum, in order, of sums over :data:`DEPTH` products that were accumulated in
+Rounding: each element of the result is the sum, in order, of sums over ``DEPTH`` products that were accumulated in
 order by fused multiply-adds, and so follows from the shape alone.  Half precision is multiplied and summed in single
 precision and rounded once; integers of 8 and 16 bits are computed in 32 bits, which is exact modulo their range.
 
-Parameters are 64-bit words, see :data:`WORDS`; distances are in bytes.
+Parameters are 64-bit words, see :data:`.matrices.WORDS`; distances are in bytes.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from ...types import FLOAT16, FLOAT32, INT32, TYPES, UINT32, TypeInfo
+from ...types import TYPES
 from ..texts import TypeText
+from .matrices import DEPTH, WORDS, accumulator, register_tile
 from .shuffles import transpose_registers
+from .tasks import batches, divided, entry, first_lanes, lines, loaded, tile
 
-__all__ = ["BATCH", "DEPTH", "DIRECT", "GENERAL", "ROWS_FIRST", "TRANSPOSED", "WORDS", "accumulator", "product_text",
-           "register_tile"]
-
-#: Elements of the sum in a block.
-DEPTH = 256
-#: How an operand is read: as it lies; copied, with its rows next to each other in memory; its columns; neither.
-DIRECT, ROWS_FIRST, TRANSPOSED, GENERAL = range(4)
-#: Words of parameters by name: where they are.  Behind them come, for each dimension of the batch, the extent and the
-#: distances of both operands.
-WORDS = {name: position for position, name in enumerate((
-    "a", "b", "c", "scratch", "scratch_size", "rows", "columns", "depth", "a_row", "a_column", "b_row", "b_column",
-    "c_row", "c_batch", "c_part", "tile_rows", "tile_columns", "part", "row_tiles", "column_tiles", "parts", "a_mode",
-    "b_mode", "c_wide", "unit", "rank"))}
-#: Where the dimensions of the batch begin.
-BATCH = len(WORDS)
+__all__ = ["ProductTexts", "declarations", "located", "product_text"]
 
 
-def accumulator(type_: int) -> int:
-    """The scalar type that products of a type are computed in."""
-    if type_ == FLOAT16:
-        return FLOAT32
-    info: TypeInfo = TYPES[type_]
-    return (INT32 if info.kind == "i" else UINT32) if info.bits < 32 else type_
-
-
-def register_tile(type_: int, lanes: int) -> tuple[int, int, int]:
-    """What a tile that is computed in registers has: rows, registers in a row, elements in a register.
-
-    AVX-512 and NEON have 32 registers, AVX2 has 16.
-    """
-    info: TypeInfo = TYPES[accumulator(type_)]
-    return 6, 2 if lanes == 8 else 4, lanes * 4 // info.size
-
-
-def _declarations(wide: TypeText, narrow: TypeText) -> Iterable[str]:
+def declarations(wide: TypeText, narrow: TypeText) -> Iterable[str]:
+    """Declarations of what loads and stores packets of two types, and adds up products."""
     for t in dict.fromkeys((wide, narrow)):
         yield f"declare {t} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {t})"
         yield f"declare void @llvm.masked.store.{t.suffix}.p0({t}, ptr, i32, {t.mask})"
@@ -67,7 +37,7 @@ def _declarations(wide: TypeText, narrow: TypeText) -> Iterable[str]:
     yield "declare i64 @llvm.umin.i64(i64, i64)"
 
 
-class _Texts:
+class ProductTexts:
     """What the functions of one module have in common."""
 
     def __init__(self, type_: int, lanes: int) -> None:
@@ -79,14 +49,10 @@ class _Texts:
         self.narrow = TypeText(TYPES[type_], self.width)
         self.size, self.narrow_size = TYPES[accumulator(type_)].size, TYPES[type_].size
         self.converts = self.wide != self.narrow
-        self.iota = f"<{', '.join(f'i64 {lane}' for lane in range(self.width))}>"
 
     def below(self, name: str, limit: str) -> str:
         """A mask of the lanes whose number is below an ``i64``."""
-        count = f"<{self.width} x i64>"
-        return (f"{name}_i = insertelement {count} poison, i64 {limit}, i64 0\n"
-                f"{name}_s = shufflevector {count} {name}_i, {count} poison, <{self.width} x i32> zeroinitializer\n"
-                f"{name} = icmp slt {count} {self.iota}, {name}_s")
+        return first_lanes(self.width, name, limit)
 
     def splat(self, name: str, value: str) -> str:
         t = self.wide
@@ -133,41 +99,18 @@ class _Texts:
 
 def product_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of a scalar type, with packets of so many elements of 32 bits."""
-    x = _Texts(type_, lanes)
+    x = ProductTexts(type_, lanes)
     parts = [f"@zeros = internal constant [{x.width * x.size} x i8] zeroinitializer, align 64",
-             *_declarations(x.wide, x.narrow)]
+             *declarations(x.wide, x.narrow)]
     parts += [_tile(x, rows, registers) for rows in (x.rows, x.rows // 2) for registers in x.variants]
     parts += [_copy(x), _copy_transposed(x), _copy_general(x)]
     if x.converts:
         parts.append(_finish(x))
-    parts += [_task(x), _entry(name)]
+    parts += [_task(x), entry(name, WORDS)]
     return "\n".join(parts)
 
 
-def _entry(name: str) -> str:
-    """The function that works off tasks."""
-    return f"""
-define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
-entry:
-  %unit_at = getelementptr i64, ptr %parameters, i64 {WORDS["unit"]}
-  %unit = load i64, ptr %unit_at, align 8
-  %first = udiv i64 %begin, %unit
-  %last = udiv i64 %end, %unit
-  br label %look
-look:
-  %task = phi i64 [ %first, %entry ], [ %next, %work ]
-  %more = icmp slt i64 %task, %last
-  br i1 %more, label %work, label %done
-work:
-  call void @task(ptr %parameters, i64 %task, i32 %worker)
-  %next = add i64 %task, 1
-  br label %look
-done:
-  ret void
-}}"""
-
-
-def _tile(x: _Texts, rows: int, registers: int) -> str:
+def _tile(x: ProductTexts, rows: int, registers: int) -> str:
     """A tile of registers: adds the product of ``rows`` rows and ``registers`` registers of columns to the result.
 
     Where there are fewer rows than that, the last one is computed several times, and stored once.
@@ -229,17 +172,33 @@ def _tile(x: _Texts, rows: int, registers: int) -> str:
 _COPY = "ptr %from, i64 %along, i64 %across, ptr %to, i64 %to_row, i64 %rows, i64 %columns"
 
 
-def _copy(x: _Texts) -> str:
-    """Copies rows whose elements are neighbours."""
-    step_to, step_from = x.width * x.size, x.width * x.narrow_size
+def _copy_of_rows(number: int, body: str, before: str = "") -> str:
+    """A function that copies row by row, from ``%from_r`` to ``%to_r``."""
     return f"""
-define internal void @copy_1({_COPY}) noinline {{
+define internal void @copy_{number}({_COPY}) noinline {{
 entry:
+  {before}
   br label %row
 row:
   %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
   %from_r = phi ptr [ %from, %entry ], [ %from_next, %row_end ]
   %to_r = phi ptr [ %to, %entry ], [ %to_next, %row_end ]
+{body}
+row_end:
+  %r_next = add i64 %r, 1
+  %from_next = getelementptr i8, ptr %from_r, i64 %along
+  %to_next = getelementptr i8, ptr %to_r, i64 %to_row
+  %rows_left = icmp slt i64 %r_next, %rows
+  br i1 %rows_left, label %row, label %done
+done:
+  ret void
+}}"""
+
+
+def _copy(x: ProductTexts) -> str:
+    """Copies rows whose elements are neighbours."""
+    step_to, step_from = x.width * x.size, x.width * x.narrow_size
+    return _copy_of_rows(1, f"""\
   br label %packet
 packet:
   %c = phi i64 [ 0, %row ], [ %c_next, %written ]
@@ -263,19 +222,10 @@ written:
   %from_c_next = getelementptr i8, ptr %from_c, i64 {step_from}
   %to_c_next = getelementptr i8, ptr %to_c, i64 {step_to}
   %more = icmp slt i64 %c_next, %columns
-  br i1 %more, label %packet, label %row_end
-row_end:
-  %r_next = add i64 %r, 1
-  %from_next = getelementptr i8, ptr %from_r, i64 %along
-  %to_next = getelementptr i8, ptr %to_r, i64 %to_row
-  %rows_left = icmp slt i64 %r_next, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}}"""
+  br i1 %more, label %packet, label %row_end""")
 
 
-def _copy_transposed(x: _Texts) -> str:
+def _copy_transposed(x: ProductTexts) -> str:
     """Copies columns whose elements are neighbours, by squares of registers, which are filled up with zeros."""
     n, t = x.width, x.wide
     lines = [f"define internal void @copy_2({_COPY}) noinline {{", "entry:", "br label %row", "row:",
@@ -304,20 +254,11 @@ def _copy_transposed(x: _Texts) -> str:
     return "\n".join(lines)
 
 
-def _copy_general(x: _Texts) -> str:
+def _copy_general(x: ProductTexts) -> str:
     """Copies one element after the other; packets are filled up with zeros."""
     s, t = x.narrow.element, x.wide.element
     zero = "0.0" if x.wide.info.kind == "f" else "0"
-    return f"""
-define internal void @copy_3({_COPY}) noinline {{
-entry:
-  %up = add i64 %columns, {x.width - 1}
-  %padded = and i64 %up, {-x.width}
-  br label %row
-row:
-  %r = phi i64 [ 0, %entry ], [ %r_next, %row_end ]
-  %from_r = phi ptr [ %from, %entry ], [ %from_next, %row_end ]
-  %to_r = phi ptr [ %to, %entry ], [ %to_next, %row_end ]
+    return _copy_of_rows(3, f"""\
   br label %element
 element:
   %c = phi i64 [ 0, %row ], [ %c_next, %element ]
@@ -338,19 +279,10 @@ zero:
   %to_f = getelementptr {t}, ptr %to_r, i64 %f
   store {t} {zero}, ptr %to_f, align {x.size}
   %f_next = add i64 %f, 1
-  br label %fill
-row_end:
-  %r_next = add i64 %r, 1
-  %from_next = getelementptr i8, ptr %from_r, i64 %along
-  %to_next = getelementptr i8, ptr %to_r, i64 %to_row
-  %rows_left = icmp slt i64 %r_next, %rows
-  br i1 %rows_left, label %row, label %done
-done:
-  ret void
-}}"""
+  br label %fill""", f"%up = add i64 %columns, {x.width - 1}\n%padded = and i64 %up, {-x.width}")
 
 
-def _finish(x: _Texts) -> str:
+def _finish(x: ProductTexts) -> str:
     """Sums of a wider type become elements of the result."""
     return f"""
 define internal void @finish(ptr %from, i64 %from_row, ptr %to, i64 %to_row, i64 %rows, i64 %columns) noinline {{
@@ -384,70 +316,22 @@ done:
 }}"""
 
 
-def _loaded() -> str:
-    """Loads of the parameters, named as in :data:`WORDS`."""
-    lines = []
-    for name, position in WORDS.items():
-        kind = "ptr" if name in ("a", "b", "c", "scratch") else "i64"
-        lines += [f"%{name}_at = getelementptr i64, ptr %parameters, i64 {position}",
-                  f"%{name} = load {kind}, ptr %{name}_at, align 8"]
-    return "\n".join(lines)
+def located() -> str:
+    """Reads the parameters; where a task is: its tile and part, and the distance of its matrices in the batch.
 
-
-def _located() -> str:
-    """Where a task is: its tile and part, and the distance of its matrices in the batch; ends in front of ``located``.
+    The label ``located`` has to follow.
     """
-    return f"""
-  %worker_w = zext i32 %worker to i64
-  %own = mul i64 %worker_w, %scratch_size
-  %b_copy = getelementptr i8, ptr %scratch, i64 %own
-  %t1 = udiv i64 %task, %parts
-  %t1_p = mul i64 %t1, %parts
-  %part_i = sub i64 %task, %t1_p
-  %t2 = udiv i64 %t1, %column_tiles
-  %t2_p = mul i64 %t2, %column_tiles
-  %n_i = sub i64 %t1, %t2_p
-  %batch = udiv i64 %t2, %row_tiles
-  %t3_p = mul i64 %batch, %row_tiles
-  %m_i = sub i64 %t2, %t3_p
-  %m_0 = mul i64 %m_i, %tile_rows
-  %m_left = sub i64 %rows, %m_0
-  %m_count = call i64 @llvm.umin.i64(i64 %m_left, i64 %tile_rows)
-  %n_0 = mul i64 %n_i, %tile_columns
-  %n_left = sub i64 %columns, %n_0
-  %n_count = call i64 @llvm.umin.i64(i64 %n_left, i64 %tile_columns)
-  %k_0 = mul i64 %part_i, %part
-  %k_left = sub i64 %depth, %k_0
-  %k_count = call i64 @llvm.umin.i64(i64 %k_left, i64 %part)
-  br label %batches
-batches:
-  %d = phi i64 [ %rank, %entry ], [ %d_next, %batch_step ]
-  %rest = phi i64 [ %batch, %entry ], [ %rest_next, %batch_step ]
-  %a_sum = phi i64 [ 0, %entry ], [ %a_sum_next, %batch_step ]
-  %b_sum = phi i64 [ 0, %entry ], [ %b_sum_next, %batch_step ]
-  %d_more = icmp sgt i64 %d, 0
-  br i1 %d_more, label %batch_step, label %located
-batch_step:
-  %d_next = sub i64 %d, 1
-  %d_3 = mul i64 %d_next, 3
-  %d_word = add i64 %d_3, {BATCH}
-  %extent_at = getelementptr i64, ptr %parameters, i64 %d_word
-  %extent = load i64, ptr %extent_at, align 8
-  %a_step_at = getelementptr i64, ptr %extent_at, i64 1
-  %a_step = load i64, ptr %a_step_at, align 8
-  %b_step_at = getelementptr i64, ptr %extent_at, i64 2
-  %b_step = load i64, ptr %b_step_at, align 8
-  %rest_next = udiv i64 %rest, %extent
-  %rest_p = mul i64 %rest_next, %extent
-  %place = sub i64 %rest, %rest_p
-  %a_more = mul i64 %place, %a_step
-  %a_sum_next = add i64 %a_sum, %a_more
-  %b_more = mul i64 %place, %b_step
-  %b_sum_next = add i64 %b_sum, %b_more
-  br label %batches"""
+    return lines(
+        loaded(WORDS, ("a", "b", "c", "scratch")),
+        "%worker_w = zext i32 %worker to i64", "%own = mul i64 %worker_w, %scratch_size",
+        "%b_copy = getelementptr i8, ptr %scratch, i64 %own",
+        divided("%t1", "%part_i", "%task", "%parts"), divided("%t2", "%n_i", "%t1", "%column_tiles"),
+        divided("%batch", "%m_i", "%t2", "%row_tiles"), tile("m", "%m_i", "%tile_rows", "%rows"),
+        tile("n", "%n_i", "%tile_columns", "%columns"), tile("k", "%part_i", "%part", "%depth"),
+        batches(WORDS, "a", "b"))
 
 
-def _task(x: _Texts) -> str:
+def _task(x: ProductTexts) -> str:
     panel = x.registers * x.width
     panel_bytes, line = DEPTH * panel * x.size, DEPTH * x.size
     if x.converts:  # sums are kept behind the copies until they are complete
@@ -476,8 +360,7 @@ kept:"""
     return f"""
 define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
 entry:
-  {_loaded()}
-{_located()}
+  {located()}
 located:
   %a_copy = getelementptr i8, ptr %b_copy, i64 {panel_bytes}
   %a_batch = getelementptr i8, ptr %a, i64 %a_sum
@@ -590,7 +473,7 @@ complete:
 }}"""
 
 
-def _whole(x: _Texts) -> str:
+def _whole(x: ProductTexts) -> str:
     """Whether there is a tile of exactly the columns that are left, so that nothing is read beyond them."""
     lines = [f"%j_is_{count} = icmp eq i64 %jn, {count * x.width}" for count in x.variants]
     found = f"%j_is_{x.variants[0]}"
@@ -600,7 +483,7 @@ def _whole(x: _Texts) -> str:
     return "\n".join([*lines, f"%j_whole = or i1 {found}, false"])
 
 
-def _tile_calls(x: _Texts, label: str, rows: int) -> str:
+def _tile_calls(x: ProductTexts, label: str, rows: int) -> str:
     """Calls of the narrowest tile that has so many columns as are left."""
     lines = [f"{label}:"]
     for wider, registers in itertools.pairwise(x.variants):
@@ -615,102 +498,3 @@ def _tile_calls(x: _Texts, label: str, rows: int) -> str:
     return "\n".join(lines)
 
 
-# --- what the host decides -------------------------------------------------------------------------------------------
-
-
-class Matrices(NamedTuple):
-    """The operands of a batch of products: extents, and where elements are, in elements."""
-
-    rows: int
-    columns: int
-    depth: int
-    batch: tuple[int, ...]
-    a: tuple[int, int]  # distances of rows and columns
-    b: tuple[int, int]
-    a_batch: tuple[int, ...]
-    b_batch: tuple[int, ...]
-
-
-class Plan(NamedTuple):
-    """How a batch of products is worked off; it follows from shapes and strides alone."""
-
-    words: list[int]  # the parameters, without addresses
-    tasks: int
-    parts: int  # of the sum; if there are several, they are stored one after the other, as sums, to be added up
-    unit: int  # multiply-adds of packets in a task, which is what its work is counted in
-    scratch: int  # bytes that each thread needs
-
-
-#: Tiles of the result are halved until there are so many tasks, but no further than to so many multiply-adds each.
-_TASKS, _LEAST = 16, 1 << 20
-#: The largest tile.
-_TILE = 256
-#: The sum is cut into parts, of at least so many elements, where tiles alone do not make enough tasks.
-_PART = 4 * DEPTH
-
-
-def plan_product(type_: int, lanes: int, m: Matrices) -> Plan:
-    """How products of a type are computed on a machine."""
-    height, registers, width = register_tile(type_, lanes)
-    panel = registers * width
-    size, wide = TYPES[type_].size, TYPES[accumulator(type_)].size
-    count, depth = math.prod(m.batch), max(m.depth, 1)
-    row_tiles, column_tiles, parts = -(-m.rows // _TILE), -(-m.columns // _TILE), 1
-    tile_rows, tile_columns, part = _share(m.rows, row_tiles, height), _share(m.columns, column_tiles, panel), depth
-    while (row_tiles * column_tiles * parts * count < _TASKS
-           and tile_rows * tile_columns * part > 2 * _LEAST):
-        if tile_rows >= tile_columns and tile_rows > 4 * height:
-            row_tiles *= 2
-            tile_rows = _share(m.rows, row_tiles, height)
-        elif tile_columns > panel:
-            column_tiles *= 2
-            tile_columns = _share(m.columns, column_tiles, panel)
-        elif part > _PART:
-            parts *= 2
-            part = _share(depth, parts, DEPTH)
-        else:
-            break
-    row_tiles, column_tiles = -(-m.rows // tile_rows), -(-m.columns // tile_columns)
-    parts = -(-depth // part)
-    converts = accumulator(type_) != type_ and size != wide
-    a_mode = _mode(m.a[0], m.a[1])
-    if a_mode == ROWS_FIRST and not converts and (tile_columns <= panel or m.rows * depth <= 1 << 14):
-        a_mode = DIRECT
-    b_mode = _mode(m.b[0], m.b[1])
-    if b_mode == ROWS_FIRST and not converts and (tile_rows <= 4 * height or m.columns * depth <= 1 << 13):
-        b_mode = DIRECT
-    padded_rows, padded_columns = _up(tile_rows, width), _up(tile_columns, panel)
-    scratch = DEPTH * panel * wide + (a_mode != DIRECT) * padded_rows * DEPTH * wide
-    if converts:
-        scratch = DEPTH * (panel + padded_rows) * wide + padded_rows * padded_columns * wide
-    out = wide if parts > 1 else size
-    values = {
-        "rows": m.rows, "columns": m.columns, "depth": m.depth, "a_row": m.a[0] * size, "a_column": m.a[1] * size,
-        "b_row": m.b[0] * size, "b_column": m.b[1] * size, "c_row": m.columns * out,
-        "c_batch": m.rows * m.columns * out, "c_part": count * m.rows * m.columns * out, "c_wide": int(parts > 1),
-        "tile_rows": tile_rows,
-        "tile_columns": tile_columns, "part": part, "row_tiles": row_tiles, "column_tiles": column_tiles,
-        "parts": parts, "a_mode": a_mode, "b_mode": b_mode, "rank": len(m.batch), "scratch_size": _up(scratch, 4096),
-        "unit": max(1, min(tile_rows, m.rows) * min(tile_columns, m.columns) * part // width)}
-    words = _words(values, m, size)
-    return Plan(words, row_tiles * column_tiles * parts * count, parts, values["unit"], values["scratch_size"])
-
-
-def _words(values: dict[str, int], m: Matrices, size: int) -> list[int]:
-    words = [values.get(name, 0) for name in WORDS]
-    for extent, a, b in zip(m.batch, m.a_batch, m.b_batch, strict=True):
-        words += [extent, a * size, b * size]
-    return words
-
-
-def _share(extent: int, shares: int, multiple: int) -> int:
-    """The size of shares that an extent is divided into."""
-    return _up(-(-extent // shares), multiple)
-
-
-def _up(value: int, multiple: int) -> int:
-    return -(-value // multiple) * multiple
-
-
-def _mode(row: int, column: int) -> int:
-    return ROWS_FIRST if column == 1 else TRANSPOSED if row == 1 else GENERAL

@@ -314,15 +314,6 @@ def _strips(type_: int, op: int, exclusive: int, reverse: int, phase: int) -> st
         stop = w.call("i64", "llvm.umax.i64", f"i64 {start}", f"i64 {stop}")
         whole = w.and_(count, -lanes)
 
-        def columns(body: object) -> None:
-            def packet(position: str, mask: str) -> list[str]:
-                body(position, mask)  # type: ignore[operator]
-                return []
-
-            w.loop("0", whole, lanes, [], lambda position, _: packet(position, ""))
-            w.loop(whole, count, lanes, [],
-                   lambda position, _: packet(position, elements.mask(w.sub(count, position))))
-
         def begin(position: str, mask: str) -> None:
             held.store(first, w.at(held.stored.element, sums, position), mask)
 
@@ -341,11 +332,11 @@ def _strips(type_: int, op: int, exclusive: int, reverse: int, phase: int) -> st
                     elements.store(before if exclusive else after, w.at(elements.stored.element, outputs, position),
                                    mask)
 
-            columns(step)
+            elements.over(count, whole, step)
             return []
 
         if phase != 2:
-            columns(begin)
+            elements.over(count, whole, begin)
         w.loop(start, stop, 1, [], row)
         return []
 

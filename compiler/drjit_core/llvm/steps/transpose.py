@@ -20,14 +20,12 @@ from ...types import TYPES, UINT8, UINT16, UINT32, UINT64
 from .. import jit
 from ..texts import TypeText
 from .shuffles import transpose_registers
+from .tasks import batches, divided, entry, first_lanes, lines, loaded, numbered, tile
 
 __all__ = ["passes", "plan", "square_of", "transpose_text"]
 
-_WORDS = {name: position for position, name in enumerate((
-    "source", "target", "rows", "columns", "source_column", "target_row", "tile_rows", "tile_columns", "row_tiles",
-    "column_tiles", "unit", "rank"))}
-#: Where the dimensions of the batch begin: extent, distances in source and target.
-_BATCH = len(_WORDS)
+_WORDS = numbered("source", "target", "rows", "columns", "source_column", "target_row", "tile_rows", "tile_columns",
+                  "row_tiles", "column_tiles", "unit", "rank")
 #: How packets of the result are written: as they come; aligned, and past the cache; or, if rows are unaligned, from
 #: memory of the thread in which rows are put together, by whole lines, past the cache.
 PLAIN, STREAMED, STAGED = range(3)
@@ -68,8 +66,9 @@ def _strip(t: TypeText, size: int, square: int, streamed: int) -> str:
 def _edge(t: TypeText, size: int, square: int) -> str:
     """Copies no more rows than a square has, whose last square may have fewer columns."""
     lines = ["define internal void @edge(ptr %from, i64 %from_column, ptr %to, i64 %to_row, i64 %rows, i64 %columns) "
-             "noinline {", "entry:", f"%step = mul i64 %from_column, {square}", *_mask(square, "%row_mask", "%rows"),
-             "br label %loop", "loop:", "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]",
+             "noinline {", "entry:", f"%step = mul i64 %from_column, {square}",
+             first_lanes(square, "%row_mask", "%rows"), "br label %loop", "loop:",
+             "%c = phi i64 [ 0, %entry ], [ %c_next, %done ]",
              "%f = phi ptr [ %from, %entry ], [ %f_next, %done ]", "%left = sub i64 %columns, %c"]
     for i in range(square):  # columns that do not exist are the first one again, under a mask that is false
         lines += [f"%e{i} = icmp sgt i64 %left, {i}", f"%q{i} = select i1 %e{i}, i64 {i}, i64 0",
@@ -78,7 +77,7 @@ def _edge(t: TypeText, size: int, square: int) -> str:
                   f"%l{i} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr %f{i}, i32 {size}, {t.mask} %k{i}, {t} "
                   "zeroinitializer)"]
     turned, found = transpose_registers(t, size, [f"%l{i}" for i in range(square)], "%t")
-    lines += [*turned, *_mask(square, "%column_mask", "%left"), "br label %store_0"]
+    lines += [*turned, first_lanes(square, "%column_mask", "%left"), "br label %store_0"]
     for i, value in enumerate(found):
         lines += [f"store_{i}:", f"%d{i}_o = mul i64 %to_row, {i}", f"%d{i}_r = getelementptr i8, ptr %to, i64 %d{i}_o",
                   f"%d{i} = getelementptr {t.element}, ptr %d{i}_r, i64 %c",
@@ -100,8 +99,7 @@ def _deliver(size: int) -> str:
 
     def part(name: str, place: str, count: str) -> str:
         known, zero = f"%{name}_mask", "zeroinitializer"
-        mask = "\n".join(_mask(lanes, known, count))
-        return f"""{mask}
+        return f"""{first_lanes(lanes, known, count)}
   %{name}_from = getelementptr {t.element}, ptr %from_r, i64 {place}
   %{name}_to = getelementptr {t.element}, ptr %to_r, i64 {place}
   %{name} = call {t} @llvm.masked.load.{t.suffix}.p0(ptr %{name}_from, i32 {size}, {t.mask} {known}, {t} {zero})
@@ -150,24 +148,10 @@ done:
 }}"""
 
 
-def _mask(lanes: int, name: str, count: str) -> list[str]:
-    """A mask of so many first lanes."""
-    places = ", ".join(f"i64 {lane}" for lane in range(lanes))
-    packet = f"<{lanes} x i64>"
-    return [f"{name}_i = insertelement {packet} poison, i64 {count}, i64 0",
-            f"{name}_s = shufflevector {packet} {name}_i, {packet} poison, <{lanes} x i32> zeroinitializer",
-            f"{name} = icmp sgt {packet} {name}_s, <{places}>"]
-
-
 def transpose_text(size: int, lanes: int, streamed: int, name: str = "kernel") -> str:
     """The module for elements of some size; ``streamed`` says how the result is written."""
     square = square_of(size, lanes)
     t = TypeText(TYPES[_INTEGERS[size]], square)
-    loaded = []
-    for word, position in _WORDS.items():
-        kind = "ptr" if word in ("source", "target") else "i64"
-        loaded += [f"%{word}_at = getelementptr i64, ptr %parameters, i64 {position}",
-                   f"%{word} = load {kind}, ptr %{word}_at, align 8"]
     staged, extra = streamed == STAGED, []
     if staged:
         line = TypeText(TYPES[_INTEGERS[size]], _LINE // size)
@@ -179,63 +163,19 @@ def transpose_text(size: int, lanes: int, streamed: int, name: str = "kernel") -
     row = str(_STAGED_COLUMNS * size) if staged else "%target_row"
     deliver = ("%rows_of_strip = call i64 @llvm.umin.i64(i64 %r_rest, i64 " + str(square) + ")\n  call void @deliver("
                "ptr %memory, ptr %t_final, i64 %target_row, i64 %rows_of_strip, i64 %c_count)") if staged else ""
+    where = lines(loaded(_WORDS, ("source", "target")), divided("%t1", "%c_i", "%task", "%column_tiles"),
+                  divided("%batch", "%r_i", "%t1", "%row_tiles"), tile("r", "%r_i", "%tile_rows", "%rows"),
+                  tile("c", "%c_i", "%tile_columns", "%columns"), batches(_WORDS, "s", "t"))
     fence = "call void @llvm.x86.sse.sfence()" if streamed and jit.is_x86() else ""
     return "\n".join(["declare i64 @llvm.umin.i64(i64, i64)",
                       f"declare {t} @llvm.masked.load.{t.suffix}.p0(ptr, i32, {t.mask}, {t})",
                       f"declare void @llvm.masked.store.{t.suffix}.p0({t}, ptr, i32, {t.mask})",
                       "declare void @llvm.x86.sse.sfence()" if fence else "", "!0 = !{i32 1}",
                       _strip(t, size, square, streamed), _edge(t, size, square), *extra, f"""
-define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
+define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
 entry:
   {memory}
-  {chr(10).join(loaded)}
-  %first = udiv i64 %begin, %unit
-  %last = udiv i64 %end, %unit
-  br label %look
-look:
-  %task = phi i64 [ %first, %entry ], [ %task_next, %next ]
-  %task_more = icmp ult i64 %task, %last
-  br i1 %task_more, label %locate, label %done
-locate:
-  %task_next = add i64 %task, 1
-  %t1 = udiv i64 %task, %column_tiles
-  %t1_p = mul i64 %t1, %column_tiles
-  %c_i = sub i64 %task, %t1_p
-  %batch = udiv i64 %t1, %row_tiles
-  %t2_p = mul i64 %batch, %row_tiles
-  %r_i = sub i64 %t1, %t2_p
-  %r_0 = mul i64 %r_i, %tile_rows
-  %r_left = sub i64 %rows, %r_0
-  %r_count = call i64 @llvm.umin.i64(i64 %r_left, i64 %tile_rows)
-  %c_0 = mul i64 %c_i, %tile_columns
-  %c_left = sub i64 %columns, %c_0
-  %c_count = call i64 @llvm.umin.i64(i64 %c_left, i64 %tile_columns)
-  br label %batches
-batches:
-  %d = phi i64 [ %rank, %locate ], [ %d_next, %batch_step ]
-  %rest = phi i64 [ %batch, %locate ], [ %rest_next, %batch_step ]
-  %s_sum = phi i64 [ 0, %locate ], [ %s_sum_next, %batch_step ]
-  %t_sum = phi i64 [ 0, %locate ], [ %t_sum_next, %batch_step ]
-  %d_more = icmp sgt i64 %d, 0
-  br i1 %d_more, label %batch_step, label %located
-batch_step:
-  %d_next = sub i64 %d, 1
-  %d_3 = mul i64 %d_next, 3
-  %d_word = add i64 %d_3, {_BATCH}
-  %extent_at = getelementptr i64, ptr %parameters, i64 %d_word
-  %extent = load i64, ptr %extent_at, align 8
-  %s_step_at = getelementptr i64, ptr %extent_at, i64 1
-  %s_step = load i64, ptr %s_step_at, align 8
-  %t_step_at = getelementptr i64, ptr %extent_at, i64 2
-  %t_step = load i64, ptr %t_step_at, align 8
-  %rest_next = udiv i64 %rest, %extent
-  %rest_p = mul i64 %rest_next, %extent
-  %place = sub i64 %rest, %rest_p
-  %s_more = mul i64 %place, %s_step
-  %s_sum_next = add i64 %s_sum, %s_more
-  %t_more = mul i64 %place, %t_step
-  %t_sum_next = add i64 %t_sum, %t_more
-  br label %batches
+  {where}
 located:
   %s_o0 = mul i64 %c_0, %source_column
   %s_o1 = mul i64 %r_0, {size}
@@ -283,13 +223,10 @@ few_rows:
 strip_end:
   {deliver}
   %r_more = icmp ult i64 %r_next, %r_count
-  br i1 %r_more, label %strip, label %next
-next:
-  br label %look
+  br i1 %r_more, label %strip, label %done
 done:
-  {fence}
   ret void
-}}"""])
+}}""", entry(name, _WORDS, fence)])
 
 
 # --- what the host decides -------------------------------------------------------------------------------------------

@@ -2,7 +2,7 @@
 
 There is one function for matrices whose rows lie in memory (sums of products along them), and one for those whose
 columns do (a row of sums, to which columns are added, eight at a time).  Products of a vector and a matrix are those of
-the transposed matrix.  Parameters are those of :mod:`.product`, the vector is the right operand.
+the transposed matrix.  Parameters are :data:`.matrices.WORDS`, the vector is the right operand.
 
 Rounding: a lane adds up at most 512 products by fused multiply-adds, or sums of eight, before lanes and parts are
 added.
@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import math
 
-from .product import Matrices, Plan, _declarations, _entry, _loaded, _located, _Texts, _up, _words
+from .matrices import WORDS, Matrices, Plan, words_of
+from .product import ProductTexts, declarations, located
+from .tasks import entry, up
 
 __all__ = ["columns_text", "combine_text", "plan_vector", "rows_text"]
 
@@ -22,7 +24,7 @@ _GROUPS = ((4, 2), (1, 8))
 _COLUMNS = 8
 
 
-class _VectorTexts(_Texts):
+class _VectorTexts(ProductTexts):
     """What the functions of these modules have in common."""
 
     def combine(self, name: str, value: str) -> list[str]:
@@ -51,8 +53,8 @@ class _VectorTexts(_Texts):
 def rows_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of matrices whose rows lie in memory."""
     x = _VectorTexts(type_, lanes)
-    return "\n".join([*_declarations(x.wide, x.narrow), *(_rows(x, *group) for group in _GROUPS), _gathered(x),
-                      _rows_task(x), _entry(name)])
+    return "\n".join([*declarations(x.wide, x.narrow), *(_rows(x, *group) for group in _GROUPS), _gathered(x),
+                      _rows_task(x), entry(name, WORDS)])
 
 
 def _rows(x: _VectorTexts, rows: int, registers: int) -> str:
@@ -111,7 +113,7 @@ def _rows(x: _VectorTexts, rows: int, registers: int) -> str:
     return "\n".join([*lines, "done:", "ret void", "}"])
 
 
-def _gathered(x: _Texts) -> str:
+def _gathered(x: ProductTexts) -> str:
     """Copies the elements of a vector that are apart."""
     s = x.narrow.element
     return f"""
@@ -133,7 +135,7 @@ done:
 }}"""
 
 
-def _tile_start(x: _Texts) -> str:
+def _tile_start(x: ProductTexts) -> str:
     """Where operands and result of a task are."""
     return f"""
 located:
@@ -155,13 +157,12 @@ located:
   %c_tile = getelementptr i8, ptr %c, i64 %c_o"""
 
 
-def _rows_task(x: _Texts) -> str:
+def _rows_task(x: ProductTexts) -> str:
     many, one = _GROUPS[0][0], _GROUPS[1][0]
     return f"""
 define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
 entry:
-  {_loaded()}
-  {_located()}
+  {located()}
 {_tile_start(x)}
   %lies = icmp eq i64 %b_mode, 0
   br i1 %lies, label %groups, label %copied
@@ -199,11 +200,11 @@ done:
 def columns_text(type_: int, lanes: int, name: str = "kernel") -> str:
     """The module of products of matrices whose columns lie in memory."""
     x = _VectorTexts(type_, lanes)
-    return "\n".join([*_declarations(x.wide, x.narrow), _columns(x, _COLUMNS), _columns(x, 1), _copied_sums(x),
-                      _columns_task(x), _entry(name)])
+    return "\n".join([*declarations(x.wide, x.narrow), _columns(x, _COLUMNS), _columns(x, 1), _copied_sums(x),
+                      _columns_task(x), entry(name, WORDS)])
 
 
-def _columns(x: _Texts, columns: int) -> str:
+def _columns(x: ProductTexts, columns: int) -> str:
     """Adds ``columns`` columns times their elements of the vector to a row of sums."""
     s, t, size = x.narrow.element, x.wide, x.narrow_size
     lines = [f"define internal void @columns_{columns}(ptr %a, i64 %a_column, ptr %x, i64 %x_step, ptr %sums, "
@@ -243,7 +244,7 @@ def _columns(x: _Texts, columns: int) -> str:
     return "\n".join([*lines, "done:", "ret void", "}"])
 
 
-def _copied_sums(x: _Texts) -> str:
+def _copied_sums(x: ProductTexts) -> str:
     """Sums become elements of the result, or partial results."""
     narrow = ["narrow:", x.narrowed("%values", "%sums"), f"%at = getelementptr {x.narrow.element}, ptr %to, i64 %i",
               x.store("%values", "%at", "%mask", x.narrow), "br label %next"] if x.converts else \
@@ -273,12 +274,11 @@ done:
 }}"""
 
 
-def _columns_task(x: _Texts) -> str:
+def _columns_task(x: ProductTexts) -> str:
     return f"""
 define internal void @task(ptr %parameters, i64 %task, i32 %worker) noinline {{
 entry:
-  {_loaded()}
-  {_located()}
+  {located()}
 {_tile_start(x)}
   br label %clear
 clear:
@@ -318,7 +318,7 @@ def combine_text(type_: int, lanes: int, name: str = "kernel") -> str:
 
     Parameters: addresses of the partial results and of the result; number of parts; elements of each.
     """
-    x = _Texts(type_, lanes)
+    x = ProductTexts(type_, lanes)
     t, s = x.wide, x.narrow
     double = t.info.bits == 32 and t.info.kind == "f" and not x.converts
     sum_ = t.of("double") if double else t
@@ -330,7 +330,7 @@ def combine_text(type_: int, lanes: int, name: str = "kernel") -> str:
         result = x.narrowed("%values", "%sum")
     else:
         result = f"%values = bitcast {t} %sum to {s}"
-    return "\n".join([*_declarations(x.wide, x.narrow), f"""
+    return "\n".join([*declarations(x.wide, x.narrow), f"""
 define void @{name}(ptr %parameters, i64 %unused0, i64 %unused1, i64 %begin, i64 %end, i64 %block, i32 %worker) {{
 entry:
   %from = load ptr, ptr %parameters, align 8
@@ -381,7 +381,7 @@ _ONE_ROW, _ROWS, _DEPTH, _TILE = 1 << 16, 1 << 14, 1 << 12, 1 << 13
 
 def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
     """How products with one column on the right are computed; rows or columns of the matrix lie in memory."""
-    x = _Texts(type_, lanes)
+    x = ProductTexts(type_, lanes)
     size, wide, count, depth = x.narrow_size, x.size, math.prod(m.batch), max(m.depth, 1)
     by_rows = m.a[1] == 1
     if by_rows:
@@ -394,21 +394,21 @@ def plan_vector(type_: int, lanes: int, m: Matrices) -> Plan:
 
     while tasks() < _TASKS and tile * part * size > 2 * _LEAST:
         if by_rows and tile > multiple:
-            tile = _up(tile // 2, multiple)
+            tile = up(tile // 2, multiple)
         elif part > 1 << 9:  # long pieces of columns are read faster than short ones
             part //= 2
         elif tile > multiple:
-            tile = _up(tile // 2, multiple)
+            tile = up(tile // 2, multiple)
         else:
             break
     parts = -(-depth // part)
     out = wide if parts > 1 else size
     contiguous = m.b[0] == 1 or depth == 1
-    scratch = _up(min(part, depth), x.width) * size if by_rows else _up(tile, x.width) * wide
+    scratch = up(min(part, depth), x.width) * size if by_rows else up(tile, x.width) * wide
     values = {
         "rows": m.rows, "columns": 1, "depth": m.depth, "a_row": m.a[0] * size, "a_column": m.a[1] * size,
         "b_row": m.b[0] * size, "c_batch": m.rows * out, "c_part": count * m.rows * out, "c_wide": int(parts > 1),
         "tile_rows": tile, "tile_columns": 1, "part": part, "row_tiles": -(-m.rows // tile), "column_tiles": 1,
-        "parts": parts, "b_mode": int(not contiguous), "rank": len(m.batch), "scratch_size": _up(scratch, 4096),
+        "parts": parts, "b_mode": int(not contiguous), "rank": len(m.batch), "scratch_size": up(scratch, 4096),
         "unit": max(1, tile * part // x.width)}
-    return Plan(_words(values, m, size), tasks(), parts, values["unit"], values["scratch_size"])
+    return Plan(words_of(values, m, size), tasks(), parts, values["unit"], values["scratch_size"])
