@@ -15,7 +15,9 @@ from drjit_core import BAKED, KIND, TYPES, JitFlag, Node, ReduceMode, ReduceOp, 
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.handle import held
 from .._base.nodes import broadcast, index_node, index_type
+from .._base.operators import FlatSlots
 from .._base.types import BOOL, UINT32, lookup, reshape, retype
 from .._base.typing import T
 from .._base.values import is_ndarray
@@ -321,10 +323,30 @@ def scatter_reduce(op: ReduceOp, target: Any, value: Any, index: Any, active: An
     _scatter(op, target, value, index, active, mode, "drjit.scatter_reduce")
 
 
+def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: ReduceMode) -> bool:
+    """Write a flat array at positions that are unsigned integers of 32 bits: the most frequent case; whether it was."""
+    if not (isinstance(value, FlatSlots) and type(target) is type(value) and isinstance(index, FlatSlots)):
+        return False
+    node, source, position = held(target), held(value), held(index)
+    width = position.size
+    if position.type != UINT32 or position.kind <= _LITERAL or width < 2 or source.size not in (1, width) or \
+            not 2 <= node.size <= 1 << 32 or \
+            op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op.value].accepts:
+        return False
+    store_written(target, [core.scatter(node, source, position, with_lanes(TRUE, width), op.value, mode.value)])
+    return True
+
+
 def _scatter(op: ReduceOp, target: Any, value: Any, index: Any, active: Any, mode: ReduceMode, function: str) -> None:
     _check_mode(mode, function)
     if mode is ReduceMode.Permute and op is not ReduceOp.Identity:
         raise ArgumentError(f"{function}(): 'mode' must not be ReduceMode.Permute, which is for plain writes.")
+    if active is True:
+        try:
+            if _scatter_directly(op, target, value, index, mode):
+                return
+        except CORE_ERRORS as error:
+            raise translate(error, function) from None
     leaf = _leaf_of(function, target)
     if leaf is None or not (isinstance(target, ArrayBase) or is_pytree(type(target))):
         raise TypeError(f"{function}(): 'target' must be a Dr.Jit array or a PyTree of such, found {describe(target)}.")

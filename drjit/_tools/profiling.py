@@ -25,6 +25,7 @@ class profile_enable:
     nothing: what is traced inside and launched later is not in the history.
 
     >>> from drjit.llvm import Float
+    >>> dr.kernel_history_clear()
     >>> with dr.profile_enable():
     ...     done = dr.eval(dr.arange(Float, 4) * 2)
     >>> [entry["size"] for entry in dr.kernel_history()]
