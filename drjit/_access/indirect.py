@@ -331,7 +331,7 @@ def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: R
     width = position.size
     if position.type != UINT32 or position.kind <= _LITERAL or width < 2 or source.size not in (1, width) or \
             not 2 <= node.size <= 1 << 32 or \
-            op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op.value].accepts:
+            op is not ReduceOp.Identity and TYPES[node.type].kind not in core.REDUCTIONS[op.value].accepts:
         return False
     store_written(target, [core.scatter(node, source, position, with_lanes(TRUE, width), op.value, mode.value)])
     return True
