@@ -13,7 +13,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import SHAPE, Node, cast, literal, ops
 
-from .._access.slicing import TRUE, Access, broadcast_shapes, contiguous_strides, positions
+from .._access.slicing import TRUE, Access, broadcast_shapes, contiguous_strides, positions, strided
 from .._base.array import ArrayBase
 from .._base.errors import (
     FAILURES,
@@ -165,8 +165,9 @@ def is_square(array: ArrayBase) -> bool:
     return len(shape) >= 2 and shape[0] == shape[1]
 
 
-#: Sums of so few products are part of whatever takes them; those of symbolic arrays always are.
-_FUSED = 4
+#: Sums of so few products are part of whatever takes them, unless their operands are in memory and not a batch of
+#: many: then a step takes no longer, and needs nothing to be traced. Those of symbolic arrays always are.
+_FUSED, _MANY = 4, 64
 
 
 def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = (False, False)) -> Any:
@@ -207,7 +208,8 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
         (x, y), _ = align((a, b), (rows, columns))
         return make(cls, broadcast(ops.mul(x, y), count), shape)
     first, second = _Operand(a, rows, a_strides, batch), _Operand(b, columns, b_strides, batch)
-    if extent <= _FUSED or a.scope or b.scope:
+    there = a.kind == _EVALUATED and b.kind == _EVALUATED and math.prod(batch) < _MANY
+    if a.scope or b.scope or extent <= _FUSED and not there:
         return make(cls, cast(_fused(first, second, sizes, extent), cls._type), shape)
     result = _computed(first, second, sizes, extent)
     if type(left) is type(right) is cls and flags == (False, False) and first.node is a and second.node is b:
@@ -266,6 +268,11 @@ def _computed(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> 
 
 
 def _fused(a: _Operand, b: _Operand, sizes: tuple[int, ...], extent: int) -> Node:
+    if extent <= _FUSED:
+        wide = FLOAT32 if a.node.type == FLOAT16 else a.node.type
+        columns = [cast(strided(a.node, sizes, (*a.batch, a.row, 0), k * a.column), wide) for k in range(extent)]
+        rows = [cast(strided(b.node, sizes, (*b.batch, 0, b.column), k * b.row), wide) for k in range(extent)]
+        return _dot(columns, rows)
     first = positions(Access(0, sizes, (*a.batch, a.row, 0)), a.node.size)
     second = positions(Access(0, sizes, (*b.batch, 0, b.column)), b.node.size)
     return _product(a.node, b.node, first, second, extent, (a.column, b.row), math.prod(sizes))

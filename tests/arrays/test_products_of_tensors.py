@@ -287,3 +287,26 @@ def test_debug_mode_and_masks():
     with dr.scoped_set_flag(dr.JitFlag.Debug):
         x = TensorXf(np.ones((20, 30), "f4"))
         assert dr.all((x @ x.T).array == 30) == Bool(True)
+
+
+@pytest.mark.parametrize("there", (False, True), ids=("expressions", "in memory"))
+@pytest.mark.parametrize("kind", ("TensorXf", "TensorXf16", "TensorXi", "TensorXf64"))
+def test_short_sums_of_products(kind: str, there: bool) -> None:
+    generator = np.random.default_rng(0)
+    type_ = getattr(llvm, kind)
+    for a_shape, b_shape in (((4, 4), (4, 4)), ((3, 3), (3,)), ((3,), (3, 3)), ((50, 2), (2, 70)), ((3,), (3,)),
+                             ((100, 3, 3), (100, 3, 3)), ((2, 1, 5, 4), (3, 4, 2)), ((100, 1, 3), (3, 1)),
+                             ((1, 4), (4, 1)), ((6, 5), (5, 7))):
+        a, b = (generator.integers(-4, 5, shape) for shape in (a_shape, b_shape))
+        for offset in range(3):
+            x, y = type_(a + offset), type_(b)
+            if there:
+                dr.eval(x, y)
+            else:
+                x, y = x * 1 + 0, -(-y)
+            found = x @ y
+            np.testing.assert_array_equal(found.numpy(), (a + offset) @ b)
+            np.testing.assert_array_equal(dr.matmul(x, y).numpy(), (a + offset) @ b)
+            if a.ndim > 1 and b.ndim > 1:
+                swapped = type_(np.swapaxes(b, -1, -2).copy())
+                np.testing.assert_array_equal(dr.matmul(x, swapped, Bt=True).numpy(), (a + offset) @ b)
