@@ -303,7 +303,7 @@ def test_short_sums_of_products(kind: str, there: bool) -> None:
             if there:
                 dr.eval(x, y)
             else:
-                x, y = x * 1 + 0, -(-y)
+                x, y = x * 1 + 0, 0 - (0 - y)
             found = x @ y
             np.testing.assert_array_equal(found.numpy(), (a + offset) @ b)
             np.testing.assert_array_equal(dr.matmul(x, y).numpy(), (a + offset) @ b)
