@@ -75,7 +75,42 @@ def softmax(a: Any, b: Any, index: Any) -> Any:
     return dr.mean(e / dr.sum(e, axis=1, keepdims=True)) * 3
 
 
+def counted(a: Any, b: Any, index: Any) -> tuple[Any, ...]:
+    """A loop whose length nobody knows, captures of all kinds, and a state that is not wanted."""
+    limit, factor = dr.sum(b), dr.gather(Float, b, dr.minimum(index, dr.width(b) - 1))
+    return dr.while_loop((a, dr.zeros(UInt, dr.width(a)), a * 2), lambda x, n, _: (x < limit * 0.01 + 3) & (n < 20),
+                         lambda x, n, y: (x + factor * 0.5 + 0.25, n + 1, y + 1))[:2]
+
+
+def written_in_a_loop(a: Any, b: Any, index: Any) -> list[Any]:
+    target, other = dr.zeros(Float, 30), dr.zeros(UInt, 3)
+    a = dr.floor(a * 16)  # sums are exact in any order
+    dr.eval(other)
+
+    def body(n: Any, x: Any) -> tuple[Any, Any]:
+        dr.scatter_add(target, x, index)
+        dr.scatter_inc(other, n % 3)
+        return n + 1, x * 0.5
+
+    n, x = dr.while_loop((UInt(0), Float(a)), lambda n, x: n < 4, body)
+    return [target * 1, other + 0, x]
+
+
+def nested_loops(a: Any, b: Any, index: Any) -> Float:
+    def inner(n: Any, x: Any) -> tuple[Any, Any]:
+        return n + 1, x + b * Float(0.125)
+
+    def outer(m: Any, x: Any) -> tuple[Any, Any]:
+        return m + 1, dr.while_loop((UInt(0), x), lambda n, x: n < index % 4, inner)[1] * 0.5
+
+    return dr.while_loop((UInt(0), Float(a)), lambda m, x: m < 3, outer)[1] / dr.sum(b)
+
+
 PROGRAMS: dict[str, Program] = {
+    "a loop": counted,
+    "a loop that writes": written_in_a_loop,
+    "nested loops": nested_loops,
+    "rows beside a loop": lambda a, b, i: [softmax(a, b, i), counted(a, b, i)[0]],
     "two kernels": lambda a, b, i: a / dr.sum(a * b),
     "three kernels": lambda a, b, i: (a - dr.mean(a)) / dr.max(abs(a - dr.mean(a))),
     "a scatter-reduction": lambda a, b, i: summed(a, i),
@@ -98,7 +133,7 @@ PROGRAMS: dict[str, Program] = {
 
 
 def leaves(value: Any) -> list[np.ndarray[Any, Any]]:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return [leaf for each in value for leaf in leaves(each)]
     return [np.array(value.numpy())]
 
@@ -217,8 +252,6 @@ def test_nothing_is_planned_the_second_time(monkeypatch: pytest.MonkeyPatch) -> 
         raise AssertionError("a graph is planned whose structure is known")
 
     for name, program in PROGRAMS.items():
-        if program is slots:  # a region, which recipes do not know
-            continue
         for number in range(3):
             arguments = inputs(1000, number)
             dr.eval(arguments)

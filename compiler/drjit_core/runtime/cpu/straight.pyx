@@ -23,6 +23,7 @@ from ..buffer cimport Buffer
 from .malloc cimport Block, allocate as allocate_block
 
 from ...codegen import program as _program
+from ...codegen.program import Binding
 from ...codegen.signature import Role, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
@@ -77,10 +78,14 @@ cdef int INFO = logging.INFO
 
 cdef int SCATTER = table.SCATTER
 cdef int FIRST_EXPANDED = table.FIRST_EXPANDED
-cdef bint _may_have_recipe[256]  # kinds without regions
+cdef int LOOP = table.LOOP, COND = table.COND, RESULT = table.RESULT
+cdef bint _may_have_recipe[256]  # all kinds but those of calls
+cdef bint _may_be_in_region[256]
 for _op in table.OPS:
-    _may_have_recipe[_op.kind] = _op.kind >= FIRST_ELEMENTWISE or _op.kind in (
-        COUNTER, GATHER, CAST, BITCAST, ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, SCATTER, table.FETCH, STEP)
+    _may_be_in_region[_op.kind] = _op.kind >= FIRST_ELEMENTWISE or _op.kind in (
+        COUNTER, GATHER, CAST, BITCAST, SCATTER, table.FETCH, table.OFFER, LOOP, COND, RESULT)
+    _may_have_recipe[_op.kind] = _may_be_in_region[_op.kind] or _op.kind in (
+        ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, STEP)
 cdef int _cost_of[256]
 for _op in table.OPS:
     _cost_of[_op.kind] = _op.cost
@@ -834,13 +839,14 @@ cdef class Stage:
     cdef Entry entry  # None: a step
     cdef int64_t units, unit
     cdef bint single  # the whole width is one block
+    cdef object trips  # how often its loops repeat: 1 without any, None if nobody knows
     cdef uint64_t* words  # parameters, as far as they are always the same
     cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
     cdef Py_ssize_t count
     cdef tuple outputs  # places
     cdef tuple slots  # parameters with their addresses
     cdef tuple undefined  # places of arrays without contents, which get memory
-    cdef tuple written  # (place of a scatter, place of its target), in order
+    cdef tuple written  # (place of an array after a write, place of the one before), in order
     cdef tuple tables  # (parameter, place of the target, operator, place of the scatter)
     cdef list releases  # places that nothing needs afterwards
 
@@ -888,14 +894,26 @@ cdef int64_t _number_of(object payload) except -1:
     return found
 
 
-cdef bint _enter_node(Node node) except -1:
-    """Put down what planning looks at of a node whose operands are there; whether there may be a recipe."""
-    cdef int kind = node.kind
-    cdef Buffer buffer
+cdef bint _take_place(Node node) except -1:
+    """Give a node the next place, and room for its words."""
     global _nodes
     _make_room()
     if _place + 1 > _node_capacity:
         _nodes = <PyObject**> _larger(_nodes, &_node_capacity, _place + 1, sizeof(PyObject*))
+    _nodes[_place] = <PyObject*> node
+    _set_place(node)
+    return True
+
+
+cdef inline bint _has_place(Node node) noexcept:
+    return node.place >> 24 == _walk and node.place & (PLACES - 1) != SEEN
+
+
+cdef bint _enter_node(Node node) except -1:
+    """Put down what planning looks at of a node whose operands are there; whether there may be a recipe."""
+    cdef int kind = node.kind
+    cdef Buffer buffer
+    _take_place(node)
     _put(kind << 4 | node.type)
     _put(node.size)
     if kind == EVALUATED:
@@ -915,30 +933,70 @@ cdef bint _enter_node(Node node) except -1:
         _put(-1 if node.d1 is None else _place_of(node.d1))
         _put(-1 if node.d2 is None else _place_of(node.d2))
         _put(-1 if node.d3 is None else _place_of(node.d3))
-        if kind == VIEW or kind == SEGMENT or kind == ACCESS or kind == SCATTER or kind == STEP:
+        if kind == VIEW or kind == SEGMENT or kind == ACCESS or kind == SCATTER or kind == STEP or kind == RESULT:
             _put(_number_of(node.payload))
         if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
             _put(min(_reference_count(<PyObject*> node.d0), 4))
-    _nodes[_place] = <PyObject*> node
-    _set_place(node)
+        if kind == LOOP or kind == COND:
+            return _enter_regions(node)
+    return True
+
+
+cdef bint _enter_regions(Node node) except -1:
+    """Put down what planning looks at of a loop or branch, and its results, of which it stores those that live."""
+    cdef Node part, formal
+    control = node.payload
+    _put(_number_of((control.trips,) if node.kind == LOOP else (control.count, control.memory_of, control.rare)))
+    for position, formal in enumerate(control.regions[0].formals):
+        part = control.initial[position]
+        _make_room()
+        _put(_place_of(part))
+        part = None
+        _put(min(_reference_count(<PyObject*> (<tuple> control.initial)[position]), 5) if formal.payload else 0)
+    for region in control.regions:
+        for formal in (*region.formals, *region.masks):
+            _take_place(formal)
+            _put(formal.kind << 4 | formal.type)
+            _put(formal.size)
+            _put(formal.attr << 1 | bool(formal.payload))
+        for nodes in region.parts:
+            for part in nodes:
+                if not _may_be_in_region[part.kind] or not _enter_node(part):
+                    return False
+        for nodes in region.results:
+            for part in nodes:
+                _make_room()
+                _put(_place_of(part))
+    for reference in control.outputs:
+        result = reference()
+        if result is not None and not _has_place(<Node> result) and not _enter_node(<Node> result):
+            return False
+    return True
+
+
+cdef bint _push(Py_ssize_t* count, Node node) except -1:
+    """Push what has to be there before another node."""
+    global _stack
+    if count[0] + 8 > _stack_capacity:
+        _stack = <PyObject**> _larger(_stack, &_stack_capacity, count[0] + 8, sizeof(PyObject*))
+    _stack[count[0]] = <PyObject*> node
+    count[0] += 1
     return True
 
 
 cdef bint _scan(Node root) except -1:
     """Put down all that a root needs and is; whether there may be a recipe."""
-    global _stack
-    cdef Py_ssize_t count = 1
+    cdef Py_ssize_t count = 0
     cdef PyObject* entry
-    cdef Node node
+    cdef Node node, operand
     cdef int kind
-    if _stack_capacity < 16:
-        _stack = <PyObject**> _larger(_stack, &_stack_capacity, 16, sizeof(PyObject*))
-    _stack[0] = <PyObject*> root
+    _push(&count, root)
     while count:
         count -= 1
         entry = _stack[count]
         if <uintptr_t> entry & 1:
-            if not _enter_node(<Node> <PyObject*> (<uintptr_t> entry - 1)):
+            node = <Node> <PyObject*> (<uintptr_t> entry - 1)
+            if not _has_place(node) and not _enter_node(node):
                 return False
             continue
         node = <Node> entry
@@ -952,22 +1010,24 @@ cdef bint _scan(Node root) except -1:
             continue
         if not _may_have_recipe[kind]:
             return False
-        if count + 8 > _stack_capacity:
-            _stack = <PyObject**> _larger(_stack, &_stack_capacity, count + 8, sizeof(PyObject*))
-        _stack[count] = <PyObject*> (<uintptr_t> entry | 1)
-        count += 1
+        _push(&count, node)
+        _stack[count - 1] = <PyObject*> (<uintptr_t> entry | 1)
         if node.d3 is not None:
-            _stack[count] = <PyObject*> node.d3
-            count += 1
+            _push(&count, node.d3)
         if node.d2 is not None:
-            _stack[count] = <PyObject*> node.d2
-            count += 1
+            _push(&count, node.d2)
         if node.d1 is not None:
-            _stack[count] = <PyObject*> node.d1
-            count += 1
+            _push(&count, node.d1)
         if node.d0 is not None:
-            _stack[count] = <PyObject*> node.d0
-            count += 1
+            _push(&count, node.d0)
+        if kind == LOOP or kind == COND:
+            control = node.payload
+            for operand in control.initial:
+                _push(&count, operand)
+            for region in control.regions:
+                for operand in (*region.captures, *region.sources):
+                    _push(&count, operand)
+            operand = None
     return True
 
 
@@ -994,9 +1054,12 @@ class _Listener:
         cdef Py_ssize_t number = 0
         places = self.places
         roles = slots_of(program)
-        if self.fails or program.versions or program.checks or program.calls or any(
-                slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY) or any(
-                node.id not in places or node.d0.id not in places for node in program.scatters):
+        written = [(node, node.d0) for node in program.scatters]
+        written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]
+        if self.fails or program.checks or program.calls or any(
+                slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY or
+                slot.role is _LITERAL and slot.node.attr == PARAMETER and slot.node.size == 1) or any(
+                node.id not in places or target.id not in places for node, target in written):
             self.fails = True
             return
         step = Stage.__new__(Stage)
@@ -1005,8 +1068,9 @@ class _Listener:
         step.outputs = tuple([self.place_of_output(node) for node in outputs])
         step.slots = tuple([program.slots[node.id] for node in outputs])
         step.undefined, self.undefined = tuple(self.undefined), []
-        step.written = tuple([(places[node.id], places[node.d0.id]) for node in program.scatters
+        step.written = tuple([(places[node.id], places[target.id]) for node, target in written
                               if node.id not in program.tables])
+        step.trips = program.trips
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
         step.words = <uint64_t*> malloc(step.count * sizeof(uint64_t))
@@ -1184,8 +1248,11 @@ cdef bint _run_stage(Stage step) except -1:
         for position in range(len(tables)):
             number = step.tables[position][0]
             _parameters[number], _parameters[number + 1] = tables[position].words
-    _note_use(entry, step.units * step.unit)
-    _launch(entry, outputs, step.units, step.unit, step.single)
+    if step.trips == 1:
+        _note_use(entry, step.units * step.unit)
+        _launch(entry, outputs, step.units, step.unit, step.single)
+    else:
+        _launch_loop(step, outputs)
     _commit_writes(step)
     if tables is not None:
         for position in range(len(tables)):
@@ -1196,12 +1263,52 @@ cdef bint _run_stage(Stage step) except -1:
     return True
 
 
+cdef bint _launch_loop(Stage step, list outputs) except -1:
+    """What :func:`_launch` does, of a kernel with loops, of which nobody may know how long they take."""
+    cdef Py_ssize_t number, position
+    cdef list buffers = [], used = [<object> _inputs[number] for number in range(_input_count)]
+    cdef Node node
+    kernel = step.entry.kernel
+    if step.entry.combine != NULL:
+        used.append(_allocate(kernel.partial_bytes(step.units, step.unit)))
+        _parameters[1] = (<Buffer> used[len(used) - 1]).address
+    for position in range(len(outputs)):
+        node = <Node> outputs[position]
+        buffers.append(_allocate(node.size * _size_of[node.type]))
+        _parameters[_slots[position]] = (<Buffer> buffers[position]).address
+    bound = Binding(None, [_parameters[number] for number in range(step.count)], step.units * step.unit, step.single,
+                    step.trips, {}, [], step.unit)
+    kernel.reuse(step.units * step.unit)
+    launched = kernel.launch(bound, [buffer for buffer in used if (<Buffer> buffer).read_only], False)
+    try:
+        ticket = pool.submit(launched)
+    except BaseException:
+        if not launched.begun:
+            raise
+        _finish_loop(used, outputs, buffers, pool.submitted())
+        _commit_writes(step)  # it must not run twice
+        raise
+    _finish_loop(used, outputs, buffers, ticket)
+    return True
+
+
+cdef bint _finish_loop(list used, list outputs, list buffers, int64_t ticket) except -1:
+    """Note that a launch uses its buffers, and that its outputs have values."""
+    cdef Py_ssize_t position
+    for buffer in used:
+        (<Buffer> buffer).ticket = ticket
+    for position in range(len(outputs)):
+        (<Buffer> buffers[position]).ticket = ticket
+        become(<Node> outputs[position], buffers[position])
+    return True
+
+
 cdef bint _commit_writes(Stage step) except -1:
-    """The scatters whose targets have been written in place have values."""
+    """The writes have values whose targets have been written in place."""
     cdef Node node, target
     for number, place in step.written:
         node, target = <Node> _nodes[<Py_ssize_t> number], <Node> _nodes[<Py_ssize_t> place]
-        if node.kind == SCATTER and target.kind == EVALUATED:
+        if node.kind != EVALUATED and target.kind == EVALUATED:
             become(node, target.payload)
     return True
 
