@@ -92,7 +92,7 @@ def written_in_a_loop(a: Any, b: Any, index: Any) -> list[Any]:
         dr.scatter_inc(other, n % 3)
         return n + 1, x * 0.5
 
-    n, x = dr.while_loop((UInt(0), Float(a)), lambda n, x: n < 4, body)
+    _, x = dr.while_loop((UInt(0), Float(a)), lambda n, x: n < 4, body)
     return [target * 1, other + 0, x]
 
 
@@ -155,7 +155,10 @@ def test_known_structures_give_what_planning_gives(name: str, size: int) -> None
         found = PROGRAMS[name](*arguments)
         dr.eval(found)
         for value, expected in zip(leaves(found), planned(PROGRAMS[name], size, seed), strict=True):
-            np.testing.assert_array_equal(value, expected)
+            if size < 40_000:
+                np.testing.assert_array_equal(value, expected)
+            else:  # threads add up what they happen to get
+                np.testing.assert_allclose(value, expected, rtol=1e-4)
         for argument, before in zip(arguments, inputs(size, seed), strict=True):
             np.testing.assert_array_equal(argument.numpy(), before.numpy())
 
