@@ -72,6 +72,13 @@ def run_in_all_ways(program: regions.Program) -> None:
         assert_same_bits(data, expected[i], f"result {i}, evaluated at some steps, then interpreted")
     compare(roots, expected, "evaluated at some steps")
 
+    for other in (program.seed + 1, program.seed + 2):  # a structure that is known by now, other contents
+        del roots
+        roots = regions.trace(program._replace(seed=other))
+        expected = interpret(roots)
+        evaluate(roots)
+        compare(roots, expected, "of a known structure")
+
 
 #: What one program in a thousand does, and is refused: writes of which it is not clear how often they happen.
 _REFUSED = tuple(f"drjit_core.{function}(): this write {rest}" for function in ("scatter", "atomic")

@@ -961,7 +961,7 @@ cdef bint _enter_regions(Node node) except -1:
             _put(formal.attr << 1 | bool(formal.payload))
         for nodes in region.parts:
             for part in nodes:
-                if not _may_be_in_region[part.kind] or not _enter_node(part):
+                if not _may_be_in_region[part.kind] or not _has_place(part) and not _enter_node(part):
                     return False
         for nodes in region.results:
             for part in nodes:
@@ -1163,6 +1163,7 @@ cdef bint _run_recipe(list roots) except -1:
             memcmp(PyBytes_AS_STRING(recipe.key), _key, 8 * _key_count):
         key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
         places = {(<Node> _nodes[number]).id: number for number in range(_place)}
+        assert len(places) == _place, "a node has two places"
         listener = _Listener(places)
         root = None
         evaluate_by_kernels(_backend, roots, listener)
