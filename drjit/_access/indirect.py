@@ -416,6 +416,9 @@ def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: No
     if not index.size and mask.size <= 1 and value.size <= 1:
         return target
     width = max(index.size, mask.size, value.size)
+    if not {index.size, mask.size, value.size} <= {1, width}:
+        raise SizeError(f"{function}(): 'value', 'index' and 'active' have incompatible sizes: {value.size}, "
+                        f"{index.size} and {mask.size} (they must be equal, or 1).")
     if width > 1:
         mask = with_lanes(mask, width)
     elif op is not ReduceOp.Identity:

@@ -175,7 +175,7 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
 
     ``flags`` say whether the last two dimensions of each operand are exchanged.
     """
-    found = _found(left, right) if type(left) is type(right) and flags == (False, False) else None
+    found = _found(left, right, flags) if type(left) is type(right) else None
     if found is not None:
         return found
     cls, ((a, a_shape), (b, b_shape)) = promote(site, (left, right))
@@ -212,25 +212,32 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
     if a.scope or b.scope or extent <= _FUSED and not there:
         return make(cls, cast(_fused(first, second, sizes, extent), cls._type), shape)
     result = _computed(first, second, sizes, extent)
-    if type(left) is type(right) is cls and flags == (False, False) and first.node is a and second.node is b:
+    if type(left) is type(right) is cls and first.node is a and second.node is b:
         if len(_steps) >= _MOST_STEPS:
             _steps.clear()
-        _steps[cls, left._s, right._s] = result.payload, shape, count
+        _steps[cls, left._s, right._s, flags] = result.payload, shape, count, extent <= _FUSED
     return make(cls, result, shape)
 
 
-#: Steps of products of two evaluated tensors of one type, by their shapes; the shapes of the results.
-_steps: dict[tuple[type, tuple[int, ...], tuple[int, ...]], tuple[Any, tuple[int, ...], int]] = {}
-_EVALUATED, _MOST_STEPS = core.KIND["evaluated"], 1024
+_Known = tuple[Any, tuple[int, ...], int, bool]
+#: Steps of products of two tensors of one type, by their shapes and which are exchanged; the shapes of the results, and
+#: whether only those of tensors in memory are steps.
+_steps: dict[tuple[type, tuple[int, ...], tuple[int, ...], tuple[bool, bool]], _Known] = {}
+_EVALUATED, _STEP, _UNDEFINED = core.KIND["evaluated"], core.KIND["step"], core.KIND["undefined"]
+_MOST_STEPS = 1024
 
 
-def _found(left: Any, right: Any) -> Any:
-    """The product of two evaluated tensors whose shapes were multiplied before, or ``None``."""
+def _found(left: Any, right: Any, flags: tuple[bool, bool]) -> Any:
+    """The product of two tensors whose shapes were multiplied before, or ``None``."""
     a, b = left._n, right._n
-    known = _steps.get((type(left), left._s, right._s))
-    if known is None or a.kind != _EVALUATED or b.kind != _EVALUATED:
+    known = _steps.get((type(left), left._s, right._s, flags))
+    if known is None:
         return None
-    payload, shape, size = known
+    payload, shape, size, in_memory = known
+    for node in (a, b):
+        kind = node.kind
+        if kind != _EVALUATED and (in_memory or node.scope or kind == _STEP or kind <= _UNDEFINED):
+            return None  # a step may be a transposed copy, which products read through
     return make(type(left), core.step_again(payload, a, b, a.type, size), shape)
 
 

@@ -551,6 +551,9 @@ class _Form:
             self.count, self.size = 1, math.prod(self.shape)
         else:
             self.count, self.size = array_size(dtype, sizes, function)
+        if self.size > MASK32 + 1:
+            raise ArgumentError(f"{function}(): 'shape' must have at most {MASK32 + 1} elements, which are told apart "
+                                f"by 32 bits, found {self.size}.")
 
     def lane(self) -> Node:
         """The positions of elements."""

@@ -275,3 +275,10 @@ def test_debug_mode_names_the_function(name, update):
             assert list(target) == [1, 0]
         if name == "scatter_cas":
             assert list(found[1]) == [True, False]
+
+
+def test_sizes_that_do_not_go_together_are_named() -> None:
+    target = Float(1, 2, 3, 4)
+    with pytest.raises(RuntimeError, match=r"'value', 'index' and 'active' have incompatible sizes: 3, 2 and 1"):
+        dr.scatter(target, Float(1, 2, 3), UInt(0, 1))
+    np.testing.assert_array_equal(target.numpy(), [1, 2, 3, 4])

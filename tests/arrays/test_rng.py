@@ -369,3 +369,9 @@ def test_failing_draws_change_nothing() -> None:
         with pytest.raises((TypeError, ValueError)):
             draw()
     assert repr(rng) == "Philox4x32Generator[seed=0, counter=0]"
+
+
+def test_more_elements_than_positions_are_refused() -> None:
+    for dtype, shape in ((llvm.Float, 1 << 33), (llvm.TensorXf, (1 << 20, 1 << 20))):
+        with pytest.raises(TypeError, match=r"drjit\.random\.Generator\.random\(\): 'shape' must have at most"):
+            dr.rng(1).random(dtype, shape)

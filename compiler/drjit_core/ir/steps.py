@@ -37,7 +37,7 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
 
 
 def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) -> Node:
-    """The only result of a step that :func:`step` has made before, of two evaluated operands."""
+    """The only result of a step that :func:`step` has made before, of two operands that are no literals."""
     return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 

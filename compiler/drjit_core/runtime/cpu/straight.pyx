@@ -515,6 +515,7 @@ def forget():
     """Forget all kernels."""
     _entries.clear()
     _recipes.clear()
+    _payloads.clear()
     _steps.clear()
 
 
@@ -880,7 +881,7 @@ cdef class Recipe:
     cdef set used  # all places that launches look at; None: the graph holds them as long as it takes
 
 
-cdef Py_ssize_t MOST_RECIPES = 65536
+cdef Py_ssize_t MOST_RECIPES = 4096  # some kilobytes each
 cdef dict _recipes = {}
 cdef dict _payloads = {}  # of views, accesses, reductions of rows, writes and steps, numbered
 cdef PyObject** _nodes = NULL  # by their places; the roots hold them
