@@ -10,10 +10,10 @@ import pytest
 
 import drjit as dr
 from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt
-from drjit_core import evaluate, literal, ops, rooms
+from drjit_core import atomic, evaluate, literal, ops, rooms
 from drjit_core.ir.trace import scatter
 from drjit_core.runtime.cpu import malloc
-from tests.core.harness import BOOL, FLOAT32, array, shared, values
+from tests.core.harness import BOOL, FLOAT32, UINT32, array, shared, values
 
 Program = Callable[[Any, Any, Any], Any]
 SIZES = (1, 37, 1000, 70_001)  # one element; a part of a packet; several packets; tables per thread
@@ -273,3 +273,13 @@ def test_types_and_masks_are_part_of_the_structure() -> None:
         total = dr.sum(x)
         found = dr.select(Bool([True, False, True]), x * total, total)
         np.testing.assert_array_equal(found.numpy(), [18, 6, 12])
+
+
+def test_what_is_fetched_may_be_all_that_holds_a_write() -> None:
+    for number in range(6):
+        target = array(np.array([1, 2, 3], np.uint32))
+        index, mask = array(np.array([0, 2, 0], np.uint32)), literal(BOOL, True)
+        found, _ = atomic(target, literal(UINT32, 5), index, mask, dr.ReduceOp.Add.value, 0)
+        del target, _
+        evaluate([found])
+        assert sorted(values(found).tolist()) == [1, 3, 6], number

@@ -1126,7 +1126,10 @@ class _Listener:
         if self.fails:
             return recipe
         recipe.steps = self.steps
-        if len(self.steps) > 1 or self.made:
+        kept = len(self.steps) > 1 or bool(self.made)
+        for step in self.steps:  # what has run may have been the last to hold what is noted next
+            kept = kept or bool(step.written or step.tables)
+        if kept:
             recipe.used = set()
             for step in reversed(self.steps):
                 used = step.used()
