@@ -72,9 +72,14 @@ def run_in_all_ways(program: regions.Program) -> None:
         assert_same_bits(data, expected[i], f"result {i}, evaluated at some steps, then interpreted")
     compare(roots, expected, "evaluated at some steps")
 
-    for other in (program.seed + 1, program.seed + 2):  # a structure that is known by now, other contents
+    others = [program._replace(seed=program.seed + 1), program._replace(seed=program.seed + 2)]
+    wide = program.sizes[0]
+    if wide > 1:  # of other sizes as well
+        memories = tuple((type_, size + 3 * (size // wide), origin) for type_, size, origin in program.memories)
+        others.append(program._replace(sizes=(wide + 3, *program.sizes[1:]), memories=memories))
+    for other in others:  # a structure that is known by now, other contents
         del roots
-        roots = regions.trace(program._replace(seed=other))
+        roots = regions.trace(other)
         expected = interpret(roots)
         evaluate(roots)
         compare(roots, expected, "of a known structure")

@@ -163,6 +163,45 @@ def test_known_structures_give_what_planning_gives(name: str, size: int) -> None
             np.testing.assert_array_equal(argument.numpy(), before.numpy())
 
 
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_sizes_are_those_of_this_time(name: str) -> None:
+    """Across all that is decided by sizes: one element, packets, a single block, tables of threads."""
+    for size in (1000, 1001, 17, 1, 40_000, 33_000, 1000, 2, 32_768, 32_769, 30, 70_001, 29, 64):
+        arguments = inputs(size, size)
+        found = PROGRAMS[name](*arguments)
+        dr.eval(found)
+        for value, expected in zip(leaves(found), planned(PROGRAMS[name], size, size), strict=True):
+            np.testing.assert_allclose(value, expected, rtol=1e-4)
+
+
+def test_equal_sizes_may_be_different_ones_next_time() -> None:
+    for sizes in ((5, 5), (5, 7), (7, 5), (6, 6), (1, 4), (4, 1), (9, 8)):
+        a, b = (Float(np.arange(size, dtype=np.float32) + 1) for size in sizes)
+        total = dr.sum(a) * dr.sum(b)
+        first, second = a / total, b * total
+        dr.eval(first, second)
+        x, y = a.numpy(), b.numpy()
+        np.testing.assert_allclose(first.numpy(), x / (x.sum() * y.sum()), rtol=1e-6)
+        np.testing.assert_allclose(second.numpy(), y * (x.sum() * y.sum()), rtol=1e-6)
+
+
+@pytest.mark.skipif(not rooms.compiled, reason="plain rooms plan every time")
+def test_graphs_without_rows_are_planned_for_one_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    from drjit_core.runtime import launch
+
+    def refused(roots: Any) -> Any:
+        raise AssertionError("a graph is planned whose structure is known")
+
+    for name in ("two kernels", "a scatter-reduction", "gradients", "a sort of what is computed", "a loop"):
+        for size in (500, 700, 900, 1234):
+            arguments = inputs(size, 0)
+            dr.eval(arguments)
+            with monkeypatch.context() as patch:
+                if size > 700:
+                    patch.setattr(launch, "plan", refused)
+                dr.eval(PROGRAMS[name](*arguments))
+
+
 def test_literals_are_those_of_this_time() -> None:
     a = Float([1, 2, 3, 4])
     for factor in (2.0, 3.0, 2.0, 5.0):

@@ -8,6 +8,7 @@ From the call of the kernel to the end of the commit no Python code runs, so tha
 """
 
 import logging
+import math
 import os
 
 cimport cython
@@ -24,13 +25,14 @@ from .malloc cimport Block, allocate as allocate_block
 
 from ...codegen import program as _program
 from ...codegen.program import Binding
-from ...codegen.signature import Role, slots_of
+from ...codegen.signature import Role, decisions_of, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
 from ...flags import LAUNCH_BLOCKING as _LAUNCH_BLOCKING
 from ...flags import PRINT_IR as _PRINT_IR
 from ...ir.node import BAKED as _BAKED
 from ...ir.node import PARAMETER as _PARAMETER
+from ...ir.node import SHAPE as _SHAPE
 from ...llvm import threads as _threads
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
@@ -59,7 +61,7 @@ ctypedef void (*SubmitFunction)(void*, int64_t, void*, void*, void*, int64_t, in
 
 cdef object _INPUT = Role.INPUT, _MEMORY = Role.MEMORY, _LITERAL = Role.LITERAL
 cdef long long _EXCEPTIONAL = _DEBUG | _KERNEL_HISTORY | _LAUNCH_BLOCKING | _PRINT_IR
-cdef int BAKED = _BAKED, PARAMETER = _PARAMETER
+cdef int BAKED = _BAKED, PARAMETER = _PARAMETER, SHAPE = _SHAPE
 cdef int LITERAL = table.LITERAL, UNDEFINED = table.UNDEFINED, EVALUATED = table.EVALUATED, COUNTER = table.COUNTER
 cdef int STEP = table.STEP, VIEW = table.VIEW, SEGMENT = table.SEGMENT
 cdef int GATHER = table.GATHER, REDUCE = table.REDUCE, CAST = table.CAST, BITCAST = table.BITCAST, ACCESS = table.ACCESS
@@ -831,14 +833,19 @@ cdef bint _note_use(Entry entry, int64_t width) except -1:
 # --- recipes ---------------------------------------------------------------------------------------------------------
 #
 # Which kernels there are, and over what they go, follows from the whole graph. A recipe says what is launched for a
-# graph of some structure, and what the parameters are; it is found by all that planning looks at, sizes included.
+# graph of some structure, and what the parameters are; it is found by all that planning looks at.
 # Nodes have *places*: those of the graph in the order of the walk, and behind them what planning has made besides.
+#
+# Sizes are numbered in the order of the walk; number 0 is the size 1. What matters is which are equal, and in which
+# intervals they lie, as in recordings: a recipe is good for all others. Where there are views, and reductions of rows,
+# planning looks at the sizes themselves: then these are part of what a recipe is found by.
 
 cdef class Stage:
     """One launch of a recipe: a kernel, or a step, which is launched in its own way."""
 
     cdef Entry entry  # None: a step
     cdef int64_t units, unit
+    cdef int width  # number of the size that the units are; -1: they are always the same
     cdef bint single  # the whole width is one block
     cdef object trips  # how often its loops repeat: 1 without any, None if nobody knows
     cdef uint64_t* words  # parameters, as far as they are always the same
@@ -877,15 +884,53 @@ cdef class Recipe:
 
     cdef bytes key
     cdef list steps  # empty: there is no recipe
-    cdef tuple made  # type and size of each node that planning makes
+    cdef tuple made  # of each node that planning makes: type, size, and the number of the size, -1 if it stays the same
+    cdef bint exact  # whether the sizes are part of the key
+    cdef list least, most  # bounds of the sizes, by their numbers
+    cdef Recipe other  # for other sizes
     cdef set used  # all places that launches look at; None: the graph holds them as long as it takes
 
 
+cdef enum:
+    MOST_SIZES = 16  # of graphs for which sizes are numbered
+
+cdef int64_t _sizes[MOST_SIZES]
+cdef int _size_count = 0
+cdef bint _exact = False  # whether planning looks at sizes
+cdef list _details = []  # what is part of the key if it does
 cdef Py_ssize_t MOST_RECIPES = 4096  # some kilobytes each
 cdef dict _recipes = {}
 cdef dict _payloads = {}  # of views, accesses, reductions of rows, writes and steps, numbered
 cdef PyObject** _nodes = NULL  # by their places; the roots hold them
 cdef Py_ssize_t _node_capacity = 0
+
+
+cdef int _number_of_size(int64_t size) noexcept:
+    """The number of a size; -1 if it has none."""
+    cdef int number
+    if size == 1:
+        return 0
+    for number in range(_size_count):
+        if _sizes[number] == size:
+            return number + 1
+    return -1
+
+
+cdef bint _put_size(int64_t size) except -1:
+    """Put down a size by its number."""
+    global _size_count, _exact
+    cdef int number = _number_of_size(size)
+    if number < 0:
+        if _size_count == MOST_SIZES:
+            _exact = True
+            _details.append(size)
+            number = MOST_SIZES + 1
+        else:
+            _sizes[_size_count] = size
+            _size_count += 1
+            number = _size_count
+    _put(number)
+    return True
 
 
 cdef int64_t _number_of(object payload) except -1:
@@ -912,11 +957,12 @@ cdef inline bint _has_place(Node node) noexcept:
 
 cdef bint _enter_node(Node node) except -1:
     """Put down what planning looks at of a node whose operands are there; whether there may be a recipe."""
+    global _exact
     cdef int kind = node.kind
     cdef Buffer buffer
     _take_place(node)
     _put(kind << 4 | node.type)
-    _put(node.size)
+    _put_size(node.size)
     if kind == EVALUATED:
         if not isinstance(node.payload, Buffer):
             return False
@@ -926,7 +972,9 @@ cdef bint _enter_node(Node node) except -1:
         _put(buffer.padded | buffer.read_only << 1)
     elif kind == LITERAL:
         _put(node.attr)
-        if node.attr != PARAMETER or node.size > 1:  # planning makes such ones as well, which may be equal or derived
+        if node.attr == SHAPE and node.size == 1:  # planning makes such ones of views, which may be equal or derived
+            _details.append(<int64_t> _bits(node.type, node.payload))
+        elif node.attr != PARAMETER or node.size > 1:
             _put(<int64_t> _bits(node.type, node.payload))
     elif kind != UNDEFINED:
         _put(node.attr)
@@ -936,6 +984,7 @@ cdef bint _enter_node(Node node) except -1:
         _put(-1 if node.d3 is None else _place_of(node.d3))
         if kind == VIEW or kind == SEGMENT or kind == ACCESS or kind == SCATTER or kind == STEP or kind == RESULT:
             _put(_number_of(node.payload))
+            _exact = _exact or kind == VIEW or kind == SEGMENT or kind == ACCESS
         if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
             _put(min(_reference_count(<PyObject*> node.d0), 4))
         if kind == LOOP or kind == COND:
@@ -958,7 +1007,7 @@ cdef bint _enter_regions(Node node) except -1:
         for formal in (*region.formals, *region.masks):
             _take_place(formal)
             _put(formal.kind << 4 | formal.type)
-            _put(formal.size)
+            _put_size(formal.size)
             _put(formal.attr << 1 | bool(formal.payload))
         for nodes in region.parts:
             for part in nodes:
@@ -1035,8 +1084,10 @@ cdef bint _scan(Node root) except -1:
 class _Listener:
     """Makes a recipe of the launches of a plan."""
 
-    def __init__(self, dict places):
-        self.places, self.count = places, len(places)
+    def __init__(self, dict places, bint exact):
+        self.places, self.count, self.exact = places, len(places), exact
+        self.least, self.most = [0] * (_size_count + 1), [math.inf] * (_size_count + 1)
+        self.sizes = {1: 0} | {_sizes[number]: number + 1 for number in range(_size_count)}
         self.made, self.undefined, self.steps = [], [], []
         self.begun = None
         self.fails = False
@@ -1046,8 +1097,26 @@ class _Listener:
         place = self.places.get(node.id)
         if place is None:
             place = self.places[node.id] = self.count + len(self.made)
-            self.made.append((node.type, node.size))
+            self.made.append((node.type, node.size, self.number(node.size)))
         return place
+
+    def number(self, size):
+        """The number of a size, unless it stays the same."""
+        found = -1 if self.exact else self.sizes.get(size)
+        if found is None:  # it follows from others, nobody knows how
+            self.exact = True
+            found = -1
+        return found
+
+    def bound(self, program):
+        """Note what has been decided by sizes."""
+        if program.width > 1 and not program.domain.is_flat:
+            self.exact = True
+        for decision in decisions_of(program):
+            number = self.number(program.width if decision.memory is None else decision.memory.size)
+            if number >= 0:
+                self.least[number] = max(self.least[number], decision.low)
+                self.most[number] = min(self.most[number], decision.high)
 
     def begin(self, program, kernel):
         """A program is about to be launched."""
@@ -1063,8 +1132,12 @@ class _Listener:
                 node.id not in places or target.id not in places for node, target in written):
             self.fails = True
             return
+        if any(slot.role is _LITERAL and slot.node.id not in places for slot in roles):
+            self.exact = True  # planning has made it, maybe of a size
+        self.bound(program)
         step = Stage.__new__(Stage)
         step.units, step.unit, step.single, step.count = program.units, program.unit, program.single, len(roles)
+        step.width = self.number(program.width)
         outputs = [*program.stores, *program.reductions]
         step.outputs = tuple([self.place_of_output(node) for node in outputs])
         step.slots = tuple([program.slots[node.id] for node in outputs])
@@ -1123,6 +1196,7 @@ class _Listener:
         cdef Recipe recipe = Recipe.__new__(Recipe)
         cdef Stage step
         recipe.key, recipe.steps, recipe.made, recipe.used = key, [], tuple(self.made), None
+        recipe.exact, recipe.least, recipe.most = self.exact, self.least, self.most
         if self.fails:
             return recipe
         recipe.steps = self.steps
@@ -1138,21 +1212,47 @@ class _Listener:
         return recipe
 
 
+cdef Recipe _recipe_of(uint64_t h):
+    """The recipe with the key that was made last, for the sizes at hand; else the last one with that key, or none."""
+    cdef Recipe recipe = _recipes.get(h), found
+    if recipe is None or PyBytes_GET_SIZE(recipe.key) != 8 * _key_count or \
+            memcmp(PyBytes_AS_STRING(recipe.key), _key, 8 * _key_count):
+        return None
+    found = recipe
+    while found is not None:
+        if found.exact or _are_between(found.least, found.most):
+            return found
+        found = found.other
+    return None
+
+
+cdef bint _are_between(list least, list most) except -1:
+    cdef int number
+    for number in range(_size_count):
+        if not least[number + 1] <= _sizes[number] <= most[number + 1]:
+            return False
+    return True
+
+
 cdef bint _run_recipe(list roots) except -1:
     """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
-    global _nodes
+    global _nodes, _size_count, _exact
     cdef Node root, node
-    cdef Recipe recipe
+    cdef Recipe recipe, made
     cdef Py_ssize_t number, place, count
     cdef uint64_t h
     cdef dict places
     cdef list held = None
     cdef Stage step
+    cdef int64_t size
+    cdef int which
     if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_RECIPES:  # before anything is numbered
         _recipes.clear()
         _payloads.clear()
     _begin(1)
     _put(_pool_count())
+    _size_count, _exact = 0, False
+    _details.clear()
     for root in roots:
         if not _scan(root):
             return False
@@ -1161,18 +1261,43 @@ cdef bint _run_recipe(list roots) except -1:
     for root in roots:
         _make_room()
         _put(_place_of(root))
-    h = _hash()
-    recipe = _recipes.get(h)
-    if recipe is None or PyBytes_GET_SIZE(recipe.key) != 8 * _key_count or \
-            memcmp(PyBytes_AS_STRING(recipe.key), _key, 8 * _key_count):
-        key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
+    recipe = None
+    if not _exact:
+        h = _hash()
+        recipe = _recipe_of(h)
+    if recipe is None and not _exact:
         places = {(<Node> _nodes[number]).id: number for number in range(_place)}
-        assert len(places) == _place, "a node has two places"
-        listener = _Listener(places)
+        key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
+        listener = _Listener(places, False)
         root = None
         evaluate_by_kernels(_backend, roots, listener)
-        _recipes[h] = listener.recipe(key)
+        made = listener.recipe(key)
+        made.other = _recipes.get(h) if not made.exact else None
+        if made.other is not None and (made.other.key != key or made.other.exact):
+            made.other = None
+        _recipes[h] = made  # if that turned out to be for these sizes only, the next ones are looked up by sizes as well
+        if made.exact:
+            made.steps = []
         return True
+    if recipe is None or recipe.exact:
+        for number in range(_size_count):
+            _make_room()
+            _put(_sizes[number])
+        for detail in _details:
+            _make_room()
+            _put(detail)
+        h = _hash()
+        recipe = _recipe_of(h)
+        if recipe is None:
+            key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
+            places = {(<Node> _nodes[number]).id: number for number in range(_place)}
+            assert len(places) == _place, "a node has two places"
+            listener = _Listener(places, True)
+            root = None
+            evaluate_by_kernels(_backend, roots, listener)
+            made = listener.recipe(key)
+            _recipes[h] = made
+            return True
     if not recipe.steps:
         return False
     count = _place
@@ -1186,7 +1311,9 @@ cdef bint _run_recipe(list roots) except -1:
         for number in range(len(recipe.made)):
             node = blank_node()
             node.kind = UNDEFINED
-            node.type, node.size = recipe.made[number]
+            node.type, node.size, which = recipe.made[number]
+            if which >= 0:
+                node.size = _sizes[which - 1] if which else 1
             held[count + number] = node
             _nodes[count + number] = <PyObject*> node
         node = root = None
@@ -1196,6 +1323,8 @@ cdef bint _run_recipe(list roots) except -1:
             if node.kind == UNDEFINED:
                 become(node, _allocate(node.size * _size_of[node.type]))
         if step.entry is not None:
+            if step.width >= 0:
+                step.units = _sizes[step.width - 1] if step.width else 1
             _run_stage(step)
         elif not _launch_step([<Node> _nodes[<Py_ssize_t> place] for place in step.outputs]):
             node = None
@@ -1229,6 +1358,8 @@ cdef bint _run_stage(Stage step) except -1:
     if len(step.slots) > _slot_capacity:
         _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(step.slots), sizeof(Py_ssize_t))
     memcpy(_parameters, step.words, step.count * sizeof(uint64_t))
+    if step.width >= 0:
+        _parameters[0] = step.units
     _parameter_count, _input_count, _borrowing = step.count, 0, False
     for number in range(step.count):
         place = step.places[number]
