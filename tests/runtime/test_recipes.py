@@ -174,6 +174,15 @@ def test_sizes_are_those_of_this_time(name: str) -> None:
             np.testing.assert_allclose(value, expected, rtol=1e-4)
 
 
+def test_sizes_that_grow_and_grow() -> None:
+    """Each is more than what was decided for the one before."""
+    for size in range(40_000, 40_030):
+        target = dr.zeros(Float, 50_000)
+        dr.scatter_add(target, Float(1), dr.arange(UInt, size))
+        dr.eval(target)
+        assert dr.sum(target)[0] == size
+
+
 def test_equal_sizes_may_be_different_ones_next_time() -> None:
     for sizes in ((5, 5), (5, 7), (7, 5), (6, 6), (1, 4), (4, 1), (9, 8)):
         a, b = (Float(np.arange(size, dtype=np.float32) + 1) for size in sizes)

@@ -888,11 +888,13 @@ cdef class Recipe:
     cdef bint exact  # whether the sizes are part of the key
     cdef list least, most  # bounds of the sizes, by their numbers
     cdef Recipe other  # for other sizes
+    cdef int depth  # number of those
     cdef set used  # all places that launches look at; None: the graph holds them as long as it takes
 
 
 cdef enum:
     MOST_SIZES = 16  # of graphs for which sizes are numbered
+    MOST_OTHERS = 8  # recipes of one structure
 
 cdef int64_t _sizes[MOST_SIZES]
 cdef int _size_count = 0
@@ -1238,7 +1240,7 @@ cdef bint _run_recipe(list roots) except -1:
     """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
     global _nodes, _size_count, _exact
     cdef Node root, node
-    cdef Recipe recipe, made
+    cdef Recipe recipe, made, found
     cdef Py_ssize_t number, place, count
     cdef uint64_t h
     cdef dict places
@@ -1272,9 +1274,11 @@ cdef bint _run_recipe(list roots) except -1:
         root = None
         evaluate_by_kernels(_backend, roots, listener)
         made = listener.recipe(key)
-        made.other = _recipes.get(h) if not made.exact else None
-        if made.other is not None and (made.other.key != key or made.other.exact):
-            made.other = None
+        made.other = None
+        if not made.exact:
+            found = _recipes.get(h)
+            if found is not None and found.key == key and found.depth < MOST_OTHERS:
+                made.other, made.depth = found, found.depth + 1
         _recipes[h] = made  # if that turned out to be for these sizes only, the next ones are looked up by sizes as well
         if made.exact:
             made.steps = []
