@@ -517,6 +517,7 @@ def forget():
     """Forget all kernels."""
     _entries.clear()
     _recipes.clear()
+    _met.clear()
     _payloads.clear()
     _steps.clear()
 
@@ -902,6 +903,8 @@ cdef bint _exact = False  # whether planning looks at sizes
 cdef list _details = []  # what is part of the key if it does
 cdef Py_ssize_t MOST_RECIPES = 4096  # some kilobytes each
 cdef dict _recipes = {}
+cdef set _met = set()  # hashes of keys that came once
+cdef Py_ssize_t MOST_MET = 16384, MOST_PAYLOADS = 16384
 cdef dict _payloads = {}  # of views, accesses, reductions of rows, writes and steps, numbered
 cdef PyObject** _nodes = NULL  # by their places; the roots hold them
 cdef Py_ssize_t _node_capacity = 0
@@ -1228,6 +1231,17 @@ cdef Recipe _recipe_of(uint64_t h):
     return None
 
 
+cdef bint _is_worth_a_recipe(uint64_t h) except -1:
+    """Whether a key has come before: many structures, such as those of sizes that vary, never come again."""
+    if h in _met:
+        _met.discard(h)
+        return True
+    if len(_met) > MOST_MET:
+        _met.clear()
+    _met.add(h)
+    return False
+
+
 cdef bint _are_between(list least, list most) except -1:
     cdef int number
     for number in range(_size_count):
@@ -1248,8 +1262,9 @@ cdef bint _run_recipe(list roots) except -1:
     cdef Stage step
     cdef int64_t size
     cdef int which
-    if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_RECIPES:  # before anything is numbered
+    if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_PAYLOADS:  # before anything is numbered
         _recipes.clear()
+        _met.clear()
         _payloads.clear()
     _begin(1)
     _put(_pool_count())
@@ -1268,6 +1283,8 @@ cdef bint _run_recipe(list roots) except -1:
         h = _hash()
         recipe = _recipe_of(h)
     if recipe is None and not _exact:
+        if not _is_worth_a_recipe(h):
+            return False
         places = {(<Node> _nodes[number]).id: number for number in range(_place)}
         key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
         listener = _Listener(places, False)
@@ -1292,6 +1309,8 @@ cdef bint _run_recipe(list roots) except -1:
             _put(detail)
         h = _hash()
         recipe = _recipe_of(h)
+        if recipe is None and not _is_worth_a_recipe(h):
+            return False
         if recipe is None:
             key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
             places = {(<Node> _nodes[number]).id: number for number in range(_place)}
