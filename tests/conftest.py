@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
+from functools import cache
 
 import pytest
 
@@ -12,9 +13,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+#: Processors that any newer one of their kind can stand in for, and what packets of theirs depend on.
+_PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c", "ivybridge": "+avx,+f16c"}
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """``--watched``: every test fails that writes behind the memory of an array (plain rooms only)."""
+    """``--watched``: every test fails that writes behind the memory of an array (plain rooms only); ``--cpu``: kernels
+    are those of an older processor."""
     parser.addoption("--watched", action="store_true", help="fail where something is written behind an array")
+    parser.addoption("--cpu", choices=_PROCESSORS, help="compile for this processor instead of the one at hand")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the processor before anything is compiled."""
+    cpu = config.getoption("--cpu")
+    if cpu is not None:
+        from drjit_core.llvm import jit
+
+        jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
 
 
 @pytest.fixture(autouse=True)

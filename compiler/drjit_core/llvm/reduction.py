@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from ..codegen.linear import Reduction
 from ..ops.reductions import REDUCTIONS
 from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, UINT8, ReduceOp
-from .texts import TypeText, accumulation, constant
+from .texts import TypeText, accumulation, cast, constant
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
@@ -124,7 +124,7 @@ class Accumulator:
         if self.last == self.result:
             return [], value
         scalars = self.emitter.scalars
-        return [f"{value}_rounded = fptrunc {scalars[self.last]} {value} to {scalars[self.result]}"], f"{value}_rounded"
+        return [cast(f"{value}_rounded", value, scalars[self.last], scalars[self.result])], f"{value}_rounded"
 
     def store_partial(self, number: int, count: int) -> list[str]:
         """Text that stores the total among the partial results of the block."""

@@ -267,38 +267,45 @@ def _limit_size(folder: Path, added: int) -> None:
     """Keep the directory within its limit, now that a file of so many bytes was added."""
     with lock:
         if not _is_within_limit(folder, added):
-            _note_usage(folder, _clean(folder))
+            _begin_usage(folder)
+            total = _clean(folder)
+            with contextlib.suppress(OSError):  # somebody removed it: the next one looks again
+                _add_usage(folder, total)
 
 
 def _is_within_limit(folder: Path, added: int) -> bool:
     """Add a number of bytes to those that the directory is known to hold; whether they are known, and not too many.
 
-    A file has the time when somebody has looked at the directory, the bytes that were found, and those added since, a
-    line each, by all processes: to read it takes 20 microseconds, to look at thousands of files as many milliseconds.
-    What is added while another process looks may be lost, until somebody looks again.
+    A file has the time when somebody has begun to look at the directory, the bytes that were found, and those added
+    since, a line each, by all processes: to read it takes 20 microseconds, to look at thousands of files as many
+    milliseconds. What is added while another process looks may be counted twice, until somebody looks again.
     """
     try:
-        handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY)
-        try:
-            os.write(handle, b"%d\n" % added)
-            os.lseek(handle, 0, os.SEEK_SET)
-            data = os.read(handle, _LONGEST_USAGE)
-        finally:
-            os.close(handle)
-        looked, *sizes = map(int, data.split())
-    except (OSError, ValueError):  # it is not there, or damaged
+        looked, *sizes = map(int, _add_usage(folder, added).split())
+    except (OSError, ValueError):  # it is not there, or damaged, or too long
         return False
-    return len(data) < _LONGEST_USAGE and 0 <= time.time() - looked < _LOOK_AFTER and min(sizes, default=-1) >= 0 and \
-        sum(sizes) <= _size_limit()
+    return 0 <= time.time() - looked < _LOOK_AFTER and min(sizes, default=-1) >= 0 and sum(sizes) <= _size_limit()
 
 
-def _note_usage(folder: Path, total: int) -> None:
-    """Begin to count anew with the bytes that the directory holds now."""
+def _add_usage(folder: Path, size: int) -> bytes:
+    """Add a line to the file that counts; what it says then, or nothing if that is too much."""
+    handle = os.open(folder / _USAGE, os.O_RDWR | os.O_APPEND | _BINARY)
+    try:
+        os.write(handle, b"%d\n" % size)
+        os.lseek(handle, 0, os.SEEK_SET)
+        data = os.read(handle, _LONGEST_USAGE)
+    finally:
+        os.close(handle)
+    return data if len(data) < _LONGEST_USAGE else b""
+
+
+def _begin_usage(folder: Path) -> None:
+    """Begin to count anew: whoever adds a file from now on is seen by the look that follows, or counts it here."""
     temporary = None
     try:
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)
         with open(handle, "wb") as file:
-            file.write(b"%d\n%d\n" % (time.time(), total))
+            file.write(b"%d\n" % time.time())
         os.replace(temporary, folder / _USAGE)
     except OSError:  # then the next one looks again
         if temporary is not None:

@@ -1,4 +1,5 @@
-"""The compiled form of ``straight.py``.
+"""The compiled form of ``straight.py``: straight kernels; besides, steps whose operands are in memory, and recipes of
+all other graphs whose structure is known.
 
 A walk numbers the nodes that it comes by in a word of theirs: the number of the walk, and above that the position in
 the program.  It writes the words of the key, which are those that :mod:`drjit_core.codegen.program` makes, and those of
@@ -638,7 +639,7 @@ cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t wo
 
     What is blocked must be called block by block.  From the call of the kernel on no Python code runs.
     """
-    cdef int64_t blocks = (width + size - 1) // size, ticket, begin, block
+    cdef int64_t blocks = (width + size - 1) // size, ticket
     cdef bint short_ = work < INLINE_WORK or blocks <= 1
     cdef Py_ssize_t position
     cdef Queued queued
@@ -1250,17 +1251,38 @@ cdef bint _are_between(list least, list most) except -1:
     return True
 
 
+cdef bint _make_recipe(list roots, uint64_t h, bint exact) except -1:
+    """Plan and launch what some nodes need, and make a recipe of it under the key that was made last, if that has come
+    before; whether it was done."""
+    cdef Recipe made, found
+    cdef Py_ssize_t number
+    if not _is_worth_a_recipe(h):
+        return False
+    key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
+    places = {(<Node> _nodes[number]).id: number for number in range(_place)}
+    assert len(places) == _place, "a node has two places"
+    listener = _Listener(places, exact)
+    evaluate_by_kernels(_backend, roots, listener)
+    made = listener.recipe(key)
+    if made.exact and not exact:  # it turned out to be for these sizes only: the next ones are looked up by sizes as well
+        made.steps = []
+    elif not exact:
+        found = _recipes.get(h)
+        if found is not None and found.key == key and found.depth < MOST_OTHERS:
+            made.other, made.depth = found, found.depth + 1
+    _recipes[h] = made
+    return True
+
+
 cdef bint _run_recipe(list roots) except -1:
     """Launch what some nodes need whose structure is known; make a recipe if it is not; whether it was done."""
     global _nodes, _size_count, _exact
     cdef Node root, node
-    cdef Recipe recipe, made, found
+    cdef Recipe recipe
     cdef Py_ssize_t number, place, count
     cdef uint64_t h
-    cdef dict places
     cdef list held = None
     cdef Stage step
-    cdef int64_t size
     cdef int which
     if len(_recipes) > MOST_RECIPES or len(_payloads) > MOST_PAYLOADS:  # before anything is numbered
         _recipes.clear()
@@ -1282,24 +1304,9 @@ cdef bint _run_recipe(list roots) except -1:
     if not _exact:
         h = _hash()
         recipe = _recipe_of(h)
+    root = None  # planning counts who holds nodes
     if recipe is None and not _exact:
-        if not _is_worth_a_recipe(h):
-            return False
-        places = {(<Node> _nodes[number]).id: number for number in range(_place)}
-        key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
-        listener = _Listener(places, False)
-        root = None
-        evaluate_by_kernels(_backend, roots, listener)
-        made = listener.recipe(key)
-        made.other = None
-        if not made.exact:
-            found = _recipes.get(h)
-            if found is not None and found.key == key and found.depth < MOST_OTHERS:
-                made.other, made.depth = found, found.depth + 1
-        _recipes[h] = made  # if that turned out to be for these sizes only, the next ones are looked up by sizes as well
-        if made.exact:
-            made.steps = []
-        return True
+        return _make_recipe(roots, h, False)
     if recipe is None or recipe.exact:
         for number in range(_size_count):
             _make_room()
@@ -1309,18 +1316,8 @@ cdef bint _run_recipe(list roots) except -1:
             _put(detail)
         h = _hash()
         recipe = _recipe_of(h)
-        if recipe is None and not _is_worth_a_recipe(h):
-            return False
         if recipe is None:
-            key = PyBytes_FromStringAndSize(<char*> _key, 8 * _key_count)
-            places = {(<Node> _nodes[number]).id: number for number in range(_place)}
-            assert len(places) == _place, "a node has two places"
-            listener = _Listener(places, True)
-            root = None
-            evaluate_by_kernels(_backend, roots, listener)
-            made = listener.recipe(key)
-            _recipes[h] = made
-            return True
+            return _make_recipe(roots, h, True)
     if not recipe.steps:
         return False
     count = _place
