@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 from ..codegen.linear import Function, Instruction, Linear
 from ..codegen.linearize import linearize
 from ..codegen.program import Program
+from ..codegen.rows import COLUMN_ROWS
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -176,7 +177,10 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
             for scatter in kernel.scatters):
         return 1  # rows hide latencies by themselves: 4M `Array4f` from 64 KiB take 7.6 ms, with four registers 8.9
     packets = 4 if operations <= _MANY_PACKETS else 2
-    registers = max(1, kernel.largest // 4) * kernel.most_live + len(kernel.reductions)
+    live = kernel.most_live
+    if kernel.domain is not None and kernel.domain.columns:
+        live += COLUMN_ROWS.bit_length() * len(kernel.row_stores)  # sums of one row, two, four … and of all
+    registers = max(1, kernel.largest // 4) * live + len(kernel.reductions)
     while packets > 1 and packets * registers > _REGISTERS:
         packets //= 2
     if kernel.domain is not None:

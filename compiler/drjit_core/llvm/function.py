@@ -205,6 +205,12 @@ class FunctionEmitter:
         assert self.active
         return self.active
 
+    def whole_packet(self) -> str:
+        """Whether all elements of the packet exist, as a condition."""
+        self.body += [f"%end_of_packet = add i64 %index, {self.lanes}",
+                      f"%whole = icmp ule i64 %end_of_packet, {self.parameter(0, 'i64')}"]
+        return "%whole"
+
     def set_active(self, mask: str, uniform: bool) -> None:
         """From now on, the elements of a mask take part."""
         if uniform:

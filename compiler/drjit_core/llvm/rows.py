@@ -268,8 +268,7 @@ class RowsEmitter(FunctionEmitter):
             self.body.append(f"%index{number}_0 = add i64 %base, {column}")
             self.print_blocks(passage.each)
             self.enter(passage.each[0])
-            accumulators = [self.accumulator_of(segment) for segment in passage.segments]
-            totals = [self.running_total(number_) for number_ in passage.reductions]
+            accumulators, totals = self.accumulators_of(passage)
             self.stores(passage.stores)
             for k, scatter in enumerate(passage.scatters):
                 memory.scatter(self, scatter, f"%s{number}_{k}")
@@ -280,25 +279,40 @@ class RowsEmitter(FunctionEmitter):
         for store in function.row_stores:
             self.store_of_row(store)
 
-    def accumulator_of(self, segment: Instruction) -> reduction.Accumulator:
-        """The accumulator of a reduction of rows."""
-        accumulator = reduction.Accumulator(self, f"_v{segment.number}", segment.node.attr, segment.type)
-        accumulator.accumulate(self.value(segment.operands[0], False))
-        self.names[segment.number] = f"%v{segment.number}"
-        return accumulator
+    def accumulators_of(self, passage: Pass) -> tuple[list[reduction.Accumulator], list[reduction.Accumulator]]:
+        """Emit the steps of a pass: the accumulators of reductions of rows, and those of reductions of everything."""
+        accumulators, totals, values = [], [], []
+        for segment in passage.segments:
+            accumulators.append(reduction.Accumulator(self, f"_v{segment.number}", segment.node.attr, segment.type))
+            values.append(self.value(segment.operands[0], False))
+            self.names[segment.number] = f"%v{segment.number}"
+        for number in passage.reductions:
+            output = self.function.reductions[number]
+            totals.append(self.running_total(number))
+            values.append(self.value(output.value, False))
+        if values:
+            reduction.accumulate(self, str(self.number), [*accumulators, *totals], values)
+        return accumulators, totals
 
     def running_total(self, number: int) -> reduction.Accumulator:
         """The accumulator of a reduction of everything, which goes on from row to row in memory."""
         output = self.function.reductions[number]
         self.parameter(1, "ptr")
         accumulator = reduction.Accumulator(self, str(number), output.op, output.type)
-        accumulator.accumulate(self.value(output.value, False))
         self.accumulators[number] = accumulator
         for part, type_, start in accumulator.parts():
             self.prologue.append(f"{part}_slot = alloca {type_}, align 64")
             self.entry.append(f"store {type_} {start}, ptr {part}_slot, align 64")
             self.before.append(f"{part}_before = load {type_}, ptr {part}_slot, align 64")
         return accumulator
+
+    def whole_packet(self) -> str:
+        """Whether all elements of the packet belong to the row, as a condition."""
+        whole = f"%full{self.number}"
+        if whole not in self.loaded:
+            self.loaded.add(whole)
+            self.body.append(f"{whole} = icmp ule i64 %column{self.number}_next, %limit")
+        return whole
 
     def finish_pass(self, start: str, accumulators: list[reduction.Accumulator],
                     totals: list[reduction.Accumulator]) -> None:
@@ -347,8 +361,7 @@ class RowsEmitter(FunctionEmitter):
             out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {self.index}")
             texts.append((name, type_, value))
         streaming = self.function.streaming
-        out += [f"%full{number} = icmp ule i64 {self.lanes}, %left{number}",
-                f"br i1 %full{number}, label %whole{number}, label %some{number}", f"whole{number}:"]
+        out += [f"br i1 {self.whole_packet()}, label %whole{number}, label %some{number}", f"whole{number}:"]
         for name, type_, value in texts:
             align = min(64, self.lanes * type_.info.size) if streaming else type_.info.size
             out.append(f"store {type_} {value}, ptr {name}_at, align {align}"
@@ -391,14 +404,16 @@ class RowsEmitter(FunctionEmitter):
                      f"%row{copy} = add i64 %first_of_unit, %r{copy}", f"%base{copy} = mul i64 %row{copy}, {inner}"]
         self.print_blocks(passage.rows)
         self.start_pass(0)
+        count = len(passage.segments) // copies
+        sums: list[list[str]] = [[] for _ in range(count)]  # of one row, two, four …, the largest first
         for copy, block in enumerate(passage.each):
             self.body.append(f"%index0_{copy} = add i64 %base{copy}, %column0")
             self.print_blocks((block,))
-        self.enter(passage.each[0])
-        count = len(passage.segments) // copies
+            for number in range(count):
+                self.add_row(sums[number], copy, passage.segments[copy * count + number])
         outputs = {store.value.node.id: store for store in function.row_stores}
-        for number in range(count):
-            self.add_up(number, passage.segments[number::count], outputs)
+        for number, (value,) in enumerate(sums):
+            self.add_to_sums(value, passage.segments[number], outputs)
         unit += [*self.before, "br label %pass0", "pass0:",
                  f"%column0 = phi i64 [ 0, %{self.unit_label} ], [ %column0_next, %{self.body_block} ]", *self.body,
                  "%more0 = icmp ult i64 %column0_next, %limit", "br i1 %more0, label %pass0, label %after0", "after0:",
@@ -415,26 +430,28 @@ class RowsEmitter(FunctionEmitter):
                     "%is_first = icmp eq i64 %this_group, %start_of_part", *unit]
         self.unit, self.unit_label = outer, "over"
 
-    def add_up(self, number: int, copies: list[Instruction], outputs: dict[int, Store]) -> None:
+    def add_row(self, sums: list[str], copy: int, segment: Instruction) -> None:
+        """Combine the packet of a row with those before it, in pairs, pairs of pairs and so on: few are there at once,
+        and the error of a sum grows with the logarithm of the rows."""
+        op, packet = segment.node.attr, self.packets[segment.type]
+        neutral = packet.splat(constant(segment.type, REDUCTIONS[op].identity(segment.type)))
+        name = f"%in{segment.number}"
+        self.body.append(f"{name} = select i1 %valid{copy}, {packet} {self.value(segment.operands[0], False)}, "
+                         f"{packet} {neutral}")
+        rows = copy + 1
+        while rows % 2 == 0:
+            rows //= 2
+            self.body.append(update(op, f"{name}_{rows}", sums.pop(), name, packet))
+            name = f"{name}_{rows}"
+        sums.append(name)
+
+    def add_to_sums(self, value: str, segment: Instruction, outputs: dict[int, Store]) -> None:
         """Combine the packets of several rows with the sums so far."""
-        segment, out, column = copies[0], self.body, "%column0"
+        out, column = self.body, "%column0"
         op, type_index = segment.node.attr, segment.type
         store = outputs[segment.node.id]
         packet, start = self.packets[type_index], constant(type_index, REDUCTIONS[op].identity(type_index))
         neutral = packet.splat(start)
-        values = []
-        for copy, each in enumerate(copies):
-            name = f"%in{number}_{copy}"
-            out.append(f"{name} = select i1 %valid{copy}, {packet} {self.value(each.operands[0], False)}, "
-                       f"{packet} {neutral}")
-            values.append(name)
-        while len(values) > 1:
-            half = len(values) // 2
-            for k in range(half):
-                name = f"{values[k]}_{half}"
-                out.append(update(op, name, values[k], values[k + half], packet))
-                values[k] = name
-            values = values[:half]
         base, stored = self.parameter(store.slot, "ptr"), self.stored_type(type_index, False)
         name = f"%o{store.slot}"
         out += [f"{name}_i = add i64 %results, {column}",
@@ -446,7 +463,7 @@ class RowsEmitter(FunctionEmitter):
             out.append(f"{name}_old_b = icmp ne {stored} {old}, {stored.splat(0)}")
             old = f"{name}_old_b"
         out += [f"{name}_old = select i1 %is_first, {packet} {neutral}, {packet} {old}",
-                update(op, f"{name}_new", f"{name}_old", values[0], packet)]
+                update(op, f"{name}_new", f"{name}_old", value, packet)]
         new = f"{name}_new"
         if type_index == BOOL:
             out.append(f"{name}_new_m = zext {packet} {new} to {stored}")
