@@ -14,7 +14,7 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 #: Processors that any newer one of their kind can stand in for, and what packets of theirs depend on.
-_PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c", "ivybridge": "+avx,+f16c"}
+_PROCESSORS = {"haswell": "+avx,+avx2,+fma,+f16c,+fast-gather", "ivybridge": "+avx,+f16c"}
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
