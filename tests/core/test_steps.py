@@ -34,6 +34,7 @@ from drjit_core.errors import SymbolicValue
 from drjit_core.interpreter.steps import MEANINGS
 from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.llvm.steps import LAUNCHES
+from drjit_core.llvm.steps import scan as scan_texts
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ops.steps import STEPS, Step
 from drjit_core.passes.schedule import plan
@@ -122,7 +123,7 @@ def test_scans_are_those_of_numpy(type_: int) -> None:
     for op in (ADD, ReduceOp.Max.value, ReduceOp.And.value, ReduceOp.Or.value, ReduceOp.Mul.value, ReduceOp.Min.value):
         if TYPES[type_].kind not in REDUCTIONS[op].accepts:
             continue
-        for size in [*SIZES[::2], 240] if op in (ADD, ReduceOp.Or.value) else [17, 240]:
+        for size in [*SIZES[:10:3], 240, *SIZES[-2:]] if op in (ADD, ReduceOp.Or.value) else [17, 240]:
             node = array(data(type_, size) if op != ReduceOp.Mul.value else np.ones(size, dtype_of(type_)) + (
                 np.arange(size) == 7).astype(dtype_of(type_)), type_)
             for extents, exclusive, reverse in itertools.product(shapes(size), (0, 1), (0, 1)):
@@ -151,6 +152,32 @@ def test_the_last_block_of_a_scan_may_be_shorter(length: int, reverse: int) -> N
     blocks = [numbers[start:start + length] for start in range(0, 1001, length)]
     expected = np.concatenate([np.cumsum(block[::-1])[::-1] if reverse else np.cumsum(block) for block in blocks])
     np.testing.assert_array_equal(values(scan(array(numbers), ADD, 0, reverse, (0, length, 1))), expected)
+
+
+@pytest.mark.parametrize("type_", [FLOAT32, UINT32, FLOAT16, BOOL], ids=name_of)
+def test_rows_of_many_chunks_are_combined_in_order(type_: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by who does not wait for totals but computes them."""
+    numbers = data(type_, 1_000_003)
+    if type_ == FLOAT16:
+        numbers = numbers / 64
+    elif type_ == BOOL:
+        numbers[:] = False
+        numbers[[5, 700_001]] = True
+    op = ReduceOp.Or.value if type_ == BOOL else ADD
+    directions = list(itertools.product((0, 1), (0, 1), ((0, 1_000_003, 1), (0, 400_000, 1))))
+    before, found = drjit_core.thread_count(), []
+    try:
+        for count, looks in ((1, 256), (5, 256), (5, 1)):
+            drjit_core.set_thread_count(count)
+            monkeypatch.setattr(scan_texts, "_LOOKS", looks)
+            found.append([values(scan(array(numbers), op, *rest)) for rest in directions])
+    finally:
+        drjit_core.set_thread_count(before)
+    for one, *others in zip(*found, strict=True):
+        assert all(same_bits(one, other) for other in others)
+    for direction, one in zip(directions, found[0], strict=True):
+        expected, = interpret([scan(array(numbers), op, *direction)])
+        np.testing.assert_allclose(one.astype(np.float64), expected.astype(np.float64), rtol=1e-3)
 
 
 def test_minima_and_maxima_of_scans_ignore_nan() -> None:

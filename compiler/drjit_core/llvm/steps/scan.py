@@ -4,13 +4,18 @@ A *row* is what is scanned.  Rows of neighbours are scanned packet by packet, by
 at once hide the latency of the carry.  Other rows are scanned side by side, a strip of columns at a time, with a row of
 running results in the first-level cache.
 
-A long row is cut into chunks: a first pass reduces each, what combines the results turns them into the values that
-chunks begin with, and the second pass scans.
+A long row is cut into chunks that a core's cache holds.  A task reduces its chunk, publishes the total, looks back for
+what its chunk begins with, publishes what the next one begins with, and scans the chunk, which it finds in the cache:
+memory is read and written once.  (Decoupled look-back: Merrill and Garland, "Single-pass parallel prefix scan with
+decoupled look-back", 2016.)  Chunks are combined strictly in order, whoever publishes what first, so that results have
+the same bits in every run; and nobody waits for long: a total that does not come is computed by who needs it.
+
+Rows side by side that are cut take two passes: the first reduces, the second scans.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...types import FLOAT16, FLOAT32, TYPES
@@ -22,6 +27,12 @@ __all__ = ["passes"]
 
 #: Elements of a chunk, and of a block: 16 blocks, but no smaller ones than these, and none larger.
 _SMALLEST, _LARGEST = 1 << 14, 1 << 18
+#: Bytes of a chunk of a long row, which the second-level cache of a core holds beside what is written.
+_CHUNK_BYTES = 1 << 17
+#: How often to look for a total before computing it: some microseconds, in which a running task publishes its own.
+_LOOKS = 256
+#: What has been published of a chunk: nothing, its total, what the next chunk begins with.
+_NOTHING, _TOTAL, _PREFIX = 0, 1, 2
 #: Columns of a strip.
 _STRIP = 1 << 11
 _UNROLLED = 8
@@ -52,18 +63,20 @@ def _along_rows(call: Call, length: int) -> Iterable[Pass]:
         each = lanes // length * length  # elements of a packet
         yield Pass(text, (source.address, target.address), size, block // each * each)
         return
-    chunk = min(block, length)
-    chunks = -(-length // chunk)
     aligned = (rows == 1 or length % lanes == 0) and (not reverse or size % lanes == 0)
     streamed = int(aligned and source.nbytes + target.nbytes > call.cache_bytes)
-    words = (source.address, target.address, 0, size, length, chunk, chunks)
-    if chunks > 1:
-        partials = call.scratch(rows * chunks * 8)
-        words = (*words[:2], partials, *words[3:])
-        text = Text("scan chunks", (type_, op, exclusive, reverse), _reduce_chunks, 4 * chunk, combines=True)
-        yield Pass(text, words, rows * chunks, 1)
-    text = Text("scan rows", (type_, op, exclusive, reverse, int(chunks > 1), streamed), _rows, 8 * chunk)
-    yield Pass(text, words, rows * chunks, max(1, block // chunk))
+    options = (type_, op, exclusive, reverse)
+    chunk = min(block, _CHUNK_BYTES // TYPES[type_].size)
+    if length <= chunk:
+        text = Text("scan rows", (*options, streamed), _rows, 8 * length)
+        yield Pass(text, (source.address, target.address, size, length, length, 1), rows, max(1, block // length))
+        return
+    chunks = -(-length // chunk)
+    tasks = rows * chunks
+    states, totals, prefixes = (call.scratch(tasks * 8) for _ in range(3))
+    words = (source.address, target.address, size, length, chunk, chunks, states, totals, prefixes)
+    yield Pass(Text("scan: nothing is published", (), _clear, 1), (states,), tasks, tasks)
+    yield Pass(Text("scan chunks", (*options, streamed, _LOOKS), _chunks, 8 * chunk), words, tasks, 1)
 
 
 class _Scan:
@@ -159,110 +172,184 @@ def _task(scan: _Scan, task: str, words: list[str]) -> tuple[str, str, str, str]
     return begin, end, start, w.call("i64", "llvm.umax.i64", f"i64 {start}", f"i64 {stop}")
 
 
-def _rows(type_: int, op: int, exclusive: int, reverse: int, chunked: int, streamed: int) -> str:
-    """A task is a row, or a chunk of one."""
+def _rows(type_: int, op: int, exclusive: int, reverse: int, streamed: int) -> str:
+    """A task is a row."""
     scan = _Scan(type_, op, exclusive, reverse)
+    w = scan.writer
+    w.kernel()
+    source, target = w.parameter(0, "ptr"), w.parameter(1, "ptr")
+    words = [w.parameter(number) for number in range(2, 6)]
+
+    def task(number: str, _: list[str]) -> list[str]:
+        _scan_part(scan, source, target, _task(scan, number, words), scan.first, bool(streamed))
+        return []
+
+    w.loop("%begin", "%end", 1, [], task)
+    _end_streams(w, streamed)
+    w.end()
+    return w.text()
+
+
+def _scan_part(scan: _Scan, source: str, target: str, part: tuple[str, str, str, str], carry: str,
+               streamed: bool) -> None:
+    """Scans a row, or a chunk of one, that begins with a value."""
     w, elements, lanes = scan.writer, scan.elements, scan.lanes
     register, stored = elements.register, elements.stored.element
-    w.kernel()
-    source, target, partials = (w.parameter(number, "ptr") for number in range(3))
-    words = [w.parameter(number) for number in range(3, 7)]
+    begin, end, start, stop = part
+    sources, targets = (base if scan.reverse else w.at(stored, base, begin) for base in (source, target))
+    carried = register.splat(carry) if not carry.startswith("%") else elements.splat(carry)
 
-    def task(number: str, _: list[str]) -> list[str]:
-        begin, end, start, stop = _task(scan, number, words)
-        sources, targets = (base if reverse else w.at(stored, base, begin) for base in (source, target))
-        carry = elements.register.splat(scan.first)
-        if chunked:
-            scalar = elements.register.element
-            carry = elements.splat(w.load(scalar, w(f"getelementptr i64, ptr {partials}, i64 {number}"), 8))
+    def several(position: str, values: list[str]) -> list[str]:
+        carry = values[0]
+        packets = [scan.combine.load(scan.address(sources, end, position, k * lanes)) for k in range(_UNROLLED)]
+        scanned = [scan.scanned(packet, lanes) for packet in packets]
+        for k, inclusive in enumerate(scanned):
+            result, carry = scan.carried(carry, inclusive)
+            elements.store(result, scan.address(targets, end, position, k * lanes), "", streamed)
+        return [carry]
 
-        def several(position: str, values: list[str]) -> list[str]:
-            carry = values[0]
-            packets = [scan.combine.load(scan.address(sources, end, position, k * lanes)) for k in range(_UNROLLED)]
-            scanned = [scan.scanned(packet, lanes) for packet in packets]
-            for k, inclusive in enumerate(scanned):
-                result, carry = scan.carried(carry, inclusive)
-                elements.store(result, scan.address(targets, end, position, k * lanes), "", bool(streamed))
-            return [carry]
+    def one(position: str, values: list[str]) -> list[str]:
+        mask = elements.mask(w.sub(stop, position), bool(scan.reverse))
+        packet = scan.combine.load(scan.address(sources, end, position, 0), mask)
+        result, carry = scan.carried(values[0], scan.scanned(packet, lanes))
+        elements.store(result, scan.address(targets, end, position, 0), mask)
+        return [carry]
 
-        def one(position: str, values: list[str]) -> list[str]:
-            left = w.sub(stop, position)
-            mask = elements.mask(left, bool(reverse))
-            packet = scan.combine.load(scan.address(sources, end, position, 0), mask)
-            result, carry = scan.carried(values[0], scan.scanned(packet, lanes))
-            elements.store(result, scan.address(targets, end, position, 0), mask)
-            return [carry]
+    step = _UNROLLED * lanes
+    whole = w.add(start, w.and_(w.sub(stop, start), -step))
+    carried, = w.loop(start, whole, step, [(str(register), carried)], several)
+    w.loop(whole, stop, lanes, [(str(register), carried)], one)
 
-        step = _UNROLLED * lanes
-        whole = w.add(start, w.and_(w.sub(stop, start), -step))
-        carry, = w.loop(start, whole, step, [(register, carry)], several)
-        w.loop(whole, stop, lanes, [(register, carry)], one)
-        return []
 
-    w.loop("%begin", "%end", 1, [], task)
+def _end_streams(w: Writer, streamed: int) -> None:
+    """What was written past the cache is seen by others."""
     if streamed and jit.is_x86():
         w.line("call void @llvm.x86.sse.sfence()")
+
+
+# --- chunks of long rows ---------------------------------------------------------------------------------------------
+
+
+def _clear() -> str:
+    w = Writer()
+    w.kernel()
+    states = w.parameter(0, "ptr")
+
+    def clear(number: str, _: list[str]) -> list[str]:
+        w.store("i64", str(_NOTHING), w.at("i64", states, number), 8)
+        return []
+
+    w.loop("%begin", "%end", 1, [], clear)
     w.end()
     return w.text()
 
 
-def _reduce_chunks(type_: int, op: int, exclusive: int, reverse: int) -> str:
-    """Reduces each chunk, and makes of the results what each chunk begins with."""
+def _chunks(type_: int, op: int, exclusive: int, reverse: int, streamed: int, looks: int) -> str:
+    """A task is a chunk of a row.  Blocks are handed out in order: chunks before it have ended, or are worked at."""
     scan = _Scan(type_, op, exclusive, reverse)
-    w, elements, lanes = scan.writer, scan.elements, scan.lanes
-    register = elements.register
+    w = scan.writer
+    scalar = scan.elements.register.element
+    _total(scan)
     w.kernel()
-    source, partials = w.parameter(0, "ptr"), w.parameter(2, "ptr")
-    words = [w.parameter(number) for number in range(3, 7)]
+    source, target = w.parameter(0, "ptr"), w.parameter(1, "ptr")
+    words = [w.parameter(number) for number in range(2, 6)]
+    states, totals, prefixes = (w.parameter(number, "ptr") for number in range(6, 9))
+
+    def publish(number: str, value: str, values: str, state: int) -> None:
+        w.store(scalar, value, w.at("i64", values, number), 8)
+        w.line(f"store atomic i64 {state}, ptr {w.at('i64', states, number)} release, align 8")
+
+    def state_of(number: str) -> str:
+        return w(f"load atomic i64, ptr {w.at('i64', states, number)} acquire, align 8")
 
     def task(number: str, _: list[str]) -> list[str]:
-        begin, end, start, stop = _task(scan, number, words)
-        base = source if reverse else w.at(elements.stored.element, source, begin)
-
-        def several(position: str, values: list[str]) -> list[str]:
-            return [scan.combine(value, scan.combine.load(scan.address(base, end, position, k * lanes)))
-                    for k, value in enumerate(values)]
-
-        def one(position: str, values: list[str]) -> list[str]:
-            left = w.sub(stop, position)
-            mask = elements.mask(left, bool(reverse))
-            return [scan.combine(values[0], scan.combine.load(scan.address(base, end, position, 0), mask))]
-
-        step = _UNROLLED * lanes
-        whole = w.add(start, w.and_(w.sub(stop, start), -step))
-        sums = w.loop(start, whole, step, [(register, scan.combine.neutrals)] * _UNROLLED, several)
-        while len(sums) > 1:
-            sums = [scan.combine(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
-        last, = w.loop(whole, stop, lanes, [(register, scan.combine.neutrals)], one)
-        total = scan.combine.total(scan.combine(sums[0], last))
-        w.store(register.element, total, w(f"getelementptr i64, ptr {partials}, i64 {number}"), 8)
+        own = w.call(scalar, "total", "ptr %parameters", f"i64 {number}")
+        publish(number, own, totals, _TOTAL)
+        begins = _look_back(scan, number, words[-1], state_of, totals, prefixes, looks)
+        following = _combine_one(scan, begins, own)
+        publish(number, following, prefixes, _PREFIX)
+        _scan_part(scan, source, target, _task(scan, number, words), begins, bool(streamed))
         return []
 
     w.loop("%begin", "%end", 1, [], task)
+    _end_streams(w, streamed)
     w.end()
-    _scan_partials(w, type_, op, scan.first)
     return w.text()
 
 
-def _scan_partials(w: Writer, type_: int, op: int, first: str) -> None:
-    """What combines the results of chunks: an exclusive scan of those of each row."""
-    scalars = Elements(w, type_, 0)
-    combine = Accumulation(scalars, op)
-    w.combine()
-    partials, chunks = w.parameter(2, "ptr"), w.parameter(6)
+def _combine_one(scan: _Scan, a: str, b: str) -> str:
+    """Two single values."""
+    return Accumulation(Elements(scan.writer, scan.elements.type, 0), scan.combine.op)(a, b)
 
-    def row(start: str, _: list[str]) -> list[str]:
-        def chunk(number: str, values: list[str]) -> list[str]:
-            at = w(f"getelementptr i64, ptr {partials}, i64 {number}")
-            following = combine(values[0], w.load(scalars.register, at, 8))
-            w.store(scalars.register, values[0], at, 8)
-            return [following]
 
-        w.loop(start, w.add(start, chunks), 1, [(scalars.register, first)], chunk)
-        return []
+def _look_back(scan: _Scan, number: str, chunks: str, state_of: Callable[[str], str], totals: str, prefixes: str,
+               looks: int) -> str:
+    """What a chunk begins with: the latest prefix that is known, and the totals of the chunks since then."""
+    w, scalar = scan.writer, scan.elements.register.element
+    first = w.mul(w.udiv(number, chunks), chunks)  # the first chunk of the row
 
-    w.loop("0", "%blocks", chunks, [], row)
-    w.end()
+    def earlier(values: list[str]) -> tuple[str, list[str]]:
+        """Whether to stop: at the first chunk, or behind one whose prefix is known."""
+        before = w.sub(values[0], 1)
+
+        def known() -> list[str]:
+            return [w(f"icmp eq i64 {state_of(before)}, {_PREFIX}")]
+
+        is_first = w(f"icmp eq i64 {values[0]}, {first}")
+        stops, = w.branch(is_first, lambda: ["true"], known, ["i1"])
+        return stops, [w(f"select i1 {stops}, i64 {values[0]}, i64 {before}")]
+
+    at, = w.until([("i64", number)], earlier)
+    is_first = w(f"icmp eq i64 {at}, {first}")
+    value, = w.branch(is_first, lambda: [scan.first],
+                      lambda: [w.load(scalar, w.at("i64", prefixes, w.sub(at, 1)), 8)], [scalar])
+
+    def add(which: str, values: list[str]) -> list[str]:
+        def look(values: list[str]) -> tuple[str, list[str]]:
+            _pause(w)
+            left = w.sub(values[0], 1)
+            found = w(f"icmp ne i64 {state_of(which)}, {_NOTHING}")
+            return w(f"or i1 {found}, {w(f'icmp eq i64 {left}, 0')}"), [left]
+
+        w.until([("i64", str(looks))], look)
+        found = w(f"icmp ne i64 {state_of(which)}, {_NOTHING}")
+        total, = w.branch(found, lambda: [w.load(scalar, w.at("i64", totals, which), 8)],
+                          lambda: [w.call(scalar, "total", "ptr %parameters", f"i64 {which}")], [scalar])
+        return [_combine_one(scan, values[0], total)]
+
+    return w.loop(at, number, 1, [(scalar, value)], add)[0]
+
+
+def _pause(w: Writer) -> None:
+    """Leave the core to others for a moment."""
+    if jit.is_x86():
+        w.line("call void @llvm.x86.sse2.pause()")
+
+
+def _total(scan: _Scan) -> None:
+    """A function: what the elements of a chunk reduce to."""
+    w, elements, lanes = scan.writer, scan.elements, scan.lanes
+    register = elements.register
+    w.function(f"{register.element} @total(ptr noalias %parameters, i64 %number)")
+    source, words = w.parameter(0, "ptr"), [w.parameter(number) for number in range(2, 6)]
+    begin, end, start, stop = _task(scan, "%number", words)
+    base = source if scan.reverse else w.at(elements.stored.element, source, begin)
+
+    def several(position: str, values: list[str]) -> list[str]:
+        return [scan.combine(value, scan.combine.load(scan.address(base, end, position, k * lanes)))
+                for k, value in enumerate(values)]
+
+    def one(position: str, values: list[str]) -> list[str]:
+        mask = elements.mask(w.sub(stop, position), bool(scan.reverse))
+        return [scan.combine(values[0], scan.combine.load(scan.address(base, end, position, 0), mask))]
+
+    step = _UNROLLED * lanes
+    whole = w.add(start, w.and_(w.sub(stop, start), -step))
+    sums = w.loop(start, whole, step, [(str(register), scan.combine.neutrals)] * _UNROLLED, several)
+    while len(sums) > 1:
+        sums = [scan.combine(a, b) for a, b in zip(sums[::2], sums[1::2], strict=True)]
+    last, = w.loop(whole, stop, lanes, [(str(register), scan.combine.neutrals)], one)
+    w.end(f"{register.element} {scan.combine.total(scan.combine(sums[0], last))}")
 
 
 # --- rows side by side -----------------------------------------------------------------------------------------------

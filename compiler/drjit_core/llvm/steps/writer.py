@@ -30,20 +30,21 @@ class Writer:
 
     def kernel(self) -> None:
         """Begin the kernel: ``%begin``, ``%end``, ``%block`` are those of the block, ``%worker`` an i32."""
-        self._begin("void @kernel(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
+        self.function("void @kernel(ptr noalias %parameters, i64 %row_begin, i64 %row_end, i64 %begin, i64 %end, "
                     "i64 %block, i32 %worker)")
 
     def combine(self) -> None:
         """Begin the function that runs when all ``%blocks`` of the kernel have ended."""
-        self._begin("void @combine(ptr noalias %parameters, i64 %blocks)")
+        self.function("void @combine(ptr noalias %parameters, i64 %blocks)")
 
-    def _begin(self, signature: str) -> None:
+    def function(self, signature: str) -> None:
+        """Begin a function: its type, name and parameters; :meth:`parameter` needs one named ``%parameters``."""
         self._lines += [f"define {signature} #0 {{", "entry:"]
         self._block, self._parameters = "entry", {}
 
-    def end(self) -> None:
-        """End the function."""
-        self._lines += ["ret void", "}"]
+    def end(self, result: str = "void") -> None:
+        """End the function, with a result and its type."""
+        self._lines += [f"ret {result}", "}"]
 
     def text(self) -> str:
         """The module."""
@@ -155,6 +156,22 @@ class Writer:
         self._label(f"{loop}.done")
         return [self(f"phi {type_} [ {initial}, %{before} ], [ {result}, %{after} ]")
                 for (type_, initial), result in zip(carried, results, strict=True)]
+
+    def until(self, carried: Carried, body: Callable[[list[str]], tuple[str, Iterable[str]]]) -> list[str]:
+        """Run a body again and again, until it says so (an i1, beside the next values of what it carries)."""
+        loop, before = self.name("until"), self._block
+        self.line(f"br label %{loop}")
+        self._label(loop)
+        place = len(self._lines)
+        values = ["%" + self.name() for _ in carried]
+        stops, following = body(values)
+        results = list(following)
+        self.line(f"br i1 {stops}, label %{loop}.done, label %{loop}")
+        self._lines[place:place] = [
+            f"{value} = phi {type_} [ {initial}, %{before} ], [ {result}, %{self._block} ]"
+            for (type_, initial), value, result in zip(carried, values, results, strict=True)]
+        self._label(f"{loop}.done")
+        return results
 
     def branch(self, condition: str, then: Callable[[], Iterable[str]],
                otherwise: Callable[[], Iterable[str]] = lambda: (), types: Sequence[str] = ()) -> list[str]:
