@@ -30,7 +30,7 @@ from ..types import TYPES
 from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, pieces_of, written_pieces
-from .program import PLAIN, SCALAR, SHIFTED, UNALIGNED, Program, is_large
+from .program import PLAIN, SCALAR, SHIFTED, SPREAD, UNALIGNED, Program, is_large
 
 __all__ = ["Builder"]
 
@@ -182,8 +182,13 @@ class Builder:
         self.function.needs_mask |= layout != SHIFTED
 
     def add_view(self, node: Node, number: int, block: Block | None) -> None:
-        """Append a view."""
-        raise AssertionError("views are for kernels that go over rows")
+        """Append a view of short rows; others are for kernels that go over rows."""
+        program, source = self.program, node.d0
+        assert program is not None and source is not None
+        layout = program.accesses[node.id]
+        self.append(Instruction(number, node, (), False), block).access = Access(
+            program.pointers[source.id], layout, first=program.firsts[node.id], short=program.short[node.id])
+        self.function.needs_mask |= layout == SPREAD
 
     def add_gather(self, node: Node, number: int, block: Block | None) -> None:
         """Append a read by index."""

@@ -39,7 +39,7 @@ from ..ir.node import Node
 from ..ops.table import COND, OPS
 from ..passes.domain import Domain
 from ..types import TYPES
-from .program import PLAIN, SCALAR, Check
+from .program import PLAIN, SCALAR, Check, Short
 
 __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "Pass", "Reduction", "Store"]
 
@@ -55,6 +55,7 @@ class Access(NamedTuple):
     fetched: bool = False  # of a scatter-reduction: whether what it finds is wanted
     first: int = 0  # of a part of an array: the parameter with the position of its first element
     large: bool = False  # whether the memory is asked for ahead
+    short: Short = Short(0)  # of a view of short rows
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
 
 

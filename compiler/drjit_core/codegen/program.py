@@ -51,15 +51,18 @@ from ..passes.domain import WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "LARGE_BYTES", "PLAIN", "PRIVATE", "Policy",
+__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE", "Policy",
            "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
-           "STREAMING_WIDTH", "STRIDED", "UNALIGNED", "assemble", "is_large", "streamed_bytes"]
+           "SPREAD", "STREAMING_WIDTH", "STRIDED", "Short", "UNALIGNED", "assemble", "is_large", "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
 #: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
 SCALAR, ALIGNED, UNALIGNED, SHIFTED, SHIFTED_UNALIGNED, REVERSED = range(6)
 #: In kernels that go over rows also: one element for each row; elements of a row at some distance from each other.
 ROW, STRIDED = 6, 7
+#: In flat kernels also: rows of a few elements, which are the same in each row, lie close to those of the next row, or
+#: anywhere.
+PERIODIC, DENSE, SPREAD = 8, 9, 10
 #: How a scatter-reduction copes with conflicts: atomic updates of the target; plain updates, because one thread does
 #: them all or because the caller says that there are none; plain updates of a table per thread, merged afterwards.
 ATOMIC, PLAIN, PRIVATE = 0, 1, 2
@@ -83,6 +86,15 @@ class Check(NamedTuple):
     slot: int  # parameter that holds the size
     access: Node
     size: int
+
+
+class Short(NamedTuple):
+    """The rows of a view whose packets go over several of them."""
+
+    period: int  # number of elements of a row
+    outer: int = 0  # distances of elements of neighbouring rows and of a row, if they are part of the program
+    inner: int = 0
+    wide: bool = False  # whether distances need 64 bits
 
 
 class Site:
@@ -141,8 +153,8 @@ class Program:
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "moving", "numbers",
-                 "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "single",
-                 "slots", "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
+                 "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "short",
+                 "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -160,6 +172,7 @@ class Program:
         self.slots: dict[int, int] = {}  # node id -> parameter of a literal, input or output
         self.accesses: dict[int, int] = {}  # node id -> layout, of what is read by position
         self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
+        self.short: dict[int, Short] = {}  # view of a flat kernel -> its rows
         self.moving: dict[int, int] = {}  # view -> axes but the innermost, as bits, along which its rows differ
         self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
         self.parameters: list[int] = [width, 0]
@@ -380,7 +393,10 @@ class Program:
     def append_view(self, node: Node) -> None:
         """Key and parameters of a view: of an array in memory, or of what there is one of for each row."""
         source, (base, extents, strides) = node.d0, node.payload
-        assert source is not None and not self.domain.is_flat
+        assert source is not None
+        if self.domain.is_flat:
+            self.append_short_view(node)
+            return
         if source.kind != EVALUATED:
             self.accesses[node.id] = ROW
             self.key += (VIEW << 4 | node.type, ROW, self.position[source.id])
@@ -393,6 +409,22 @@ class Program:
         self.key += (VIEW << 4 | node.type, layout, self.pointer(source), moving)
         self.firsts[node.id] = len(self.parameters)
         self.parameters += (base, *(stride & _WORD for stride in steps))
+
+    def append_short_view(self, node: Node) -> None:
+        """Key and parameters of a view of short rows in a flat kernel: what they have in common with a few others is
+        part of the program."""
+        source, (base, (_, period), (outer, inner)) = node.d0, node.payload
+        assert source is not None and source.kind == EVALUATED
+        if not outer:
+            layout, short = PERIODIC, Short(period)
+        elif 0 < outer <= period + 1 and abs(inner) <= period:
+            layout, short = DENSE, Short(period, outer, inner)
+        else:
+            layout, short = SPREAD, Short(period, wide=source.size >= WIDE_EXTENT)
+        self.accesses[node.id], self.short[node.id] = layout, short
+        self.key += (VIEW << 4 | node.type, layout, self.pointer(source), *short)
+        self.firsts[node.id] = len(self.parameters)
+        self.parameters += (base, outer & _WORD, inner & _WORD)
 
     def append_literal(self, node: Node) -> None:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
@@ -625,7 +657,7 @@ def streamed_bytes(program: Program) -> int:
         return 0
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
-        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) not in (SCALAR, ROW))
+        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
 
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)

@@ -89,7 +89,7 @@ def slots_of(program: Program) -> list[Slot]:
         elif node.id in program.firsts:
             enter(program.firsts[node.id], Role.FIRST, node)
             if node.kind == VIEW:
-                for axis in range(len(program.domain.extents)):
+                for axis in range(2 if node.id in program.short else len(program.domain.extents)):
                     enter(program.firsts[node.id] + 1 + axis, Role.STRIDE, node)
     if not program.is_function:
         for node in (*program.stores, *program.reductions):

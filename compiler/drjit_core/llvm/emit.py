@@ -44,7 +44,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, memory, reduction, rows, texts, values
+from . import calls, control, expansions, jit, memory, reduction, rows, short, texts, values
 from .function import FunctionEmitter
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration"]
@@ -65,7 +65,7 @@ class ModuleEmitter:
     printers: ClassVar[dict[int, Printer]] = {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         CAST: values.conversion, BITCAST: values.conversion,
-        ACCESS: memory.access, GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
+        ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
         OFFER: memory.offer,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),

@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["INDEXED_ROW", "MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut", "flat", "refine",
-           "strides_in"]
+__all__ = ["INDEXED_ROW", "MOST_AXES", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut", "flat", "is_short",
+           "refine", "strides_in"]
 
 #: Classes of extents: one element; positions of 32 bits; positions of 64 bits.
 ONE, PLAIN, WIDE = 1, 2, 3
@@ -26,7 +26,7 @@ MOST_AXES = 8
 #: Rows of at most so many elements are a class of their own, since packets need not be longer; those of others span at
 #: most so many.
 _SHORT_ROW, _LONGEST_PACKET = 16, 32
-#: Rows of at most so many elements would leave most of a packet empty: their views are read by index.
+#: Rows of at most so many elements would leave most of a packet empty: packets go over several of them.
 INDEXED_ROW = 3
 #: Where there are fewer rows than this, long ones are cut into parts of so many elements, which threads may share.
 _FEW_ROWS, _PART = 64, 1 << 14
@@ -95,6 +95,11 @@ class Domain(NamedTuple):
 def flat(size: int) -> Domain:
     """The domain of flat arrays."""
     return Domain((size,))
+
+
+def is_short(extents: Sequence[int]) -> bool:
+    """Whether a view of such extents is made of short rows, so that packets of a flat kernel can go over several."""
+    return len(extents) == 2 and extents[-1] <= INDEXED_ROW
 
 
 def _steps(extents: Sequence[int]) -> list[int]:

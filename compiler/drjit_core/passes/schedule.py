@@ -48,7 +48,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from .domain import INDEXED_ROW, Domain, cut, flat, refine
+from .domain import INDEXED_ROW, Domain, cut, flat, is_short, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
@@ -580,7 +580,7 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
         for view, fit in zip(views, fits, strict=True):
-            if fit:
+            if fit and (regions or not is_short(view.payload[1])):
                 lower(view)
     if kernel.part:
         cut_along = kernel.columns or kernel.row

@@ -127,7 +127,7 @@ def _details(program: Program) -> Iterator[Any]:
         if node.kind == LITERAL:
             yield node.type, str(node.payload) if node.attr == BAKED else None
         elif node.kind in (EVALUATED, ACCESS, VIEW):
-            yield node.type, program.accesses[node.id]
+            yield node.type, program.accesses[node.id], *program.short.get(node.id, ())
         else:
             yield node.type
     yield tuple(_outputs(program))
