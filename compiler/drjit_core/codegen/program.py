@@ -657,7 +657,8 @@ def streamed_bytes(program: Program) -> int:
         return 0
     accesses = program.accesses
     return sum(TYPES[node.type].size for node in program.stores) + \
-        sum(TYPES[node.type].size for node in program.order if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
+        sum(TYPES[node.type].size for node in program.order
+            if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
 
 
 def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)

@@ -65,8 +65,8 @@ class ModuleEmitter:
     printers: ClassVar[dict[int, Printer]] = {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
         CAST: values.conversion, BITCAST: values.conversion,
-        ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region, FETCH: memory.fetch,
-        OFFER: memory.offer,
+        ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
+        FETCH: memory.fetch, OFFER: memory.offer,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,
         **dict.fromkeys(range(FIRST_ELEMENTWISE, FIRST_EXPANDED), values.elementwise),
         **dict.fromkeys(range(FIRST_EXPANDED, len(OPS)), expansions.call)}

@@ -12,13 +12,13 @@ each element:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import gcd
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction
 from ..codegen.program import DENSE, PERIODIC, Short
-from ..types import BOOL, FLOAT16, TYPES, UINT32, UINT64
-from . import memory
+from ..types import BOOL, FLOAT16, UINT32, UINT64
 from .texts import TypeText
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _row_of(emitter: FunctionEmitter, period: int) -> tuple[str, str]:
     return row, place
 
 
-def _held(emitter: FunctionEmitter, name: str, value: str, period: int, packets: list[str], stored: TypeText,
+def _held(emitter: FunctionEmitter, name: str, value: str, period: int, packets: list[str], stored: str,
           type_: TypeText) -> None:
     """Keep packets, one for each beginning, in memory of the kernel, and read the one that belongs to this packet."""
     align = min(64, emitter.lanes * type_.info.size)
@@ -63,13 +63,13 @@ def _held(emitter: FunctionEmitter, name: str, value: str, period: int, packets:
     for number, packet in enumerate(packets):
         emitter.entry += [f"{name}_packet{number} = getelementptr {stored}, ptr {name}_packets, i64 {number}",
                           f"store {stored} {packet}, ptr {name}_packet{number}, align {align}"]
-    number = "0"
+    own = "0"
     if len(packets) > 1:
-        _, number = _row_of(emitter, period)  # each place is a beginning
+        _, own = _row_of(emitter, period)
         if len(packets) < period:
-            emitter.lines.append(f"{name}_number = udiv i64 {number}, {period // len(packets)}")
-            number = f"{name}_number"
-    emitter.lines += [f"{name}_own = getelementptr {stored}, ptr {name}_packets, i64 {number}",
+            emitter.lines.append(f"{name}_number = udiv i64 {own}, {period // len(packets)}")
+            own = f"{name}_number"
+    emitter.lines += [f"{name}_own = getelementptr {stored}, ptr {name}_packets, i64 {own}",
                       f"{value} = load {type_}, ptr {name}_own, align {align}"]
 
 
@@ -102,7 +102,7 @@ def _spread(emitter: FunctionEmitter, instruction: Instruction, name: str, value
     assert access is not None
     base, first, outer, inner = _parameters(emitter, instruction, 2)
     short, index = access.short, emitter.packets[UINT64 if access.short.wide else UINT32]
-    steps = []
+    steps: list[str] = []
     for stride in (outer, inner):
         narrow = stride
         if not short.wide:
@@ -204,7 +204,7 @@ def _parameters(emitter: FunctionEmitter, instruction: Instruction, count: int) 
             *(emitter.parameter(access.first + 3 - count + number, "i64") for number in range(count))]
 
 
-def _vector(element: str, numbers: object) -> str:
+def _vector(element: str, numbers: Iterable[int]) -> str:
     """A constant packet."""
     return "<" + ", ".join(f"{element} {number}" for number in numbers) + ">"
 

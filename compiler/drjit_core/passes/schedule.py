@@ -48,7 +48,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from .domain import INDEXED_ROW, Domain, cut, flat, is_short, refine
+from .domain import INDEXED_ROW, MOST_SHORT, Domain, cut, flat, is_short, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
@@ -558,6 +558,8 @@ class _Planner:
 def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
     """The domain of a kernel that reads some views; those that it cannot express are computed by index."""
     assert not kernel.row or kernel.width % kernel.row == 0 < kernel.width, "a kernel consists of whole rows"
+    if not views and not kernel.row:
+        return
     extents: tuple[int, ...] = (kernel.width,)
     fits = [False] * len(views)
     if regions:
@@ -568,10 +570,10 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         del fits[0]
         if extents[-2] != kernel.columns:  # some view tells the rows of a column apart
             extents, fits = whole, [False] * len(views)
-    elif views or kernel.row:
+    elif kernel.row or not all(is_short(view.payload[1]) for view in views):
         extents, fits = refine(kernel.width, [view.payload[1] for view in views], kernel.row)
     else:
-        return
+        fits = [True] * len(views)
     for view, fit in zip(views, fits, strict=True):
         if not fit:
             lower(view)
@@ -579,8 +581,11 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
         extents = (kernel.width,)
     domain = Domain(extents, kernel.columns > 0)
     if domain.is_flat:  # rows of one element each, or of a few
+        kept = 0
         for view, fit in zip(views, fits, strict=True):
-            if fit and (regions or not is_short(view.payload[1])):
+            if fit and kept < MOST_SHORT and is_short(view.payload[1]):
+                kept += 1
+            elif fit:
                 lower(view)
     if kernel.part:
         cut_along = kernel.columns or kernel.row

@@ -288,7 +288,7 @@ class Recorder:
         if program.policy.threads != self._threads:
             self.guards.append(Guard(0, 1, 1, "the number of threads has changed while it was recorded"))
         width: Expression = 1
-        if not program.domain.is_flat or program.short:  # views were traced before the recording, of arrays of these sizes
+        if not program.domain.is_flat or program.short:  # views were traced before, of arrays of these sizes
             width = self._fixed(program.units * program.unit)
         elif program.width > 1:
             width = self._unified([self.expression(node) for node in program.order if node.size == program.width and (
