@@ -14,8 +14,8 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-__all__ = ["INDEXED_ROW", "MOST_AXES", "MOST_SHORT", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut", "flat", "is_short",
-           "refine", "strides_in"]
+__all__ = ["FLAT_ROW", "INDEXED_ROW", "MOST_AXES", "MOST_SHORT", "ONE", "PLAIN", "WIDE", "WIDE_EXTENT", "Domain", "cut",
+           "flat", "is_short", "refine", "strides_in"]
 
 #: Classes of extents: one element; positions of 32 bits; positions of 64 bits.
 ONE, PLAIN, WIDE = 1, 2, 3
