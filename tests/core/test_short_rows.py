@@ -14,12 +14,27 @@ import numpy as np
 import pytest
 
 import drjit_core as core
-from drjit_core import TYPES, Node, ReduceOp, evaluate, interpret, literal, ops, reduce, segment, view
+from drjit_core import (
+    TYPES,
+    Node,
+    ReduceOp,
+    evaluate,
+    interpret,
+    literal,
+    on_backend,
+    ops,
+    reduce,
+    segment,
+    undefined,
+    view,
+)
 from drjit_core.codegen.program import DENSE, PERIODIC, SPREAD, assemble
 from drjit_core.ir.trace import gather, opaque, scatter
-from drjit_core.llvm import emit
+from drjit_core.llvm import emit, jit
 from drjit_core.passes.domain import FLAT_ROW, MOST_SHORT
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.null import Null
+from drjit_core.runtime.recording import Recorded
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
@@ -216,6 +231,40 @@ def test_kernels_of_very_many_views() -> None:
     (kernel,) = plan([total])
     assert len(assemble(kernel).short) == MOST_SHORT
     agree(total)
+
+
+def test_recordings_of_what_was_computed_of_short_rows() -> None:
+    """Views that were traced before are of arrays of the sizes that these have."""
+    outer = ops.mul(seen(array(numbers(3, FLOAT32)), "a row repeated", 20, 3),
+                    seen(array(numbers(20, FLOAT32)), "elements repeated", 20, 3))
+    recorded = Recorded(lambda x: [ops.add(x, outer)])
+    expected = numbers(3, FLOAT32)[np.arange(60) % 3] * numbers(20, FLOAT32)[np.arange(60) // 3]
+    for seed in range(3):
+        data = numbers(60, FLOAT32, seed)
+        (found,) = recorded(array(data))
+        np.testing.assert_array_equal(interpret([found])[0], data + expected)
+    with pytest.raises(core.IncompatibleSizes):
+        recorded(array(numbers(120, FLOAT32)))
+    beside = Recorded(lambda x: [ops.neg(x), ops.neg(outer)])
+    for size in (60, 50):
+        assert [result.shape for result in interpret(list(beside(array(numbers(size, FLOAT32)))))] == [(size,), (60,)]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_positions_of_64_bits_compile(form: str) -> None:
+    """Planning and compilation need no memory."""
+    rows = 1 << 31
+    for period in (2, 3, 5):
+        with on_backend(Null()):
+            base, outer, inner, size = FORMS[form](rows, period)
+            source = opaque(undefined(FLOAT32, size))
+            evaluate([source])
+            found = view(source, base, (rows, period), (outer, inner))
+            assert found is not None
+            program = program_of(ops.neg(found))
+            assert program.wide
+            for lanes in (4, 16):
+                jit.compile_text(emit.emit(program, lanes))
 
 
 # --- texts and keys --------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """LLVM text of views of short rows, which kernels that iterate over flat arrays read.
 
-A packet goes over several rows of two or three elements.  How its elements lie follows from the place in its row of the
-first one alone; a packet may begin with each or, where rows divide packets, only one.  Hence nothing is computed for
-each element:
+A packet goes over several rows of a few elements.  How its elements lie follows from the place in its row of the first
+one alone; a packet may begin with each or, where rows divide packets, only one.  Hence nothing is computed for each
+element:
 
 * Where all rows are the same elements, there is a packet of them in the kernel's own memory for each beginning.
 * Where neighbouring rows lie side by side, a packet is read as neighbours, which are put in order as the beginning
@@ -136,7 +136,7 @@ def _dense(emitter: FunctionEmitter, instruction: Instruction, name: str, value:
                       (divmod(begin + lane, period) for lane in range(lanes))]
               for begin in _beginnings(emitter, period)}
     count = 1 << (max(max(order) - min(order) for order in orders.values())).bit_length()
-    # The rows that the elements belong to which are read, if some that are not needed belong to any.
+    # So many rows reach as far as what is read, which is more than what is needed: they must all exist.
     rows = 1 + max(-(-(min(order) + count - 1) // outer) for order in orders.values())
     number, width = name[1:], emitter.parameter(0, "i64")
     out += [f"{name}_r = mul i64 {row}, {outer}", f"{name}_f = add i64 {first}, {name}_r",
