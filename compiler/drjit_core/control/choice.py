@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import IncompatibleSizes
 from ..ir import trace
-from ..ir.build import append, broadcast_size
+from ..ir.build import append, broadcast_size, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
@@ -59,6 +60,8 @@ class _Choice(Construct):
                    "branch or call there are no copies of arrays. Read it through the function's argument.")
     SAME_ARRAY = ("two arguments are the same array, and {} is written to by index; inside of a symbolic loop, branch "
                   "or call there are no copies of arrays.")
+    FOUND = ("a function writes several values at once, and returns what an update of one value has found, which only "
+             "one of its elements knows. Write in a branch or call of its own.")
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None) -> None:
@@ -68,6 +71,12 @@ class _Choice(Construct):
         self.index = index
         self.targets = targets
         self.merged = False  # whether a value that is given twice has one formal
+        #: Whether it is wide only for the sake of what it writes, and what the widths of writes in the targets were
+        #: before it was.
+        self.uniform = False
+        self.single: list[list[int]] = []
+        #: The number of elements that take part at least.
+        self.least = 1
 
     def trace(self) -> tuple[list[Node], dict[int, Node]]:
         """Trace until nothing new turns out."""
@@ -85,7 +94,47 @@ class _Choice(Construct):
             elif not self.merged and self.repeats_values():
                 self.merged = True
             else:
-                return self.finish(sorted(written))
+                aliases = self.aliases()
+                values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
+                regions = self.regions(values, sorted(written))
+                if not self.grows(regions, len(values)):
+                    if self.uniform and any(self.traced[0].results[i].size > 1 for i in values):
+                        raise self.refusal(self.FOUND)
+                    return self.finish(regions, aliases, values, sorted(written))
+
+    def regions(self, values: Sequence[int], written: Sequence[int]) -> list[Region]:
+        """The regions that were traced."""
+        varying = [i for i in range(len(self.initial)) if i not in self.constant]
+        return [self.region(traced, varying, values, written) for traced in self.traced]
+
+    def grows(self, regions: Sequence[Region], count: int) -> bool:
+        """Whether it writes, and is wider than the elements that take part in that: all its elements do in the next
+        trace.
+
+        Where results of one element meet others of several, each element writes.  Where only as many elements are
+        written at once, single writes happen once.
+        """
+        masks = self.traced[0].masks
+        results = [*masks, *(value for region in regions for value in region.results[0][:count])]
+        size = self.size(regions, count)
+        if size == masks[0].size or not any(region.writes for region in regions):
+            return False
+        uniform = broadcast_size(self.function, *results) == 1
+        if uniform and self.mask_is_known():
+            return False  # what is written there is written as it stands
+        self.uniform, self.single = uniform, [traced.region.widths for traced in self.traced]
+        self.least, self.wide = size, common_size(size, [*results, *_written(regions)])
+        return True
+
+    def size(self, regions: Sequence[Region], count: int) -> int:
+        """The number of elements: of what decides, of results, and of what is written."""
+        return broadcast_size(self.function, self.traced[0].masks[0],
+                              *(value for region in regions for value in region.results[0][:count]),
+                              *_written(regions))
+
+    def mask_is_known(self) -> bool:
+        """Whether it becomes part of what is around it."""
+        return self.index is None and len(self.targets) == 1
 
     def repeats_values(self) -> bool:
         """Whether a value is given twice, which makes the program of one."""
@@ -98,9 +147,15 @@ class _Choice(Construct):
         outer = innermost()
         wide = [node for node in (self.mask, self.index, None if outer is None else outer.live) if node is not None]
         width = broadcast_size(self.function, *wide)
-        self.wide = common_size(width, wide)
-        for _ in self.targets:
-            if not self.run(self.enter(0, width, (-1,)), self.trace_target):
+        if self.least > width:
+            width = self.least
+        else:
+            self.wide = common_size(width, wide)
+        for number in range(len(self.targets)):
+            traced = self.enter(0, width, (-1,))
+            if self.uniform:
+                traced.region.uniform, traced.region.single = True, self.single[number]
+            if not self.run(traced, self.trace_target):
                 return
 
     def trace_target(self, traced: Traced) -> None:
@@ -125,12 +180,10 @@ class _Choice(Construct):
                 raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
-    def finish(self, written: Sequence[int]) -> tuple[list[Node], dict[int, Node]]:
+    def finish(self, regions: list[Region], aliases: dict[int, int], values: Sequence[int],
+               written: Sequence[int]) -> tuple[list[Node], dict[int, Node]]:
         """Make the node, and those of its results."""
-        aliases = self.aliases()
-        values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
-        regions = [self.region(traced, varying, values, written) for traced in self.traced]
         used = {operand.id for region in regions for node in region.nodes for operand in operands(node)}
         used.update(result.id for region in regions for result in region.results[0])
         # what no function uses is no argument: memory in particular, which would be a value
@@ -139,8 +192,11 @@ class _Choice(Construct):
             region.formals = tuple(traced.formals[i] for i in varying)
         initial = [self.initial[i] for i in varying]
         self.check_memory_of(regions, initial)
-        if len(regions) == 1 and self.index is None:  # the mask is known: part of what is around it
-            outputs = inline(regions[0], initial, live_mask(), functions=PLAIN)
+        if self.mask_is_known():
+            mask = live_mask()
+            if self.least > mask.size:
+                mask = trace.ops.and_(mask, literal(BOOL, True, self.wide))
+            outputs = inline(regions[0], initial, mask, functions=PLAIN)
         else:
             class_ = Cond if self.kind == COND else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
@@ -165,9 +221,7 @@ class _Choice(Construct):
         """The node of a branch or call."""
         outer = innermost()
         enclosing = outer.live if outer is not None else None
-        size = broadcast_size(self.function, self.traced[0].masks[0],
-                              *(value for region in choice.regions for value in region.results[0][:choice.count]),
-                              *(width for region in choice.regions for width in written_widths(region)))
+        size = self.size(choice.regions, choice.count)
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
         scope = scope_of(self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources())
@@ -195,6 +249,11 @@ class _Choice(Construct):
 
     def name(self, position: int) -> str:
         return f"'{super().name(position)}'"
+
+
+def _written(regions: Sequence[Region]) -> Iterator[Node]:
+    """What is written in any of some regions."""
+    return itertools.chain.from_iterable(map(written_widths, regions))
 
 
 class _Plain(Rows):

@@ -200,6 +200,8 @@ def _check_control(node: Node, control: Control) -> None:
     for region in control.regions:
         _require(len(region.parts) == len(region.results) == len(region.masks), node, "inconsistent numbers of parts")
         _check_formals(node, control, region)
+        _require(not region.writes or all(mask.size == node.size for mask in region.masks), node,
+                 "writes, and not all of its elements take part")
         _check_region(region, node)
         if isinstance(control, Loop):
             _check_state(node, control)
