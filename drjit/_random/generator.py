@@ -242,12 +242,12 @@ class Generator:
         return wrap(type(array), [core.gather(array._n, order._n, literal(BOOL, True), harmless=True)])
 
     def _order(self, flat: Any, size: int) -> Any:
-        """The order of random keys, as an array of the type of unsigned integers that belongs to a type."""
+        """The order of random keys, as an array of a type of unsigned integers."""
         keys: Any = self.random(retype(flat, FLOAT32), size)
         order = invalid(UINT32) if size == 0 else literal(UINT32, 0)
         if size > 1:
             (order,) = core.step("sort", [keys._n], [(UINT32, size)], (1, 0), (1, 0, 1))  # stable
-        return wrap(retype(flat, UINT32), [order])
+        return make_tensor(flat, order, (size,)) if flat._depth < 0 else wrap(flat, [order])
 
     def clone(self) -> Generator:
         """A generator that yields the same numbers as this one will. Neither changes the other.
@@ -347,13 +347,16 @@ class Philox4x32Generator(Generator):
                 self._counter = wrap(narrow, [_parameter(UINT32, self._counter)])
             else:
                 key = parameter(self._seed >> 32, 1), parameter(self._seed & MASK32, 2)
-                return key, literal(UINT32, self._counter)
+                return key, _parameter(UINT32, self._counter)
         seed, steps = self._seed._n, self._counter._n
-        if seed.kind == _LITERAL and seed.size == 1:
+        if scalar and steps.kind != _LITERAL and steps.size == 1 and not steps.scope:
+            steps = _parameter(UINT32, number_of(steps))  # what is drawn there is computed at once
+        if seed.kind == _LITERAL and seed.size == 1 and not (scalar and steps.kind != _LITERAL):
             return (parameter(seed.payload >> 32, 1), parameter(seed.payload & MASK32, 2)), steps
         if scalar:
-            raise ArgumentError(f"{function}(): the state of this generator is an array of type "
-                                f"{type(self._seed)._name}, and cannot be used for numbers of drjit.scalar.")
+            raise ArgumentError(f"{function}(): the state of this generator is made of arrays of type "
+                                f"{type(self._seed)._name} and {type(self._counter)._name}, and cannot be used for "
+                                "numbers of drjit.scalar.")
         if self._seed._record.backend is not flat._record.backend:
             coerce(retype(flat, UINT64), self._seed, function)  # raises: what is in the memory of another backend
         return (cast(ops.shr(seed, literal(UINT64, 32, 1, core.BAKED)), UINT32), cast(seed, UINT32)), steps
@@ -509,6 +512,8 @@ class Philox4x32Generator(Generator):
 
         result = core.while_loop([after, *found, *rejected], condition, body, trips=64)
         after = result[0]
+        if not isinstance(self._seed, ArrayBase):  # its counter is a number
+            return result[1:1 + form.count], literal(UINT32, number_of(core.reduce(after, ReduceOp.Max.value)))
         if after.size > 1 and not self._symbolic and not after.scope and core.innermost() is None:
             after = core.reduce(after, ReduceOp.Max.value)
         return result[1:1 + form.count], after
@@ -539,14 +544,13 @@ class _Form:
         if not number:
             require_backend(dtype, function)
         record = Record(SCALAR, FLOAT64, "array", ()) if number else dtype._record
-        self.type, self.vectorised = record.type, record.backend is not SCALAR
+        #: Whether there is a node with an element for each position, as tensors of drjit.scalar have it, too.
+        self.type, self.vectorised = record.type, record.backend is not SCALAR or not number and dtype._depth < 0
         #: The flat array type of the package.
         self.flat: Any = _flat_type(record)
         if number:
             self.count, self.size = 1, 1
         elif dtype._depth < 0:
-            if not self.vectorised:
-                dtype()  # says that it is not available
             self.shape = sizes if isinstance(sizes, tuple) else (sizes,)
             self.count, self.size = 1, math.prod(self.shape)
         else:
@@ -575,10 +579,12 @@ class _Form:
         if number is not None:
             return number
         if isinstance(value, ArrayBase) and value._kind in "iu" and value._type in (INT32, UINT32) and self.vectorised \
-                and value._depth <= 0:
+                and value._depth <= 0 and (self.flat._record.backend is not SCALAR or value._record.backend is SCALAR):
             if value._depth < 0 and self.dtype._depth < 0:  # along axes
                 tensor: Any = value
                 tensor = tensor + make_tensor(type(value), literal(value._type, 0, self.size), self.shape)
+                if self.flat._record.backend is SCALAR:  # which has no flat arrays
+                    return core.bitcast(tensor._n, UINT32)
                 value = wrap(retype(self.flat, value._type), [tensor._n])
             return core.bitcast(coerce(retype(self.flat, value._type), value, function)[0], UINT32)
         raise TypeError(f"{function}(): '{name}' must be an int, or an array of 32-bit integers of the package of "
@@ -649,8 +655,11 @@ def _largest_below(kind: Any, value: float) -> float:
 
 
 def _jit_type(cls: Any, function: str) -> Any:
-    """The flat type of unsigned integers in the package of a type whose arrays have a size of their own."""
+    """The flat type of unsigned integers in the package of a type whose arrays have a size of their own; in
+    drjit.scalar that of tensors."""
     if cls._record.backend is SCALAR:
+        if cls._depth < 0:
+            return retype(cls, UINT32)
         raise ArgumentError(f"{function}(): arrays of the package drjit.scalar cannot be permuted, found {cls._name}.")
     require_backend(cls, function)
     return array_type(cls._record._replace(kind="array"), UINT32)

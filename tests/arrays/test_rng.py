@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -94,7 +95,9 @@ SHAPES: list[tuple[Any, Any, tuple[int, ...]]] = [
     (Array3f, (3, 128), (3, 128)), (Array3f, 5, (3, 5)), (ArrayXf, (6, 3), (6, 3)),
     (llvm.Matrix4f64, (4, 4, 20), (4, 4, 20)), (llvm.Complex2f, (2, 3), (2, 3)), (llvm.Quaternion4f, (4, 3), (4, 3)),
     (diff.Float, 3, (3,)), (diff.TensorXf, (2, 2), (2, 2)), (scalar.Array3f, 3, (3,)), (scalar.ArrayXf64, (7,), (7,)),
-    (scalar.Matrix2f, (2, 2), (2, 2)), (scalar.Complex2f, (2,), (2,))]
+    (scalar.Matrix2f, (2, 2), (2, 2)), (scalar.Complex2f, (2,), (2,)), (scalar.TensorXf, (2, 3), (2, 3)),
+    (scalar.TensorXf64, 5, (5,)), (scalar.TensorXf16, (4, 1, 3), (4, 1, 3)), (scalar.TensorXf, (), ()),
+    (scalar.TensorXf, (1,), (1,)), (scalar.TensorXf, (0, 3), (0, 3))]
 
 
 @pytest.mark.parametrize(("dtype", "shape", "expected"), SHAPES)
@@ -122,6 +125,55 @@ def test_scalars_are_those_of_the_first_element() -> None:
                 assert numbers(vector.integers(llvm.ArrayXu, (count, 1), 3 * 2**30)) == \
                     numbers(single.integers(scalar.ArrayXu, count, 3 * 2**30))
     assert type(dr.rng(0).random(float, ())) is type(dr.rng(0).normal(float, ())) is float
+
+
+#: What is drawn as tensors of a package.
+TENSORS: dict[str, Callable[[Any, Any], Any]] = {
+    "random": lambda m, rng: rng.random(m.TensorXf, (3, 40)),
+    "random64": lambda m, rng: rng.random(m.TensorXf64, (3, 40)),
+    "random16": lambda m, rng: rng.random(m.TensorXf16, 17),
+    "one": lambda m, rng: rng.random(m.TensorXf, ()),
+    "none": lambda m, rng: rng.random(m.TensorXf, (2, 0)),
+    "uniform": lambda m, rng: rng.uniform(m.TensorXf, (3, 4), -1, 1),
+    "uniform, of bounds": lambda m, rng: rng.uniform(m.TensorXf, (2, 3), m.TensorXf([1, 2, 3], (1, 3)), 7),
+    "normal": lambda m, rng: rng.normal(m.TensorXf, (3, 4), 5, 2),
+    "normal64, of means": lambda m, rng: rng.normal(m.TensorXf64, (2, 3), m.TensorXf64([1, 2, 3], (1, 3))),
+    "normal16": lambda m, rng: rng.normal(m.TensorXf16, (2, 3)),
+    "integers": lambda m, rng: rng.integers(m.TensorXu, (3, 7), 10),
+    "signed": lambda m, rng: rng.integers(m.TensorXi, (3, 7), -5, 6, endpoint=True),
+    "drawn again": lambda m, rng: rng.integers(m.TensorXu, 300, 3 * 2**30),
+    "words": lambda m, rng: rng.integers(m.TensorXu, 5, 0, 2**32 - 1, endpoint=True),
+    "one integer": lambda m, rng: rng.integers(m.TensorXu, (), 3 * 2**30),
+    "no integers": lambda m, rng: rng.integers(m.TensorXu, (0, 3), 3 * 2**30),
+    "bounds": lambda m, rng: rng.integers(m.TensorXi, (2, 3), m.TensorXi([1, 2, 3], (1, 3)),
+                                          m.TensorXi([10, 20], (2, 1))),
+    "one bound": lambda m, rng: rng.integers(m.TensorXi, (), 0, m.TensorXi([10], ())),
+    "permutation of numbers": lambda m, rng: rng.permutation(m.TensorXf, 20),
+    "permutation": lambda m, rng: rng.permutation(dr.arange(m.TensorXf, 20)),
+    "permutation of columns": lambda m, rng: rng.permutation(dr.reshape(dr.arange(m.TensorXi, 40), (4, 10)), axis=1),
+}
+
+
+@pytest.mark.parametrize("name", TENSORS)
+def test_tensors_of_the_scalar_package_hold_the_numbers_of_other_packages(name: str) -> None:
+    one, other = dr.rng(3), dr.rng(3)
+    for _ in range(2):
+        found, expected = TENSORS[name](scalar, one), TENSORS[name](llvm, other)
+        assert type(found).__name__ == type(expected).__name__ and type(found).__module__ == "drjit.scalar"
+        assert found.shape == expected.shape and numbers(found) == numbers(expected)
+    assert repr(one) == repr(other)
+
+
+def test_numbers_of_the_scalar_package_follow_those_whose_steps_are_not_known_yet() -> None:
+    for draw in (lambda rng: numbers(rng.integers(scalar.ArrayXu, 400, 3 * 2**30)),
+                 lambda rng: numbers(rng.integers(scalar.TensorXu, 40, 3 * 2**30)),
+                 lambda rng: [rng.random(float, ())]):
+        rng = dr.rng(0)
+        rng.integers(UInt, 1000, 3 * 2**30)  # draws some of them again, as often as it turns out
+        steps = int(repr(rng).partition("counter=")[2].rstrip("]"))
+        again = dr.random.Philox4x32Generator(0, steps)
+        assert draw(rng) == draw(again)
+        assert repr(rng) == repr(again)
 
 
 def test_uniform_numbers_lie_between_their_bounds() -> None:
@@ -353,6 +405,9 @@ ERRORS = [
     ("dr.rng().permutation(Array3f(1, 2, 3))", r"first argument must be"),
     ("dr.rng().permutation(Float(1, 2), 1)", r"'axis' must be an int from -1 to 0, found 1"),
     ("dr.rng().permutation(dr.zeros(TensorXf, (2, 3)), axis=2)", r"'axis' must be an int from -2 to 1"),
+    ("dr.rng().integers(scalar.TensorXi, 3, 0, llvm.TensorXi([1, 2, 3]))",
+     r"'high' must be an int, or an array of 32-bit integers of the package of 'dtype', found drjit\.llvm\.TensorXi"),
+    ("dr.rng(UInt64(1, 2)).random(scalar.TensorXf, 3)", r"made of arrays of type drjit\.llvm\.UInt64 and drjit\.llvm"),
     ("dr.rng().permutation(scalar.ArrayXu, 3)", r"drjit\.scalar cannot be permuted"),
 ]
 
