@@ -184,6 +184,10 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
             raise SizeError(f"{called(site)}: matrix products need at least one dimension, found the shapes {a_shape} "
                             f"and {b_shape}.")
         return apply(MUL, site, (left, right))
+    if cls._kind == "b" or any(isinstance(value, ArrayBase) and value._kind == "b" for value in (left, right)):
+        kinds = " and ".join(map(describe, (left, right)))
+        raise ArgumentError(f"{called(site)}: masks have no matrix product (found {kinds}). Convert them to numbers, "
+                            f"as in {retype(cls, FLOAT32)._name}(mask).")
     rows, columns = (1, *a_shape) if len(a_shape) == 1 else a_shape, (*b_shape, 1) if len(b_shape) == 1 else b_shape
     a_strides, b_strides = contiguous_strides(rows), contiguous_strides(columns)
     if flags[0]:

@@ -9,7 +9,7 @@ from drjit_core import literal, ops
 from .._arrays.handles import inner_product
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, called, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._promotion.plans import operands
@@ -48,6 +48,9 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
             raise ArgumentError(f"{function}(): the arguments have {len(arg0)} and {len(arg1)} entries.")
         return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
     if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
+        if all(isinstance(arg, ArrayBase) and arg._kind == "b" for arg in args):
+            raise ArgumentError(f"{called(CallSite(function, type(arg0)))}: operation not supported for this type "
+                                "(elements of type bool).")
         return sum(arg0 * arg1)
     cls, (first, second) = operands(function, args)
     try:

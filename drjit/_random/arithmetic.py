@@ -17,7 +17,7 @@ import drjit_core as core
 from drjit_core import BAKED, SHAPE, Node, bitcast, cast, counter, literal
 
 from .._base.array import ArrayBase
-from .._base.errors import describe
+from .._base.errors import ArgumentError, SizeError, describe
 from .._base.types import BOOL, FLOAT16, FLOAT32, FLOAT64, INT64, SCALAR, UINT32, UINT64, Record, lookup
 from .._base.values import plain_scalar
 from .._promotion.componentwise import flat_array
@@ -397,13 +397,34 @@ class Generator:
         if not integral or isinstance(value, ArrayBase) and value._depth > 0:
             raise TypeError(f"{cls._function(function)}(): '{name}' must be an int or of type {kind._name}, found "
                             f"{describe(value)}.")
-        if cls._record.backend is not SCALAR:
-            return wrap(kind, coerce(kind, value, cls._function(function)))
         number = plain_scalar(value)
-        if number is None or not kind._low <= number <= kind._high:
-            raise TypeError(f"{cls._function(function)}(): '{name}' must be an int from {kind._low} to {kind._high}, "
-                            f"found {value!r}.")
-        return int(number)
+        if number is not None and not kind._low <= number <= kind._high or \
+                number is None and cls._record.backend is SCALAR:
+            found = repr(value) if number is not None else describe(value)
+            raise ArgumentError(f"{cls._function(function)}(): '{name}' must be an int from {kind._low} to "
+                                f"{kind._high}, found {found}.")
+        if cls._record.backend is SCALAR:
+            return int(number)
+        try:
+            return wrap(kind, coerce(kind, value, cls._function(function)))
+        except ArgumentError as error:
+            raise ArgumentError(str(error).replace("convert an argument", f"convert the argument '{name}'", 1)) \
+                from None
+
+    @classmethod
+    def _require_sizes(cls, function: str, size: int, **nodes: Any) -> None:
+        """Refuse arguments, by their names, that have neither one element nor as many as the first of several; or as
+        ``size``, if that is not 1."""
+        owner = "'size'"
+        for name, node in nodes.items():
+            found = getattr(node, "size", 1)  # a number in drjit.scalar
+            if found == 0:
+                raise SizeError(f"{cls._function(function)}(): '{name}' has no elements.")
+            if found != 1 and size not in (1, found):
+                have = f"{owner} is {size}" if owner == "'size'" else f"{owner} has {size}"
+                raise SizeError(f"{cls._function(function)}(): '{name}' has {found} elements, but {have}.")
+            if found != 1 and size == 1:
+                owner, size = f"'{name}'", found
 
     def _precision(self, dtype: Any, name: str) -> str:
         """``'16'``, ``'32'`` or ``'64'``."""

@@ -22,7 +22,7 @@ from .._access.slicing import parse_slice, read
 from .._access.store import note_attribute
 from .._arrays.broadcasting import make as make_tensor
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.nodes import number_of
 from .._base.types import (
     BOOL,
@@ -105,6 +105,12 @@ class Generator:
 
     __slots__ = ("__weakref__",)
 
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if args or kwargs:
+            raise ArgumentError(f"drjit.random.{type(self).__name__}() takes no arguments: this class is what all "
+                                "generators have in common, and draws nothing itself. drjit.rng(seed=...) returns a "
+                                "generator.")
+
     # Methods that raise NotImplementedError are those that each kind of generator has of its own.
 
     def random(self, dtype: type[ArrayT], shape: int | tuple[int, ...]) -> ArrayT:
@@ -119,7 +125,7 @@ class Generator:
         [[0.310349, 0.30887, 0.0528754],
          [0.575526, 0.0501834, 0.672801]]
         """
-        raise NotImplementedError
+        raise _missing(self, "random")
 
     def uniform(self, dtype: type[ArrayT], shape: int | tuple[int, ...], low: float | ArrayBase = 0.0,
                 high: float | ArrayBase = 1.0) -> ArrayT:
@@ -159,7 +165,7 @@ class Generator:
         >>> dr.rng(seed=0).normal(Float, 4, loc=1, scale=2)
         [1.56232, -1.31624, 3.46417, 1.87681]
         """
-        raise NotImplementedError
+        raise _missing(self, "normal")
 
     def integers(self, dtype: type[ArrayT], shape: int | tuple[int, ...], low: int | ArrayBase = 0,
                  high: int | ArrayBase | None = None, endpoint: bool = False) -> ArrayT:
@@ -182,7 +188,7 @@ class Generator:
         >>> dr.rng(seed=0).integers(Int, 8, -5, 5, endpoint=True)
         [-2, 1, 3, -1, 1, 0, 5, 4]
         """
-        raise NotImplementedError
+        raise _missing(self, "integers")
 
     def permutation(self, x: Any, /, n: int | None = None, axis: int | None = None) -> Any:
         """A random permutation: of the integers below ``n``, of an array, or of the slices of a tensor.
@@ -258,7 +264,13 @@ class Generator:
         >>> dr.all(rng.random(Float, 10) == other.random(Float, 10))
         [True]
         """
-        raise NotImplementedError
+        raise _missing(self, "clone")
+
+
+def _missing(generator: Generator, method: str) -> NotImplementedError:
+    """What a class of generators without some method raises."""
+    return NotImplementedError(f"drjit.random.Generator.{method}(): {type(generator).__name__} does not have this "
+                               "method. drjit.rng(seed=...) returns a generator that has it.")
 
 
 class Philox4x32Generator(Generator):
@@ -613,6 +625,8 @@ def _integers(value: Any, scalar: int, name: str) -> Any:
     if isinstance(value, ArrayBase) and not value._depth and value._dynamic and value._kind == "u":
         if value._record.backend is SCALAR:
             raise ArgumentError(f"drjit.rng(): '{name}' must be an int in drjit.scalar, found {describe(value)}.")
+        if not value._n.size:
+            raise SizeError(f"drjit.rng(): '{name}' has no elements.")
         return wrap(retype(type(value), scalar), [cast(value._n, scalar)])
     raise TypeError(f"drjit.rng(): '{name}' must be an int or an array of unsigned integers, found {describe(value)}.")
 

@@ -104,7 +104,12 @@ class PCG32Base(Generator):
                             f"this type, found {size!r}.")
         seeds = [self._argument(UINT64, value, "__init__", name)
                  for value, name in ((initstate, "initstate"), (initseq, "initseq"))]
-        self._start("__init__", *self._steps.separated(number, *map(self._steps.value, seeds)))
+        initial, sequence = map(self._steps.value, seeds)
+        if self._steps.accepts_arrays:
+            if number > 1 << 32:
+                raise ArgumentError(f"{self._function('__init__')}(): 'size' must be at most 2^32, found {number}.")
+            self._require_sizes("__init__", number, initstate=initial, initseq=sequence)
+        self._start("__init__", *self._steps.separated(number, initial, sequence))
 
     def seed(self, initstate: Any = _STATE, initseq: Any = _SEQUENCE) -> None:
         """Start again: ``initstate`` determines the state, ``initseq`` the stream (64-bit integers, or arrays).
@@ -117,9 +122,11 @@ class PCG32Base(Generator):
         >>> rng.next_uint32()
         [3380776849, 257813417]
         """
-        value = self._steps.value
-        self._start("seed", value(self._argument(UINT64, initstate, "seed", "initstate")),
-                    value(self._argument(UINT64, initseq, "seed", "initseq")))
+        initial, sequence = (self._steps.value(self._argument(UINT64, value, "seed", name))
+                             for value, name in ((initstate, "initstate"), (initseq, "initseq")))
+        if self._steps.accepts_arrays:
+            self._require_sizes("seed", 1, initstate=initial, initseq=sequence)
+        self._start("seed", initial, sequence)
 
     def _start(self, function: str, initial: Value, sequence: Value) -> None:
         steps, kind = self._steps, self._types[UINT64]
@@ -350,3 +357,7 @@ for _row in _DRAWS:
     for _prefix in ("next", "prev"):
         setattr(PCG32Base, f"{_prefix}_{_row[0]}", _draw(*_row, _prefix == "next"))
 del _row, _prefix
+
+
+# What Python says of missing arguments names the public class.
+PCG32Base.__init__.__qualname__ = "PCG32.__init__"

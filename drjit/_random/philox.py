@@ -71,13 +71,15 @@ class PhiloxBase(Generator):
         if counter_0 is None:
             raise TypeError(f"{self._function('__init__')}(): missing argument 'counter_0'.")
         key = self._node(UINT64, seed, "seed")
+        counters = [self._node(UINT32, value, f"counter_{k}")
+                    for k, value in enumerate((counter_0, counter_1, counter_2))]
+        self._require_sizes("__init__", 1, seed=key, counter_0=counters[0], counter_1=counters[1],
+                            counter_2=counters[2])
         if key.kind == core.KIND["literal"] and key.size == 1:  # a parameter, so that all seeds run the same program
             words = [parameter(key.payload >> 32, 1), parameter(key.payload & MASK32, 2)]
         else:
             words = [cast(ops.shr(key, u64(32)), UINT32), cast(key, UINT32)]
         self._seed = wrap(pair, words)
-        counters = [self._node(UINT32, value, f"counter_{k}")
-                    for k, value in enumerate((counter_0, counter_1, counter_2))]
         self._counter = wrap(four, [*counters, parameter(0, 3)])
         self.iterations = iterations
 
@@ -168,6 +170,8 @@ class PhiloxBase(Generator):
                 bits = [literal(UINT32, number) for number in numbers]
             last = ops.add(counters[3], literal(UINT32, 1))
             if mask is not True:
+                if mask is not False:
+                    core.broadcast_size(name, mask, *counters, high)
                 last = ops.select(mask, last, counters[3]) if mask is not False else counters[3]
         except CORE_ERRORS as error:
             raise translate(error, self._function(name)) from None
@@ -258,3 +262,7 @@ class PhiloxBase(Generator):
         """
         first, second = map(OnNodes.float64, self._pairs(mask, "next_float64x2_normal"))
         return self._array(FLOAT64, list(box_muller(first, second)))
+
+
+# What Python says of missing arguments names the public class.
+PhiloxBase.__init__.__qualname__ = "Philox4x32.__init__"

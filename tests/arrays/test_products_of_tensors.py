@@ -128,6 +128,29 @@ def test_operands_in_any_state(make):
         x @ x
 
 
+def test_masks_have_no_matrix_product() -> None:
+    for package in (llvm, llvm.ad, dr.scalar):
+        mask, values = package.TensorXb([True, False, True]), package.TensorXf([1, 2, 3])
+        square = dr.reshape(package.TensorXb([True, False, True, True]), (2, 2))
+        name = package.__name__.replace(".", r"\.")
+        for multiply, function in (
+                (lambda a, b: a @ b, rf"{name}\.\w+\.__matmul__\(\)"), (dr.matmul, r"drjit\.matmul\(\)")):
+            for a, b in ((mask, mask), (mask, values), (values, mask), (square, square), (mask, [True, False, True]),
+                         (mask[:1], mask[:1]), (mask[:0], mask[:0])):
+                with pytest.raises(TypeError, match=rf"{function}: masks have no matrix product \(found {name}\."
+                                                    rf".*Convert them to numbers, as in {name}\.TensorXf\(mask\)"):
+                    multiply(a, b)
+        with pytest.raises(TypeError, match=r"drjit\.matmul\(\): masks"):
+            dr.matmul(square, square, At=True)
+        with pytest.raises(TypeError, match=r"__matmul__\(\): masks"):
+            square @= square
+        with pytest.raises(TypeError, match=r"drjit\.dot\(.*elements of type bool"):
+            dr.dot(mask, mask)
+        assert (mask @ 2).array[0] == 2  # a number scales
+    with pytest.raises(TypeError, match="masks have no matrix product"):
+        Bool(True, False) @ llvm.TensorXb([True, False])
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux's C library is known to be found, and to protect "
                     "a page so that reading it ends the process")
 def test_foreign_memory_is_not_read_beyond_its_end():

@@ -408,6 +408,10 @@ ERRORS = [
     ("dr.rng().integers(scalar.TensorXi, 3, 0, llvm.TensorXi([1, 2, 3]))",
      r"'high' must be an int, or an array of 32-bit integers of the package of 'dtype', found drjit\.llvm\.TensorXi"),
     ("dr.rng(UInt64(1, 2)).random(scalar.TensorXf, 3)", r"made of arrays of type drjit\.llvm\.UInt64 and drjit\.llvm"),
+    ("dr.rng(UInt64())", r"drjit\.rng\(\): 'seed' has no elements"),
+    ("dr.random.Generator(1)", r"drjit\.random\.Generator\(\) takes no arguments.* drjit\.rng\(seed=\.\.\.\) returns"),
+    ("dr.random.Generator(seed=1)", r"drjit\.random\.Generator\(\) takes no arguments"),
+    ("dr.random.Generator().normal(Float, 3)", r"Generator\.normal\(\): Generator does not have this method"),
     ("dr.rng().permutation(scalar.ArrayXu, 3)", r"drjit\.scalar cannot be permuted"),
 ]
 
