@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -33,11 +34,12 @@ from drjit_core import (
 from drjit_core.errors import SymbolicValue
 from drjit_core.interpreter.steps import MEANINGS
 from drjit_core.ir.verify import VerificationError, verify
-from drjit_core.llvm.steps import LAUNCHES
+from drjit_core.llvm.steps import LAUNCHES, compress
 from drjit_core.llvm.steps import scan as scan_texts
 from drjit_core.ops.reductions import REDUCTIONS
 from drjit_core.ops.steps import STEPS, Step
 from drjit_core.passes.schedule import plan
+from drjit_core.runtime.cpu import disk
 from drjit_core.runtime.null import Null
 from tests.core.harness import (
     ALL_TYPES,
@@ -264,6 +266,31 @@ def test_masks_are_compressed(share: float) -> None:
         for node, expected in zip((before, total), interpret([before, total]), strict=True):
             assert same_bits(values(node), expected)
         np.testing.assert_array_equal(values(compressed(array(mask))), np.flatnonzero(mask))
+
+
+@pytest.mark.parametrize("lanes", [4, 8, 16])
+def test_masks_are_compressed_on_processors_with_other_registers(lanes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(compress, "jit", SimpleNamespace(lanes=lambda: lanes))
+    monkeypatch.setattr(disk, "load", lambda key: None)
+    monkeypatch.setattr(disk, "store", lambda key, data: None)
+    drjit_core.flush_kernel_cache()
+    before = drjit_core.thread_count()
+    try:
+        drjit_core.set_thread_count(3)
+        rng = np.random.default_rng(lanes)
+        # All masks of a packet, and whole chunks of few or many: each chunk writes up to where the next one begins.
+        patterns = np.unpackbits(np.arange(256, dtype=np.uint8)[:, None], axis=1).reshape(-1) > 0
+        masks = [patterns, patterns[::-1], np.tile(patterns, 9)[3:], np.arange(5000) % 64 == 63, np.arange(5000) > 60]
+        masks += [rng.random(size) < rng.choice([0.005, 0.1, 0.5, 0.95, 1], -(-size // 64)).repeat(64)[:size]
+                  for size in (1, 7, 63, 64, 65, 127, 1000, 1024, 4096, 100_003) for _ in range(4)]
+        for mask, chunk in itertools.product(masks, (64, 192, 1 << 14)):
+            mask[len(mask) // 2] = True
+            for node in (array(mask), shared(np.ascontiguousarray(mask))):
+                found = compressed(node, chunk)
+                np.testing.assert_array_equal(values(found), np.flatnonzero(mask), f"{mask.size} {chunk}")
+    finally:
+        drjit_core.set_thread_count(before)
+        drjit_core.flush_kernel_cache()
 
 
 # --- how they run ----------------------------------------------------------------------------------------------------

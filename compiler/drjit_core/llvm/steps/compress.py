@@ -2,6 +2,9 @@
 
 Masks are bytes.  A packet of positions is compressed in registers and stored as a whole: what lies behind the set ones
 is written over by the next packet, which is why the last packets of a chunk, behind which others write, are masked.
+
+Processors whose packets have fewer than 16 lanes have no instruction that compresses.  There, a table knows which lanes
+come first, for each of the 2^lanes masks of a packet; the last positions of a chunk are written one by one.
 """
 
 from __future__ import annotations
@@ -10,12 +13,13 @@ from collections.abc import Iterable
 
 from ...codegen.steps import Call, Pass, Text
 from ...types import BOOL
+from .. import jit
 from .packets import Elements
 from .writer import Writer
 
 __all__ = ["count_passes", "passes"]
 
-#: Mask elements that are looked at together, and lanes of a packet of positions.
+#: Mask elements that are looked at together, and lanes of a packet of positions where an instruction compresses it.
 _BITS, _LANES = 64, 16
 
 
@@ -34,8 +38,27 @@ def passes(call: Call) -> Iterable[Pass]:
     mask, offsets = call.operands
     (chunk, _), target = call.step.extents, call.results[0]
     chunks = -(-mask.size // chunk)
-    yield Pass(Text("compress", (), _compress, 8 * chunk),
+    yield Pass(Text("compress", (), _compress if jit.lanes() == _LANES else _by_table, 8 * chunk),
                (mask.address, offsets.address, target.address, mask.size, chunk, chunks, target.size), chunks, 8)
+
+
+def _each(w: Writer, source: str, position: str, stop: str, places: str, target: str = "") -> str:
+    """Count the set elements of what is too short for a packet, and write their positions: how many there were.
+
+    (Where there is no mask for the lanes of a load, LLVM makes a branch of each of them.)
+    """
+    def element(position: str, values: list[str]) -> list[str]:
+        is_set = w(f"icmp ne i8 {w.load('i8', w.at('i8', source, position), 1)}, 0")
+
+        def write() -> list[str]:
+            w.store("i32", w(f"trunc i64 {position} to i32"), w.at("i32", target, values[0]), 4)
+            return []
+
+        if target:
+            w.branch(is_set, write)
+        return [w.add(values[0], w(f"zext i1 {is_set} to i64"))]
+
+    return w.loop(position, stop, 1, [("i64", places)], element)[0]
 
 
 def _bits(w: Writer, bytes_: Elements, source: str, position: str, stop: str, whole: bool) -> str:
@@ -63,7 +86,11 @@ def _count() -> str:
             return [w.add(values[0], w.call("i64", "llvm.ctpop.i64", f"i64 {bits}"))]
 
         found = w.loop(start, whole, _BITS, [("i64", "0")], lambda position, values: add(position, values, True))
-        found = w.loop(whole, stop, _BITS, [("i64", found[0])], lambda position, values: add(position, values, False))
+        if jit.lanes() == _LANES:
+            found = w.loop(whole, stop, _BITS, [("i64", found[0])],
+                           lambda position, values: add(position, values, False))
+        else:
+            found = [_each(w, source, whole, stop, found[0])]
         w.store("i64", found[0], w.at("i64", offsets, number), 8)
         return []
 
@@ -86,6 +113,15 @@ def _count() -> str:
     return w.text()
 
 
+def _room(w: Writer, number: str, offsets: str, chunks: str, total: str) -> tuple[str, str]:
+    """Where the positions of a chunk begin and end."""
+    place = w.load("i64", w.at("i64", offsets, number), 8)
+    following = w.add(number, 1)
+    is_last = w(f"icmp eq i64 {following}, {chunks}")
+    limit, = w.branch(is_last, lambda: [total], lambda: [w.load("i64", w.at("i64", offsets, following), 8)], ["i64"])
+    return place, limit
+
+
 def _compress() -> str:
     w = Writer()
     bytes_ = Elements(w, BOOL, _BITS)
@@ -102,11 +138,7 @@ def _compress() -> str:
     def task(number: str, _: list[str]) -> list[str]:
         start = w.mul(number, chunk)
         stop = w.minimum(w.add(start, chunk), size)
-        place = w.load("i64", w.at("i64", offsets, number), 8)
-        following = w.add(number, 1)
-        is_last = w(f"icmp eq i64 {following}, {chunks}")
-        limit, = w.branch(is_last, lambda: [total], lambda: [w.load("i64", w.at("i64", offsets, following), 8)],
-                          ["i64"])
+        place, limit = _room(w, number, offsets, chunks, total)
 
         def packets(position: str, values: list[str], whole: bool) -> list[str]:
             bits, place = _bits(w, bytes_, source, position, stop, whole), values[0]
@@ -142,6 +174,69 @@ def _compress() -> str:
         whole = w.add(start, w.and_(w.sub(stop, start), -_BITS))
         place, = w.loop(start, whole, _BITS, [("i64", place)], lambda position, values: packets(position, values, True))
         w.loop(whole, stop, _BITS, [("i64", place)], lambda position, values: packets(position, values, False))
+        return []
+
+    w.loop("%begin", "%end", 1, [], task)
+    w.end()
+    return w.text()
+
+
+def _table(w: Writer, lanes: int) -> str:
+    """A table of the lanes that are set in each mask of a packet, in their order, as bytes."""
+    rows = ([lane for lane in range(lanes) if mask >> lane & 1] for mask in range(1 << lanes))
+    data = "".join(f"\\{lane:02X}" for row in rows for lane in [*row, *[0] * (lanes - len(row))])
+    return w.constant(f"[{lanes << lanes} x i8] c\"{data}\"", 64)
+
+
+def _by_table() -> str:
+    w, lanes = Writer(), jit.lanes()
+    bytes_, table = Elements(w, BOOL, _BITS), _table(w, lanes)
+    packet = f"<{lanes} x i32>"
+    w.kernel()
+    source, offsets, target = (w.parameter(number, "ptr") for number in range(3))
+    size, chunk, chunks, total = (w.parameter(number) for number in range(3, 7))
+
+    def packets(position: str, bits: str, place: str) -> list[str]:
+        """Write whole packets."""
+        low = w(f"trunc i64 {position} to i32")
+        first = w(f"insertelement {packet} poison, i32 {low}, i64 0")
+        first = w(f"shufflevector {packet} {first}, {packet} poison, {packet} zeroinitializer")
+        for start in range(0, _BITS, lanes):
+            some = w.and_(w(f"lshr i64 {bits}, {start}") if start else bits, (1 << lanes) - 1)
+            row = w.load(f"<{lanes} x i8>", w.at("i8", table, w.mul(some, lanes)), lanes)
+            offset = w(f"add {packet} {first}, <{', '.join([f'i32 {start}'] * lanes)}>") if start else first
+            w.store(packet, w(f"add {packet} {w(f'zext <{lanes} x i8> {row} to {packet}')}, {offset}"),
+                    w.at("i32", target, place), 4)
+            if start + lanes < _BITS:
+                place = w.add(place, w.call("i64", "llvm.ctpop.i64", f"i64 {some}"))
+        return []
+
+    def one_by_one(position: str, bits: str, place: str, end: str) -> list[str]:
+        """Write the position of each element that is set."""
+        def write(place: str, values: list[str]) -> list[str]:
+            bits, = values
+            found = w.add(position, w.call("i64", "llvm.cttz.i64", f"i64 {bits}", "i1 true"))
+            w.store("i32", w(f"trunc i64 {found} to i32"), w.at("i32", target, place), 4)
+            return [w.and_(bits, w.sub(bits, 1))]
+
+        w.loop(place, end, 1, [("i64", bits)], write)
+        return []
+
+    def task(number: str, _: list[str]) -> list[str]:
+        start = w.mul(number, chunk)
+        stop = w.minimum(w.add(start, chunk), size)
+        place, limit = _room(w, number, offsets, chunks, total)
+
+        def step(position: str, values: list[str]) -> list[str]:
+            bits, place = _bits(w, bytes_, source, position, stop, True), values[0]
+            end = w.add(place, w.call("i64", "llvm.ctpop.i64", f"i64 {bits}"))
+            fits = w(f"icmp ule i64 {w.add(place, _BITS)}, {limit}")
+            w.branch(fits, lambda: packets(position, bits, place), lambda: one_by_one(position, bits, place, end))
+            return [end]
+
+        whole = w.add(start, w.and_(w.sub(stop, start), -_BITS))
+        place, = w.loop(start, whole, _BITS, [("i64", place)], step)
+        _each(w, source, whole, stop, place, target)
         return []
 
     w.loop("%begin", "%end", 1, [], task)

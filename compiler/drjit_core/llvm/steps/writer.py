@@ -58,6 +58,12 @@ class Writer:
             value = self._parameters[number] = self(f"load {type_}, ptr {at}, align 8")
         return value
 
+    def constant(self, value: str, align: int) -> str:
+        """The address of a constant of the module."""
+        name = "@" + self.name("constant")
+        self._declarations[f"{name} = private unnamed_addr constant {value}, align {align}"] = None
+        return name
+
     # --- instructions ------------------------------------------------------------------------------------------------
 
     def name(self, prefix: str = "v") -> str:
