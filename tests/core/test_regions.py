@@ -86,7 +86,9 @@ def run_in_all_ways(program: regions.Program) -> None:
 
 
 #: What one program in a thousand does, and is refused: writes of which it is not clear how often they happen.
-_REFUSED = tuple(f"drjit_core.{function}(): this write {rest}" for function in ("scatter", "atomic")
+#: (Compiled functions have no frames, in which their public names could be found.)
+_REFUSED = tuple(f"{function}(): this write {rest}"
+                 for function in ("drjit_core.scatter", "drjit_core.atomic", "scatter", "atomic")
                  for rest in ("of one value is part of a symbolic loop within another one",
                               "is part of a symbolic loop with"))
 
