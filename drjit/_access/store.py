@@ -20,6 +20,7 @@ from typing import Any
 from drjit_core import (
     Node,
     counter,
+    import_copy,
     innermost,
     is_version,
     literal,
@@ -33,7 +34,7 @@ from drjit_core import (
 
 from .._base.errors import SizeError
 from .._base.handle import views
-from .._base.nodes import broadcast, index_type
+from .._base.nodes import broadcast, elements_of, index_type, pack
 from .lanes import TRUE, note_writes
 
 __all__ = ["Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
@@ -59,12 +60,16 @@ def store_same(array: Any, nodes: Sequence[Node], position: int | None = None) -
     if owner is None and not array._depth:
         array._n = nodes[0]
         return
+    changed, first = array, position
     while owner is not None:
         array, offset = owner
         position = offset + (position or 0)
         owner = array._o
     if array._depth < 0:
-        _store_tensor(array, nodes[0])
+        if changed._depth == 1:
+            _store_numbers(array, changed, nodes, first)
+        else:
+            _store_tensor(array, nodes[0])
         return
     if position is None:
         array._c = list(nodes)
@@ -84,7 +89,25 @@ def _store_tensor(tensor: Any, node: Node) -> None:
         node = broadcast(node, count) if count else tensor._n
     tensor._n = node
     for _, view in views(tensor):
-        view._n = node
+        if not view._depth:
+            view._n = node
+        else:  # numbers of drjit.scalar; reading those of a symbolic tensor raises
+            view._c = elements_of(node) if not node.scope else [node] * count
+
+
+def _store_numbers(tensor: Any, view: Any, nodes: Sequence[Node], position: int | None) -> None:
+    """Replace elements of a tensor of drjit.scalar through its flat array, which holds numbers."""
+    elements = list(nodes)
+    if position is not None:
+        elements = view._c.copy()
+        elements[position:position + len(nodes)] = nodes
+    count = math.prod(tensor._s)
+    if len(elements) != count:
+        raise SizeError(f"{view._name}: cannot replace the {count} elements of a tensor of the shape {tensor._s} by "
+                        f"{len(elements)} ones in place.")
+    if count:
+        tensor._n = elements[0] if count == 1 else import_copy(tensor._type, pack(elements))
+    view._c = elements
 
 
 def _show(array: Any) -> None:

@@ -218,11 +218,9 @@ class TensorBase(TensorHandle, ArrayBase):
     @property
     def array(self) -> Any:
         """The flat array that holds the elements in C order: a live reference, changing it changes the tensor."""
-        if self._plain is not self._leaf:  # of the scalar backend: a copy
-            return wrap(self._plain, elements_of(self._n))
         view = view_at(self, 0)
         if view is None:
-            view = wrap(self._leaf, [self._n])
+            view = wrap(self._leaf, [self._n]) if self._plain is self._leaf else wrap(self._plain, elements_of(self._n))
             add_view(self, 0, view, 0)
         return view
 

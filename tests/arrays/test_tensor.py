@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import llvm, scalar
 from drjit.llvm import (
     Array2f,
     Array3f,
@@ -353,3 +354,87 @@ def test_statistics_and_products():
         same(dr.std(t, axis, keepdims=True, ddof=1), a.std(axis=axis, keepdims=True, ddof=1), rtol=1e-5)
     same(dr.dot(t[0], t[1]), a[0] @ a[1])
     same(dr.norm(t[0]), np.linalg.norm(a[0]), rtol=1e-6)
+
+
+@pytest.mark.parametrize("package", [llvm, scalar], ids=["llvm", "scalar"])
+@pytest.mark.parametrize("name", ["TensorXf", "TensorXf64", "TensorXf16", "TensorXi", "TensorXu8", "TensorXi64"])
+def test_the_flat_array_is_a_live_reference_in_every_package(package, name):
+    cls = getattr(package, name)
+
+    def numbers(value):
+        return [float(entry) for entry in value]
+
+    tensor = cls([1, 2, 3, 4], (2, 2))
+    other, flat = cls(tensor), tensor.array
+    assert tensor.array is flat
+    flat[1] = 9
+    assert numbers(tensor.array) == numbers(flat) == [1, 9, 3, 4] and tensor[0, 1] == 9
+    tensor[1, 1] = 7
+    assert numbers(flat) == [1, 9, 3, 7]
+    flat += flat
+    assert numbers(tensor.array) == numbers(flat) == [2, 18, 6, 14] and numbers((tensor + 0).array) == [2, 18, 6, 14]
+    tensor += 1
+    assert numbers(flat) == [3, 19, 7, 15]
+    dr.scatter(tensor.array, type(flat)([20, 30]), dr.uint32_array_t(type(flat))([3, 0]))
+    assert numbers(flat) == [30, 19, 7, 20] and tensor[0, 0] == 30
+    dr.scatter_add(flat, type(flat)([1, 1]), dr.uint32_array_t(type(flat))([2, 2]))
+    assert numbers(tensor.array) == [30, 19, 9, 20]
+    tensor.array = type(flat)([5, 6, 7, 8])
+    assert numbers(flat) == [5, 6, 7, 8]
+    dr.eval(tensor)
+    assert numbers(flat) == numbers(tensor.array) == [5, 6, 7, 8]
+    assert numbers(other.array) == [1, 2, 3, 4]
+    flat[flat > 6] = 0
+    assert numbers(flat) == numbers(tensor.array) == [5, 6, 0, 0]
+    flat[:2] = 1
+    assert numbers(flat) == numbers(tensor.array) == [1, 1, 0, 0]
+    tensor[:] = cls([[5, 6], [7, 8]])
+    apart = type(flat)(flat)
+    apart[0] = 50
+    assert numbers(flat) == [5, 6, 7, 8]
+    del tensor
+    flat[0] = 6
+    assert numbers(flat) == [6, 6, 7, 8]
+
+
+def test_the_flat_array_is_a_live_reference_of_masks_of_one_element_and_of_none():
+    for package in (llvm, scalar):
+        mask = package.TensorXb([True, False], (2, 1))
+        flat = mask.array
+        flat[1] = True
+        assert mask.numpy().tolist() == [[True], [True]]
+        mask &= False
+        assert [bool(entry) for entry in flat] == [False, False]
+        one = package.TensorXf([3], (1, 1))
+        flat = one.array
+        flat *= 2
+        assert one[0, 0] == 6
+        one[0, 0] = 1
+        assert flat[0] == 1
+        none = package.TensorXf([], (0, 2))
+        flat = none.array
+        flat += flat
+        assert len(flat) == 0 and none.shape == (0, 2)
+    tensor = scalar.TensorXf([1])
+    flat = tensor.array
+    with pytest.raises(RuntimeError, match=r"ArrayXf: cannot replace the 1 elements of a tensor of the shape .* by 3"):
+        flat += scalar.ArrayXf([1, 2, 3])
+    assert tensor[0] == flat[0] == 1
+
+
+def test_the_flat_array_of_a_scalar_tensor_has_no_numbers_while_a_symbolic_loop_writes_to_it():
+    tensor = scalar.TensorXf([1, 2, 3])
+    flat = tensor.array
+
+    def body(i):
+        tensor[0] = tensor[0] + 1
+        for access in (lambda: flat[0], lambda: repr(flat + 1), lambda: flat.__setitem__(1, 5),
+                       lambda: tensor.array[0]):
+            with pytest.raises(RuntimeError, match="symbolic"):
+                access()
+        return (i + 1,)
+
+    dr.while_loop((UInt(0),), lambda i: i < 3, body)
+    assert list(flat) == list(tensor.array) == [4, 2, 3]
+    flat[1] = 7
+    assert list(tensor.array) == [4, 7, 3]
