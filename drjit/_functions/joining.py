@@ -61,8 +61,11 @@ def _concat(function: str, values: list[ArrayT], axis: int | None) -> ArrayT:
         result: ArrayT = _concat_scalars(function, values, axis)
         return result
     if axis is None:
-        joined: Any = wrap(cls._leaf, [concatenate([ravel(value)._n for value in values])])
-        return make(cls, joined._n, (joined._n.size,)) if cls._depth < 0 else joined
+        if cls._depth < 0:
+            node = concatenate([value._nodes()[0] for value in values])
+            return make(cls, node, (node.size,))
+        joined: Any = wrap(cls._leaf, [concatenate([ravel(value)._nodes()[0] for value in values])])
+        return joined  # type: ignore[no-any-return]
     if cls._depth >= 0:
         if normalise_axis(function, axis, cls._depth + 1) != cls._depth:
             raise ArgumentError(f"{function}(): arrays of type {cls._name} are joined along their last axis only; "

@@ -17,7 +17,7 @@ from .._arrays.tensor import TensorBase
 from .._base.arguments import require_tensor
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
-from .._base.nodes import broadcast
+from .._base.nodes import broadcast, elements_of
 from .._base.types import SCALAR
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
@@ -56,7 +56,8 @@ def ravel(array: Any, order: str = "A") -> Any:
     if isinstance(array, TensorBase):
         rank = len(array._s)
         if _order(function, order, "C") == "F":
-            return wrap(array._leaf, [transposed(array._n, array._s, tuple(range(rank))[::-1])[0]])
+            columns = transposed(array._n, array._s, tuple(range(rank))[::-1])[0]
+            return wrap(array._plain, [columns] if array._plain is array._leaf else elements_of(columns))
         return array.array
     found = _order(function, order, "F")
     if not array._depth:
@@ -217,7 +218,7 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     tensors = isinstance(value, TensorBase), issubclass(cls, TensorBase)
     if all(tensors):
         if order == "F":  # through the transposes of both
-            flat = ravel(value, "F")._n
+            flat = transposed(value._n, value._s, tuple(range(len(value._s)))[::-1])[0]
             sizes = _target_shape(function, shape, flat.size, False)
             node, _ = transposed(flat, sizes[::-1], tuple(range(len(sizes)))[::-1])
             return make(cls, cast(node, cls._type), sizes)

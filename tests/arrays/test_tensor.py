@@ -438,3 +438,20 @@ def test_the_flat_array_of_a_scalar_tensor_has_no_numbers_while_a_symbolic_loop_
     assert list(flat) == list(tensor.array) == [4, 2, 3]
     flat[1] = 7
     assert list(tensor.array) == [4, 7, 3]
+
+
+@pytest.mark.parametrize("package", [llvm, scalar], ids=["llvm", "scalar"])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 3, 2), (0, 2), (1, 1), (1,), ()])
+def test_elements_in_the_order_of_columns_and_joined_without_axes_in_every_package(package, shape):
+    values = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
+    tensor = package.TensorXf(values)
+    flat = dr.ravel(tensor, order="F")
+    assert type(flat) is type(tensor.array)
+    assert list(flat) == values.ravel(order="F").tolist()
+    sizes = (values.size, 1)
+    same(dr.reshape(tensor, sizes, order="F"), values.reshape(sizes, order="F"))
+    if values.size == 12:
+        same(dr.reshape(tensor, (2, -1), order="F"), values.reshape((2, -1), order="F"))
+        found = dr.reshape(package.TensorXi, tensor, (4, 3), order="F")
+        same(found, values.reshape((4, 3), order="F").astype(np.int32))
+    same(dr.concat([tensor, package.TensorXf([7, 8])], axis=None), np.array([*values.ravel(), 7, 8], "f4"))
