@@ -248,7 +248,7 @@ class UInt8(_Flat_U8[UInt8, _UInt8Cp, int, int, UInt8, UInt8, Bool, _BoolCp, _Ar
 class PCG32:
     """A stream of pseudorandom numbers per entry: PCG32 (XSH-RR 64/32, period 2^64, 2^63 streams)."""
     def __init__(self, size: Any = 1, initstate: Any = 9600629759793949339, initseq: Any = 15726070495360670683) -> None:
-        """Initialize self. See help(type(self)) for accurate signature."""
+        ...
     @property
     def inc(self) -> UInt64:
         """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
@@ -315,7 +315,7 @@ class PCG32:
 class Philox4x32:
     """Pseudorandom numbers by encrypting counters: Philox4x32. Each combination of counters is a stream of its own."""
     def __init__(self, seed: Any, counter_0: Any = None, counter_1: Any = 0, counter_2: Any = 0, iterations: int = 7) -> None:
-        """Initialize self. See help(type(self)) for accurate signature."""
+        ...
     @property
     def counter(self) -> Array4u:
         """The four counters, unsigned 32-bit integers. Can be set."""

@@ -237,7 +237,7 @@ class TensorXu8(_IntegerTensor[TensorXu8, _TensorXu8Cp, TensorXu8, _TensorXu8Cp,
 class PCG32:
     """A stream of pseudorandom numbers per entry: PCG32 (XSH-RR 64/32, period 2^64, 2^63 streams)."""
     def __init__(self, size: Any = 1, initstate: Any = 9600629759793949339, initseq: Any = 15726070495360670683) -> None:
-        """Initialize self. See help(type(self)) for accurate signature."""
+        ...
     @property
     def inc(self) -> int:
         """Increments of the streams, which identify them: odd unsigned 64-bit integers. Can be set."""
@@ -304,7 +304,7 @@ class PCG32:
 class Philox4x32:
     """Pseudorandom numbers by encrypting counters: Philox4x32. Each combination of counters is a stream of its own."""
     def __init__(self, seed: Any, counter_0: Any = None, counter_1: Any = 0, counter_2: Any = 0, iterations: int = 7) -> None:
-        """Initialize self. See help(type(self)) for accurate signature."""
+        ...
     @property
     def counter(self) -> Array4u:
         """The four counters, unsigned 32-bit integers. Can be set."""
