@@ -230,13 +230,13 @@ def _empty(low: bool) -> Callable[[Array], Any]:
     return extreme
 
 
-def _in_double(function: Callable[..., Any]) -> Oracle:
+def _in_double(function: Callable[..., Any], of_nothing: float = math.nan) -> Oracle:
     def oracle(values: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
         with np.errstate(all="ignore"):
             empty = not math.prod(values.shape[axis] for axis in axes)
             if empty:
                 shape = values.sum(axis=axes, keepdims=keepdims).shape
-                return np.full(shape, np.nan, values.dtype)
+                return np.full(shape, of_nothing, values.dtype)
             return np.asarray(function(values.astype("f8"), axis=axes, keepdims=keepdims)).astype(values.dtype)
     return oracle
 
@@ -251,7 +251,7 @@ REDUCTIONS: list[Reduction] = [
     ("prod", "iu", _wrapping(np.prod), False),
     ("min", "iuf", lambda v, axes, keep: np.min(v, axis=axes, keepdims=keep, initial=_empty(True)(v)), False),
     ("max", "iuf", lambda v, axes, keep: np.max(v, axis=axes, keepdims=keep, initial=_empty(False)(v)), False),
-    ("mean", "f", _in_double(np.mean), True),
+    ("mean", "f", _in_double(np.mean, 0), True),
     ("var", "f", _in_double(np.var), True),
     ("std", "f", _in_double(np.std), True),
     ("all", "b", lambda v, axes, keep: np.all(v, axis=axes, keepdims=keep), False),

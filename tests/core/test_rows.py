@@ -480,7 +480,7 @@ class Programs:
 
 
 def check(seed: int) -> None:
-    for data in (0, 1):  # the second time, what is known of the first one is used again
+    for data in range(3):  # the second time, a recipe is made; the third time, it is used
         programs = Programs(seed, data)
         roots = programs.roots()
         with nullcontext() if rooms.compiled else watched_memory():
