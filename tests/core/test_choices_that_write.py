@@ -62,6 +62,27 @@ def within_a_branch(arguments: list[Node], function: Function) -> tuple[list[Nod
     return branch(arguments, outer)
 
 
+def known_within_a_branch(arguments: list[Node], function: Function) -> tuple[list[Node], dict[int, Node]]:
+    return branch(arguments, lambda s: known_branch(s, function)[0])
+
+
+def branch_within_a_known_one(arguments: list[Node], function: Function) -> tuple[list[Node], dict[int, Node]]:
+    return known_branch(arguments, lambda s: other_side(s, function)[0])
+
+
+def within_two_calls(arguments: list[Node], function: Function) -> tuple[list[Node], dict[int, Node]]:
+    return masked_call(arguments, lambda s: within_a_branch(s, function)[0])
+
+
+def beside_another_branch(arguments: list[Node], function: Function) -> tuple[list[Node], dict[int, Node]]:
+    """Another branch, which writes nothing, decides about nothing and gives a result."""
+    def outer(s: list[Node]) -> Sequence[Node]:
+        (same,), _ = cond(array([1], BOOL), s[:1], lambda t: [ops.add(t[0], uint(0))], lambda t: [uint(0)])
+        return first_target([same, s[1]], function)[0]
+
+    return branch(arguments, outer)
+
+
 def within_a_loop(arguments: list[Node], function: Function) -> tuple[list[Node], dict[int, Node]]:
     def body(s: list[Node]) -> list[Node]:
         results, versions = branch(s[1:], function)
@@ -71,7 +92,10 @@ def within_a_loop(arguments: list[Node], function: Function) -> tuple[list[Node]
     return [result], {1: memory}
 
 
-CHOICES: list[Choose] = [branch, other_side, known_branch, first_target, masked_call, within_a_branch, within_a_loop]
+#: Those in which a function runs once if nothing but its writes is wide.
+ONCE: list[Choose] = [branch, other_side, known_branch, first_target, masked_call, within_a_branch,
+                      known_within_a_branch, branch_within_a_known_one, within_two_calls]
+CHOICES = [*ONCE, beside_another_branch, within_a_loop]
 
 
 def check(choose: Choose, argument: Node, function: Function, expected: list[int]) -> None:
@@ -107,7 +131,7 @@ def test_each_element_writes_if_what_is_captured_makes_a_result_wide(choose: Cho
     check(choose, uint(5) if choose is not within_a_loop else uint(5, size), function, [0, 3 * size, 0])
 
 
-@pytest.mark.parametrize("choose", [branch, other_side, known_branch, first_target, masked_call])
+@pytest.mark.parametrize("choose", ONCE)
 @pytest.mark.parametrize("size", [2, 16, 40])
 def test_single_values_are_written_once_where_only_writes_are_wide(choose: Choose, size: int) -> None:
     def function(s: list[Node]) -> list[Node]:
@@ -128,3 +152,12 @@ def test_what_one_update_has_found_is_no_result_of_a_branch_whose_writes_are_wid
     with pytest.raises(SymbolicValue, match=r"cond\(\): a function writes several values at once, and returns what an "
                        "update of one value has found"):
         branch([array([5], UINT32), array(np.zeros(40), UINT32)], function)
+
+
+def test_nobody_knows_how_often_to_write_what_a_branch_gives_within_one_whose_writes_are_wide() -> None:
+    def function(s: list[Node]) -> list[Node]:
+        scatter(scatter(s[1], counter(16), uint(2), TRUE, ADD, 0), s[0], uint(3), TRUE, ADD, 0)
+        return [s[0]]
+
+    with pytest.raises(SymbolicValue, match="all of whose elements do the same, and which has 16 of them"):
+        beside_another_branch([array([5], UINT32), array(np.zeros(40), UINT32)], function)

@@ -12,7 +12,7 @@ from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
 from ..ir.symbolic import innermost, scope_of
-from ..ops.table import CALL, COND, LITERAL
+from ..ops.table import CALL, COND, LITERAL, LOOP, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
 from .inline import Rows, inline, live_mask
@@ -77,6 +77,10 @@ class _Choice(Construct):
         self.single: list[list[int]] = []
         #: The number of elements that take part at least.
         self.least = 1
+        #: Whether it has at least as many elements as what is around it.  Where all elements of that do the same, it
+        #: does not as long as nobody knows how wide its writes are without them; then this is the mask of those.
+        self.joins = False
+        self.apart: Node | None = None
 
     def trace(self) -> tuple[list[Node], dict[int, Node]]:
         """Trace until nothing new turns out."""
@@ -98,7 +102,7 @@ class _Choice(Construct):
                 values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
                 regions = self.regions(values, sorted(written))
                 if not self.grows(regions, len(values)):
-                    if self.uniform and any(self.traced[0].results[i].size > 1 for i in values):
+                    if self.uniform and not all(_is_single(self.traced[0].results[i]) for i in values):
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, values, sorted(written))
 
@@ -109,21 +113,26 @@ class _Choice(Construct):
 
     def grows(self, regions: Sequence[Region], count: int) -> bool:
         """Whether it writes, and is wider than the elements that take part in that: all its elements do in the next
-        trace.
+        trace.  (Or whether it does not write, and was traced apart from what is around it.)
 
         Where results of one element meet others of several, each element writes.  Where only as many elements are
         written at once, single writes happen once.
         """
-        masks = self.traced[0].masks
-        results = [*masks, *(value for region in regions for value in region.results[0][:count])]
+        mask, apart = self.traced[0].masks[0], self.apart
+        results = [mask, *(value for region in regions for value in region.results[0][:count])]
+        if not any(region.writes for region in regions):
+            self.joins |= apart is not None
+            return apart is not None
         size = self.size(regions, count)
-        if size == masks[0].size or not any(region.writes for region in regions):
+        if apart is not None:
+            size = max(size, apart.size)
+        if size == mask.size:
             return False
-        uniform = broadcast_size(self.function, *results) == 1
+        uniform = all(map(_is_single, results))
         if uniform and self.mask_is_known():
             return False  # what is written there is written as it stands
-        self.uniform, self.single = uniform, [traced.region.widths for traced in self.traced]
-        self.least, self.wide = size, common_size(size, [*results, *_written(regions)])
+        self.uniform, self.single, self.joins = uniform, [traced.region.widths for traced in self.traced], True
+        self.least, self.wide = size, common_size(size, [*results, *_written(regions), apart])
         return True
 
     def size(self, regions: Sequence[Region], count: int) -> int:
@@ -145,7 +154,9 @@ class _Choice(Construct):
         """Trace all targets once."""
         self.begin()
         outer = innermost()
-        wide = [node for node in (self.mask, self.index, None if outer is None else outer.live) if node is not None]
+        live = None if outer is None else outer.live
+        self.apart = live if outer is not None and outer.uniform and not self.joins else None
+        wide = [node for node in (self.mask, self.index, live if self.apart is None else None) if node is not None]
         width = broadcast_size(self.function, *wide)
         if self.least > width:
             width = self.least
@@ -249,6 +260,17 @@ class _Choice(Construct):
 
     def name(self, position: int) -> str:
         return f"'{super().name(position)}'"
+
+
+def _is_single(value: Node) -> bool:
+    """Whether there is one value: also one that a branch or call gives to all of its elements."""
+    if value.size == 1:
+        return True
+    choice = value.d0
+    if value.kind != RESULT or value.payload or choice is None or choice.kind == LOOP:
+        return False
+    deciding = (choice.d0,) if choice.kind == COND else (choice.d0, choice.d1)
+    return all(map(_is_single, (*deciding, *(region.results[0][value.attr] for region in choice.payload.regions))))
 
 
 def _written(regions: Sequence[Region]) -> Iterator[Node]:
