@@ -83,6 +83,13 @@ def check_mode(function: str, value: Any, mode: str | None) -> None:
                             f"{mode!r}.")
 
 
+def _flag(function: str, value: Any, keepdims: Any) -> bool:
+    number = plain_scalar(keepdims)
+    if number is None or number not in (0, 1):
+        raise ArgumentError(f"{call_of(function, value)}: 'keepdims' must be a bool, found {keepdims!r}.")
+    return bool(number)
+
+
 def check_keepdims(function: str, array: ArrayBase, axes: tuple[int, ...], keepdims: bool) -> None:
     """Raise where an array of this kind cannot keep the dimensions that are reduced."""
     if keepdims and axes != (array._depth,):
@@ -111,6 +118,8 @@ def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, k
             raise translate(error, call_of(function, array)) from None
     axes = parse_axes(function, array, axis)
     check_mode(function, array, mode)
+    if not isinstance(keepdims, bool):
+        keepdims = _flag(function, array, keepdims)
     if array._kind not in REDUCTIONS[op.value].accepts:
         raise ArgumentError(f"{call_of(function, array)}: array type is not compatible with the requested reduction.")
     scalar = _accumulator(op, array._type)
@@ -178,7 +187,8 @@ def groups_of(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) ->
     return groups
 
 
-def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
+def reduce_for(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: bool, function: str) -> Any:
+    """The reduction of an array, sequence or number; messages name the function that the user called."""
     if isinstance(value, ArrayBase):
         return _reduce_array(op, value, axis, mode, keepdims, function)
     check_mode(function, value, mode)
@@ -193,6 +203,10 @@ def _reduce(op: ReduceOp, value: Any, axis: Any, mode: str | None, keepdims: boo
 def entries_of(function: str, value: Any, axis: Any) -> list[Any]:
     """The entries of a sequence that is to be reduced; with ``axis=None``, those of the sequences within as well."""
     if is_ndarray(value):
+        if value.ndim > 1 and axis is not None:
+            raise ArgumentError(f"{call_of(function, value)}: a NumPy array of the shape {value.shape} is reduced "
+                                "along all of its axes only (axis=None); convert it for others, as in "
+                                "drjit.llvm.TensorXf.")
         value = value.tolist()
     if isinstance(value, (str, bytes, dict)) or not isinstance(value, Iterable):
         raise ArgumentError(f"{call_of(function, value)}: 'value' must be a Dr.Jit array, a sequence of such or of "
@@ -217,7 +231,7 @@ def _reduce_sequence(op: ReduceOp, value: Any, axis: Any, mode: str | None, keep
     """The reduction of a sequence, divided by a number."""
     entries = entries_of(function, value, axis)
     if axis is None:
-        entries = [_reduce(op, entry, None, mode, keepdims, function) for entry in entries]
+        entries = [reduce_for(op, entry, None, mode, keepdims, function) for entry in entries]
     arrays = [entry for entry in entries if isinstance(entry, ArrayBase)]
     half = bool(arrays) and builtins.all(_accumulator(op, array._type) != array._type for array in arrays)
     if half:
@@ -266,7 +280,7 @@ def reduce(op: ReduceOp, value: Any, axis: Any = ..., mode: str | None = None, k
     if not isinstance(op, ReduceOp) or op is ReduceOp.Identity:
         raise ArgumentError(f"drjit.reduce(): unsupported reduction {op!r}: 'op' must be a drjit.ReduceOp other than "
                             "Identity.")
-    return _reduce(op, value, axis, mode, keepdims, "drjit.reduce")
+    return reduce_for(op, value, axis, mode, keepdims, "drjit.reduce")
 
 
 def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -284,7 +298,7 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.sum([1, 2, 3])
     6
     """
-    return _reduce(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
+    return reduce_for(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -296,7 +310,7 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.prod(Int(1, 2, 3, 4))
     [24]
     """
-    return _reduce(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
+    return reduce_for(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -309,7 +323,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.min(Float(3, dr.nan, 2))
     [2]
     """
-    return _reduce(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
+    return reduce_for(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -323,7 +337,7 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.max(TensorXf([1, 5, 3, 4], shape=(2, 2)), axis=0)
     [3, 5]
     """
-    return _reduce(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
+    return reduce_for(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
 def _counted(count: int) -> Callable[[Node], Node]:
@@ -405,7 +419,7 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     'positive'
     """
     _require_masks(value, "drjit.all")
-    return _reduce(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
+    return reduce_for(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
 
 
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -420,7 +434,7 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     [True]
     """
     _require_masks(value, "drjit.any")
-    return _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")
+    return reduce_for(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")
 
 
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -433,7 +447,7 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     [True]
     """
     _require_masks(value, "drjit.none")
-    result: Any = _reduce(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
+    result: Any = reduce_for(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
     if isinstance(result, ArrayBase):
         inverted: Any = result
         return ~inverted
@@ -456,10 +470,10 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         cls = retype(type(value), UINT32)
         nodes = [ops.select(node, literal(UINT32, 1), literal(UINT32, 0)) if node.size else cast(node, UINT32)
                  for node in value._nodes()]
-        return _reduce(ReduceOp.Add, wrap_like(value, cls, nodes), axis, None, keepdims, "drjit.count")
+        return reduce_for(ReduceOp.Add, wrap_like(value, cls, nodes), axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
     entries = [count(entry, (), False) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
-    return _reduce(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")
+    return reduce_for(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")
 
 

@@ -18,9 +18,10 @@ from .._base.arguments import require_tensor
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast, elements_of
-from .._base.types import SCALAR
+from .._base.types import SCALAR, lookup
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
+from .._base.values import is_ndarray, plain_scalar
 from .._promotion.promote import flat_of_scalars, wrap
 from .._trees.pytree import is_pytree, transform
 
@@ -151,7 +152,9 @@ def reshape(dtype: Any = ..., value: Any = ..., shape: Any = ..., order: Any = "
     Called as ``reshape(value, shape, order='A', shrink=False)`` or ``reshape(dtype, value, shape, …)``, where ``dtype``
     is the type of the result, if that is another one. ``shape`` is an int or a sequence of ints, of which one may be
     -1: it follows from the others. ``order`` is that of :func:`ravel` and :func:`unravel`. ``shrink=True`` allows fewer
-    elements than there are, and keeps the first ones. PyTrees are traversed; other objects are returned unchanged.
+    elements than there are, and keeps the first ones. PyTrees are traversed; other objects are returned unchanged,
+    except where there is a ``dtype``: numbers, sequences of numbers and NumPy arrays are converted, and are read in the
+    order of nested arrays.
 
     Raises a ``RuntimeError`` if the numbers of elements differ, a ``TypeError`` if the shape is none of the type.
     Evaluates nothing.
@@ -183,7 +186,25 @@ def reshape(dtype: Any = ..., value: Any = ..., shape: Any = ..., order: Any = "
     for name, given in (("value", value), ("shape", shape)):
         if given is ...:
             raise TypeError(f"{function}(): missing argument '{name}'.")
-    return _reshape(function, None if dtype is ... else dtype, value, shape, order, shrink)
+    dtype = None if dtype is ... else dtype
+    if isinstance(dtype, type) and issubclass(dtype, ArrayBase) and not isinstance(value, ArrayBase):
+        value = _of_numbers(function, dtype, value, order)
+    return _reshape(function, dtype, value, shape, order, shrink)
+
+
+def _of_numbers(function: str, dtype: Any, value: Any, order: Any) -> Any:
+    """A flat array of the numbers that are to get a type and a shape; other values are left alone."""
+    if not is_ndarray(value) and not _numbers(value):
+        return value
+    tensor: Any = lookup(dtype._record._replace(kind="tensor", shape=()))
+    return ravel(tensor([value] if plain_scalar(value) is not None else value), _order(function, order, "F"))
+
+
+def _numbers(value: Any) -> bool:
+    """Whether a value is a number, or a sequence of numbers or of such sequences that is not empty."""
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(map(_numbers, value))
+    return plain_scalar(value) is not None
 
 
 def _target_shape(function: str, shape: Any, size: int, shrink: bool) -> tuple[int, ...]:
@@ -210,7 +231,8 @@ def _target_shape(function: str, shape: Any, size: int, shrink: bool) -> tuple[i
 def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shrink: Any) -> Any:
     if not isinstance(value, ArrayBase):
         if is_pytree(type(value)):
-            return transform(function, lambda leaf: _reshape(function, None, leaf, shape, order, shrink), value)
+            inner = dtype if isinstance(dtype, type) and issubclass(dtype, ArrayBase) else None
+            return transform(function, lambda leaf: _reshape(function, inner, leaf, shape, order, shrink), value)
         return value
     cls = type(value) if dtype is None else dtype
     if not isinstance(cls, type) or not issubclass(cls, ArrayBase) or not hasattr(cls, "_record"):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drjit_core import literal, ops
+from drjit_core import TYPES, ReduceOp, literal, ops
 
 from .._arrays.handles import inner_product
 from .._arrays.scalar import rounding
@@ -12,12 +12,13 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, called, describe, translate
 from .._base.types import reshape
 from .._base.typing import ArrayT
+from .._base.values import plain_scalar
 from .._promotion.plans import operands
 from .._promotion.promote import wrap
 from .._rules.combine import inner_product as _of_elements
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
-from .reductions import parse_axes, sum
+from .reductions import entries_of, parse_axes, reduce_for, sum
 
 __all__ = ["abs_dot", "dot", "norm", "normalize", "squared_norm", "unit_angle"]
 
@@ -46,7 +47,7 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
     if array is None:
         if len(arg0) != len(arg1):
             raise ArgumentError(f"{function}(): the arguments have {len(arg0)} and {len(arg1)} entries.")
-        return sum([a * b for a, b in zip(arg0, arg1, strict=True)])
+        return reduce_for(ReduceOp.Add, _products(arg0, arg1, function), ..., None, False, function)
     if any(isinstance(arg, ArrayBase) and arg._depth < 0 for arg in args):
         if all(isinstance(arg, ArrayBase) and arg._kind == "b" for arg in args):
             raise ArgumentError(f"{called(CallSite(function, type(arg0)))}: operation not supported for this type "
@@ -64,6 +65,27 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
     except CORE_ERRORS as error:
         raise translate(error, CallSite(function, cls)) from None
     return wrap(reshape(cls, cls._record.shape[1:]), nodes or [literal(cls._type, 0)])
+
+
+def _products(arg0: Any, arg1: Any, function: str) -> list[Any]:
+    """The products of the entries of two sequences."""
+    for sequence in (arg0, arg1):
+        for position, entry in enumerate(sequence):
+            if not isinstance(entry, ArrayBase) and plain_scalar(entry) is None:
+                raise ArgumentError(f"{function}(): the entries of a sequence must be Dr.Jit arrays or numbers, found "
+                                    f"{describe(entry)} at position {position}.")
+    try:
+        return [a * b for a, b in zip(arg0, arg1, strict=True)]
+    except (TypeError, RuntimeError) as error:
+        raise ArgumentError(f"{function}(): the entries cannot be multiplied: {error}") from None
+
+
+def _of_floats(value: Any, product: Any, function: str) -> Any:
+    """An inner product whose root is wanted, which integers have none of."""
+    if isinstance(product, ArrayBase) and product._kind != "f":
+        raise ArgumentError(f"{called(CallSite(function, type(value)))}: operation not supported for this type "
+                            f"(elements of type {TYPES[product._type].name}); convert the input first.")
+    return product
 
 
 def dot(arg0: Any, arg1: Any, /) -> Any:
@@ -104,11 +126,18 @@ def _squared_norm(value: Any, axis: Any, mode: str | None, keepdims: bool, funct
     _check(value, function, "value")
     if axis is ... and mode is None and not keepdims:
         return _dot(value, value, function)
-    array: Any = value
     if isinstance(value, ArrayBase):
         parse_axes(function, value, axis)  # raises in the name of the caller
-    squares = array * array if isinstance(value, ArrayBase) else [entry * entry for entry in value]
-    return sum(squares, axis, mode, keepdims)
+        array: Any = value
+        try:
+            squares = array * array
+        except ArgumentError:
+            raise ArgumentError(f"{called(CallSite(function, type(value)))}: operation not supported for this type "
+                                f"(elements of type {TYPES[value._type].name}).") from None
+    else:
+        entries = entries_of(function, value, axis)
+        squares = _products(entries, entries, function)
+    return reduce_for(ReduceOp.Add, squares, axis, mode, keepdims, function)
 
 
 def squared_norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -135,7 +164,8 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.norm(Float(2, 3, 6))
     [7]
     """
-    return sqrt(_squared_norm(value, axis, mode, keepdims, "drjit.norm"))
+    function = "drjit.norm"
+    return sqrt(_of_floats(value, _squared_norm(value, axis, mode, keepdims, function), function))
 
 
 @rounding
@@ -151,7 +181,8 @@ def normalize(arg: ArrayT, /) -> ArrayT:
     """
     if not isinstance(arg, ArrayBase):
         raise ArgumentError(f"drjit.normalize(): 'arg' must be a Dr.Jit array, found {describe(arg)}.")
-    result: ArrayT = arg * rsqrt(_dot(arg, arg, "drjit.normalize"))
+    function = "drjit.normalize"
+    result: ArrayT = arg * rsqrt(_of_floats(arg, _dot(arg, arg, function), function))
     return result
 
 
@@ -168,6 +199,6 @@ def unit_angle(a: Any, b: Any) -> Any:
     """
     _check(a, "drjit.unit_angle", "a")
     _check(b, "drjit.unit_angle", "b")
-    product = _dot(a, b, "drjit.unit_angle")
+    product = _of_floats(a, _dot(a, b, "drjit.unit_angle"), "drjit.unit_angle")
     angle = safe_asin(norm(b - mulsign(a, product)) * 0.5) * 2
     return select(product >= 0, angle, pi - angle)

@@ -321,3 +321,40 @@ def test_loops_may_rearrange_what_they_captured():
             k += 1
         expected.append(t)
     assert list(total) == expected
+
+
+@pytest.mark.parametrize(("dtype", "value", "shape", "order", "expected"), [
+    (TensorXf, np.arange(3, dtype=np.float32), (3, 1), "A", [[0], [1], [2]]),
+    (TensorXf, [1, 2, 3, 4], (2, 2), "A", [[1, 2], [3, 4]]),
+    (TensorXf, (1, 2), (2,), "A", [1, 2]),
+    (TensorXi, 5, (1, -1), "A", [[5]]),
+    (TensorXf, np.float32(5), 1, "A", [5]),
+    (Float, [1, 2, 3], 3, "A", [1, 2, 3]),
+    (Array2f, [1, 2, 3, 4], (2, 2), "A", [[1, 3], [2, 4]]),
+    (Array2f, [1, 2, 3, 4], (2, 2), "C", [[1, 2], [3, 4]]),
+    (TensorXf, np.arange(6.0).reshape(2, 3), (3, 2), "A", [[0, 3], [1, 4], [2, 5]]),  # as nested arrays are read
+    (TensorXf, np.arange(6.0).reshape(2, 3), (3, 2), "C", [[0, 1], [2, 3], [4, 5]]),
+    (TensorXf, [[1, 2], [3, 4]], (4,), "A", [1, 3, 2, 4]),
+    (TensorXf, np.zeros((0, 3)), (3, 0), "A", np.zeros((3, 0)).tolist()),
+    (scalar.TensorXf, [1, 2, 3, 4], (2, 2), "A", [[1, 2], [3, 4]]),
+    (scalar.Array3f, [1, 2, 3], (3,), "A", [1, 2, 3]),
+])
+def test_numbers_get_a_type_and_a_shape(dtype, value, shape, order, expected):
+    found = dr.reshape(dtype, value, shape, order)
+    assert type(found) is dtype
+    assert found.numpy().tolist() == expected
+
+
+def test_the_arrays_of_a_pytree_get_a_type_and_a_shape():
+    found = dr.reshape(TensorXf, {"a": Float(1, 2), "b": [Int(3, 4), "text", 5]}, (2, 1))
+    assert type(found["a"]) is TensorXf and found["a"].numpy().tolist() == [[1], [2]]
+    assert type(found["b"][0]) is TensorXf and found["b"][0].numpy().tolist() == [[3], [4]]
+    assert found["b"][1:] == ["text", 5]
+    assert dr.reshape(dict, {"a": Float(1, 2)}, 1, shrink=True)["a"].numpy().tolist() == [1]
+
+
+def test_reshaped_numbers_have_to_fit():
+    with pytest.raises(RuntimeError, match=r"drjit\.reshape\(\): mismatched array sizes \(input: 3, target: 4"):
+        dr.reshape(TensorXf, [1, 2, 3], (2, 2))
+    with pytest.raises(TypeError, match=r"'order'"):
+        dr.reshape(TensorXf, [1, 2, 3], (3, 1), "Z")

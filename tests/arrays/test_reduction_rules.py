@@ -10,7 +10,20 @@ import pytest
 
 import drjit as dr
 from drjit import scalar
-from drjit.llvm import Array2f, Array3f, Array3f16, ArrayXf16, Float, Float16, Int, TensorXf, TensorXf16
+from drjit.llvm import (
+    Array2f,
+    Array3f,
+    Array3f16,
+    Array3i,
+    ArrayXf16,
+    Bool,
+    Float,
+    Float16,
+    Int,
+    TensorXf,
+    TensorXf16,
+    TensorXu,
+)
 
 
 @pytest.mark.parametrize("value", [
@@ -293,3 +306,39 @@ def test_the_sum_of_no_numbers_is_a_positive_zero():
     for nothing in (Float(), Float(np.zeros(0)), TensorXf(np.zeros((0, 3), np.float32))):
         sums = dr.sum(nothing, axis=0).numpy()
         assert not sums.any() and not np.signbit(sums).any()
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda: dr.norm(Int(1, 2)), r"drjit\.norm\(<drjit\.llvm\.Int>\).*int32"),
+    (lambda: dr.norm(TensorXu([1, 2]), axis=0), r"drjit\.norm\(<drjit\.llvm\.TensorXu>\).*uint32"),
+    (lambda: dr.norm((Int(1), Int(2))), r"drjit\.norm\(<tuple>\).*int32"),
+    (lambda: dr.normalize(Array3i(1, 2, 3)), r"drjit\.normalize\(<drjit\.llvm\.Array3i>\).*int32"),
+    (lambda: dr.unit_angle(Array3i(1, 2, 3), Array3i(1, 2, 3)), r"drjit\.unit_angle\(<drjit\.llvm\.Array3i>\).*int32"),
+    (lambda: dr.norm(Bool(True), axis=0), r"drjit\.norm\(<drjit\.llvm\.Bool>\).*bool"),
+    (lambda: dr.norm(["a"]), r"drjit\.norm\(\): the entries.*found str at position 0"),
+    (lambda: dr.norm([[1.0]]), r"drjit\.norm\(\): the entries.*found list at position 0"),
+    (lambda: dr.squared_norm([1, "a"]), r"drjit\.squared_norm\(\): the entries.*found str at position 1"),
+    (lambda: dr.dot([1, 2], [1, None]), r"drjit\.dot\(\): the entries.*found NoneType at position 1"),
+    (lambda: dr.dot([Float(1, 2)], [Float(1, 2, 3)]), r"drjit\.dot\(\): the entries cannot be multiplied"),
+    (lambda: dr.dot([Float(1, 2), 1], [1, Float(1, 2, 3)]), r"drjit\.dot\(<list>\): the entries cannot be combined"),
+    (lambda: dr.norm([1.0, 2.0], axis=1), r"drjit\.norm\(<list>\).*axis=1"),
+    (lambda: dr.norm(Float(1, 2), mode="now"), r"drjit\.norm\(<drjit\.llvm\.Float>\): 'mode'.*'now'"),
+    (lambda: dr.norm(Array3f(1, 2, 3), keepdims=True), r"drjit\.norm\(<drjit\.llvm\.Array3f>\): 'keepdims=True'"),
+    (lambda: dr.sum(np.zeros((2, 3))), r"drjit\.sum\(<numpy\.ndarray>\).*\(2, 3\).*axis=None"),
+    (lambda: dr.mean(np.zeros((2, 3)), axis=0), r"drjit\.mean\(<numpy\.ndarray>\).*\(2, 3\).*axis=None"),
+    (lambda: dr.sum(Float(1, 2), keepdims="yes"), r"drjit\.sum\(<drjit\.llvm\.Float>\): 'keepdims'.*'yes'"),
+    (lambda: dr.any(Bool(True), keepdims=2), r"drjit\.any\(<drjit\.llvm\.Bool>\): 'keepdims'.*2"),
+])
+def test_what_is_refused_is_told_in_the_name_of_the_function_that_was_called(call, words):
+    with pytest.raises(TypeError, match=words):
+        call()
+
+
+def test_lengths_of_sequences():
+    assert dr.norm([3, 4]) == 5
+    assert dr.norm([]) == 0
+    assert dr.squared_norm([[1, 2], [3]], axis=None) == 14
+    assert dr.squared_norm([Float(1, 2), 3], axis=0, mode="evaluated").numpy().tolist() == [10, 13]
+    assert dr.dot([True, False], (True, True)) == 1
+    assert dr.dot([Float(1, 2), 2], [3, Float(1)]).numpy().tolist() == [5, 8]
+    assert dr.sum(TensorXf([[1, 2]]), axis=0, keepdims=np.True_).shape == (1, 2)
