@@ -203,6 +203,8 @@ def _kernel(function: str, axis: _Axis) -> _Kernel:
     import numpy
 
     size, support = axis.inputs, math.floor(axis.radius / axis.scale)
+    if axis.boundary == "zero":  # beyond, a filter meets zeros only
+        support = min(support, max(size - 1, 0))
     offsets = numpy.arange(-support, support + 1)
     weights = _values(function, axis, offsets * axis.scale)
     used = numpy.flatnonzero(weights)

@@ -39,7 +39,7 @@ from .._base.types import (
     retype,
 )
 from .._base.typing import ArrayT
-from .._base.values import parse_shape, plain_integer, plain_scalar
+from .._base.values import is_ndarray, parse_shape, plain_integer, plain_scalar
 from .._functions.creation import array_size
 from .._functions.elementwise import FUNCTIONS
 from .._promotion.promote import coerce, wrap
@@ -138,14 +138,16 @@ class Generator:
         >>> dr.rng(seed=0).uniform(Float, 4, low=2, high=4)
         [2.6207, 3.15105, 3.56292, 2.7417]
         """
+        _require_numbers("drjit.random.Generator.uniform", low=low, high=high)
         result: Any = self.random(dtype, shape)
         below, above = plain_scalar(low), plain_scalar(high)
         if below == 0 and above == 1 and below is not None:
             return result  # type: ignore[no-any-return]
         try:
-            bounds: tuple[Any, Any] = (low, high) if below is None or above is None else (below, above)
+            bounds: Any = (low, high) if below is None or above is None else (below, above)
+            bounds = [type(result)(bound) if isinstance(bound, (list, tuple)) else bound for bound in bounds]
             span = bounds[1] - bounds[0]
-            result = FUNCTIONS["fma"](result, span, low)
+            result = FUNCTIONS["fma"](result, span, bounds[0])
         except (TypeError, RuntimeError) as error:
             raise type(error)(f"drjit.random.Generator.uniform(): {error}") from None
         if below is not None and above is not None and above > below:
@@ -392,6 +394,7 @@ class Philox4x32Generator(Generator):
         return self._numbers(dtype, shape, "random", _uniform)
 
     def normal(self, dtype: Any, shape: Any, loc: Any = 0.0, scale: Any = 1.0) -> Any:
+        _require_numbers("drjit.random.Generator.normal", loc=loc, scale=scale)
         result = self._numbers(dtype, shape, "normal", _normal)
         mean, deviation = plain_scalar(loc), plain_scalar(scale)
         if mean == 0 and deviation == 1 and mean is not None:
@@ -652,6 +655,13 @@ def _normal(words: list[Node], type_: int) -> Iterator[Node]:
     for radius, angle in ((d, b), (c, a)):
         for value in box_muller(radius, angle)[::-1]:
             yield cast(value, type_)
+
+
+def _require_numbers(function: str, **arguments: Any) -> None:
+    """Raise unless arguments are numbers or arrays, before any element is drawn."""
+    for name, value in arguments.items():
+        if plain_scalar(value) is None and not isinstance(value, (ArrayBase, list, tuple)) and not is_ndarray(value):
+            raise ArgumentError(f"{function}(): '{name}' must be a number or an array, found {describe(value)}.")
 
 
 def _largest_below(kind: Any, value: float) -> float:

@@ -389,3 +389,14 @@ def test_an_exception_of_a_filter_comes_through():
 
     with pytest.raises(KeyError, match="mine"):
         dr.resample(Float(1, 2), (4,), broken, 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 7])
+@pytest.mark.parametrize("chosen", ["gaussian", "box", lambda x: 1 / (1 + x * x)])
+@pytest.mark.parametrize("normalize", [True, False])
+def test_filters_that_are_much_wider_than_their_input(size, chosen, normalize):
+    x = np.linspace(1, 2, size)
+    found = dr.convolve(TensorXf64(x), chosen, 1e9, normalize=normalize).numpy()
+    distances = np.arange(size)[:, None] - np.arange(size)
+    weights = 1 / (1.0 + distances * distances) if callable(chosen) else np.ones((size, size))
+    assert np.allclose(found, weights @ x / (weights.sum(1) if normalize else 1), rtol=1e-6)

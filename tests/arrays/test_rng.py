@@ -434,3 +434,26 @@ def test_more_elements_than_positions_are_refused() -> None:
     for dtype, shape in ((llvm.Float, 1 << 33), (llvm.TensorXf, (1 << 20, 1 << 20))):
         with pytest.raises(TypeError, match=r"drjit\.random\.Generator\.random\(\): 'shape' must have at most"):
             dr.rng(1).random(dtype, shape)
+
+
+@pytest.mark.parametrize(("call", "words"), [
+    (lambda rng: rng.uniform(llvm.Float, 3, low="a"), r"Generator\.uniform\(\): 'low' must be a number.*found str"),
+    (lambda rng: rng.uniform(llvm.Float, 3, high=None), r"Generator\.uniform\(\): 'high'.*found NoneType"),
+    (lambda rng: rng.normal(llvm.Float, 3, "a"), r"Generator\.normal\(\): 'loc'.*found str"),
+    (lambda rng: rng.normal(scalar.TensorXf, 3, scale=1j), r"Generator\.normal\(\): 'scale'.*found complex"),
+])
+def test_bounds_that_are_no_numbers_are_named_and_nothing_is_drawn(call, words):
+    rng, other = dr.rng(3), dr.rng(3)
+    with pytest.raises(TypeError, match=words):
+        call(rng)
+    assert rng.random(llvm.Float, 5).numpy().tolist() == other.random(llvm.Float, 5).numpy().tolist()
+
+
+def test_bounds_may_be_sequences():
+    low, high = llvm.Float(1, 2, 3), llvm.Float(5, 6, 7)
+    expected = dr.rng(3).uniform(llvm.Float, 3, low, high).numpy().tolist()
+    for pair in (([1, 2, 3], (5, 6, 7)), ([1, 2, 3], high), (low, [5, 6, 7])):
+        found = dr.rng(3).uniform(llvm.Float, 3, *pair)
+        assert type(found) is llvm.Float and found.numpy().tolist() == expected
+    found = dr.rng(3).uniform(llvm.Array2f, (2, 4), low=[0, 10], high=20).numpy()
+    assert (found[1] >= 10).all() and (found < 20).all()
