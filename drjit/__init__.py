@@ -67,6 +67,17 @@ from ._tools.runtime import (
     sync_thread,
     thread_count,
 )
+from ._ad.arrays import (
+    accum_grad, clear_grad, detach, disable_grad, enable_grad, grad, grad_enabled, replace_grad, set_grad,
+    set_grad_enabled,
+)
+from ._ad.custom import CustomOp, custom
+from ._ad.flags import ADFlag, ADMode
+from ._ad.listing import graphviz_ad, whos_ad
+from ._ad.traversal import (
+    backward, backward_from, backward_to, enqueue, forward, forward_from, forward_to, isolate_grad, resume_grad,
+    suspend_grad, traverse,
+)
 from ._tools.printing import format, print
 from ._tools.profiling import profile_enable, profile_mark, profile_range
 from ._tools.graph import graphviz
@@ -90,9 +101,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    ADFlag ADMode CustomOp accum_grad backward backward_from backward_to clear_grad custom detach disable_grad
-    enable_grad enqueue forward forward_from forward_to grad grad_enabled graphviz_ad isolate_grad replace_grad
-    resume_grad set_grad set_grad_enabled suspend_grad traverse whos_ad Local alloc_local dispatch hint if_stmt
+    Local alloc_local dispatch hint if_stmt
     reorder_threads switch syntax freeze wrap FilterMode WrapMode dda nn opt"""
 
 

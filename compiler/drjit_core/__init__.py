@@ -24,10 +24,14 @@ from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
 from .control.once import atomic, compensated, once
+from .derivatives.flow import Flow
+from .derivatives.structure import NoDerivative
+from .derivatives.traversal import BACKWARD, FORWARD_MODE, Consumed, enqueue, leave, traverse
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
+from .ir.dual import HUB, LEAF, STRUCTURE, Scope, Vertex, dual, live_vertices, primal, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number

@@ -3,6 +3,7 @@ cdef class Context:
     cdef public int mode
     cdef public object region
     cdef public object recording
+    cdef public object derivatives
     cdef public dict open
     cdef public list scheduled
     cdef public list statements

@@ -29,6 +29,8 @@ class Context(threading.local):
     backend: Any = None
     #: How branches that few elements take are traced (see :mod:`drjit_core.ir.expansion`).
     branches: str = "both"
+    #: For which vertices derivatives are tracked (a :class:`drjit_core.ir.dual.Scope`), unless for all.
+    derivatives: Any = None
     #: Whether its statements are acting just now (see :mod:`drjit_core.ir.deferred`).
     acting: bool = False
 

@@ -19,6 +19,7 @@ cdef class Context:
         self.mode = 0
         self.region = None
         self.recording = None
+        self.derivatives = None
         self.branches = "both"
         self.open = {}
         self.scheduled = []

@@ -22,7 +22,18 @@ from collections.abc import Callable, Iterator
 from types import GenericAlias
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, SupportsIndex
 
-from drjit_core import TYPES, Node, VarState, broadcast_size, evaluate, label_of, read_element, state_of, symbolic_error
+from drjit_core import (
+    TYPES,
+    Node,
+    VarState,
+    broadcast_size,
+    evaluate,
+    label_of,
+    read_element,
+    state_of,
+    symbolic_error,
+    vertex_of,
+)
 
 from .errors import CORE_ERRORS, ArgumentError, Site, SizeError, describe, no_deletion
 from .links import links
@@ -256,13 +267,36 @@ class ArrayBase:
 
     @property
     def index_ad(self) -> int:
-        """Index of a flat array's variable in the graph of derivatives: zero, as there are none yet.
+        """Index of a flat array's variable in the graph of derivatives; zero if it has none, and for nested arrays.
 
-        >>> from drjit.llvm import Float
-        >>> Float(1).index_ad
+        >>> from drjit.llvm.ad import Float
+        >>> x = Float(1)
+        >>> x.index_ad
         0
+        >>> dr.enable_grad(x)
+        >>> x.index_ad > 0
+        True
         """
-        return 0
+        nodes = self._nodes() if self._dynamic and self._depth <= 0 else []
+        vertex = vertex_of(nodes[0]) if nodes else None
+        return 0 if vertex is None else vertex.id
+
+    @property
+    def grad(self) -> Any:
+        """The gradient, see :func:`grad`. Assigning to it is :func:`set_grad`. Evaluates nothing.
+
+        >>> from drjit.llvm.ad import Float
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> x.grad = 5
+        >>> x.grad
+        [5]
+        """
+        return links.gradient(self)
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        links.set_gradient(self, value)
 
     @property
     def label(self) -> str | None:

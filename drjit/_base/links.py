@@ -37,6 +37,9 @@ class Links:
     format_array: Callable[[ArrayBase, int], str]
     #: ``drjit._tools.listing``: gives arrays a label.
     set_label: Callable[[ArrayBase, str], None]
+    #: ``drjit._ad.arrays``: the gradients of an array, and what sets them.
+    gradient: Callable[[ArrayBase], Any]
+    set_gradient: Callable[[ArrayBase, Any], None]
     #: ``drjit._random.generators``: the class of a random number generator: its name, its module, the package's record.
     #: That module is loaded when a program first asks for one.
     generator: Callable[[str, str, Record], type]

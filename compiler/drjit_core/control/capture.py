@@ -8,6 +8,7 @@ from ..errors import IncompatibleSizes, SymbolicValue
 from ..ir import trace
 from ..ir.build import broadcast_size, counter, literal, undefined
 from ..ir.deferred import Memory, Statement, defer, version_of
+from ..ir.dual import primal
 from ..ir.node import Node
 from ..ir.symbolic import Tracing, call_site, innermost, width_of_write
 from ..ops.table import LITERAL
@@ -70,6 +71,7 @@ def capture(function: str, nodes: Sequence[Node], active: Node, limit: int, act:
     elements of the region have a copy, but where they are there only because of what they write: there is one.
     ``function`` is the name of the user's, if that cannot be found.  The condition of a loop must not capture.
     """
+    nodes = [primal(node) for node in nodes]
     region = innermost()
     if region is None:
         size = broadcast_size(function, active, *nodes)

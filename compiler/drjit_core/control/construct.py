@@ -29,7 +29,7 @@ from ..ir.symbolic import (
     scope_of,
     user_line,
 )
-from ..ops.table import PHI, RESULT
+from ..ops.table import DUAL, PHI, RESULT
 from ..types import BOOL
 
 __all__ = ["Construct", "Traced", "written_widths"]
@@ -73,6 +73,10 @@ class Construct:
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         self.given = given
+        if any(node.kind == DUAL for node in given):
+            raise SymbolicValue(
+                f"{call_site(function)}(): a variable tracks derivatives, and there are none yet of symbolic loops, "
+                "branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
         self.label = label
         self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.

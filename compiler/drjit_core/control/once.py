@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ..errors import UnsupportedType
 from ..ir import trace
 from ..ir.build import broadcast_size, literal
+from ..ir.dual import derived, primal
 from ..ir.node import Node
 from ..ir.symbolic import innermost
-from ..ops.table import LITERAL
-from ..types import BOOL, ReduceOp
+from ..ops.table import DUAL, LITERAL
+from ..types import BOOL, TYPES, ReduceOp
 from .loop import while_loop
 
 __all__ = ["atomic", "compensated", "once"]
@@ -33,6 +35,9 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 
     Lanes of one packet take turns in their order; otherwise there is none.
     """
+    if target.kind == DUAL or value.kind == DUAL:
+        raise UnsupportedType("atomic update whose old value is read, differentiated: use drjit.detach()",
+                              TYPES[target.type].name)
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
         return trace.atomic(target, value, index, mask, op, mode, expected)
@@ -47,6 +52,11 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) -> tuple[Node, Node]:
     """New versions of two targets: sums, and what rounding has lost of them (the algorithm of Kahan, Babuška and
     Neumaier), nothing where a sum is no finite number."""
+    if target.kind == DUAL or lost.kind == DUAL or value.kind == DUAL:  # what is lost is below all rounding
+        version, lost_ = compensated(primal(target), primal(lost), primal(value), index, mask)
+        info = index, mask, ReduceOp.Add.value, 0, None, primal(value)
+        return derived("scatter", version, (target, value), info), lost_
+
     def body(variables: list[Node]) -> Sequence[Node]:
         found, version = trace.atomic(variables[0], value, index, mask, ReduceOp.Add.value, 0)
         ops = trace.ops

@@ -7,6 +7,7 @@ import itertools
 import weakref
 
 from ..flags import REUSE_INDICES, state
+from ..ops.table import DUAL
 from .node import Node
 
 __all__ = ["caller_of", "copy_labels", "index_of", "label_of", "set_caller", "set_label"]
@@ -23,6 +24,8 @@ _next_index = itertools.count(1).__next__
 def index_of(node: Node) -> int:
     """Public index of a node, handed out when first asked for; those of dead nodes are used again if the flag
     ``ReuseIndices`` is set."""
+    if node.kind == DUAL and node.d0 is not None:
+        node = node.d0
     index = _indices.get(node.id)
     if index is None:
         given = _new_index()
@@ -48,12 +51,15 @@ def _let_go(serial: int) -> None:
 
 def set_label(node: Node, label: str) -> None:
     """Attach a label that graphs and listings show."""
+    if node.kind == DUAL and node.d0 is not None:
+        node.payload.label = label
+        node = node.d0
     _labels[node] = label
 
 
 def label_of(node: Node) -> str | None:
     """The label of a node, if it has one."""
-    return _labels.get(node)
+    return _labels.get(node.d0 if node.kind == DUAL and node.d0 is not None else node)
 
 
 def set_caller(node: Node, function: str) -> None:

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..ops.steps import STEPS, Step
-from ..ops.table import BOUND, INVALID, LITERAL, STEP
+from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP
 from .build import append
+from .dual import derived, primal
 from .node import Node
 from .symbolic import symbolic_error
 from .trace import opaque
+
+#: What the derivatives of steps need: operands (x, y) and the result (r).
+_KEPT = {"scan": "xr", "sort": "x", "matmul": "xy"}
 
 __all__ = ["step", "step_again", "transposed", "transposed_source"]
 
@@ -24,6 +28,10 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
     if len(operands) != row.operands or len(results) != row.results or extents.count(0) > 1:
         raise ValueError(f"step(): '{name}' takes {row.operands} operands and has {row.results} results, found "
                          f"{len(operands)} and {len(results)}, and extents {extents}")
+    if any(operand.kind == DUAL for operand in operands):
+        found = step(name, tuple([primal(operand) for operand in operands]), results, options, extents)
+        return tuple([derived(name, result, operands, Step(name, options, extents), _KEPT.get(name, ""))
+                      for result in found])
     used: list[Node | None] = [None, None, None]
     for position, operand in enumerate(operands):
         if operand.scope:
@@ -38,6 +46,9 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
 
 def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) -> Node:
     """The only result of a step that :func:`step` has made before, of two operands that are no literals."""
+    if first.kind == DUAL or second.kind == DUAL:
+        found = step_again(payload, primal(first), primal(second), type_, size)
+        return derived(payload.name, found, (first, second), payload, _KEPT.get(payload.name, ""))
     return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 
@@ -50,7 +61,7 @@ def transposed(node: Node, shape: Sequence[int], axes: Sequence[int]) -> Node | 
 
     That is so for symbolic arrays and literals, for few elements, for short axes, and if neighbours stay neighbours.
     """
-    if node.size < _FEWEST or node.scope or node.kind == LITERAL or node.kind == BOUND:
+    if node.size < _FEWEST or node.scope or primal(node).kind in (LITERAL, BOUND):
         return None
     strides, step_ = [0] * len(shape), 1
     for axis in range(len(shape) - 1, -1, -1):

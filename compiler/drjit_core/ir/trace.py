@@ -25,6 +25,7 @@ from ..ops.table import (
     BITCAST,
     BOUND,
     CAST,
+    DUAL,
     ELEMENTWISE,
     FETCH,
     GATHER,
@@ -42,6 +43,7 @@ from ..ops.table import (
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
+from .dual import derived, primal, recorded
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
@@ -111,6 +113,8 @@ def unary(kind: int, a: Node) -> Node:
     if a.kind <= LITERAL:
         if a.kind == INVALID:
             return invalid(type_)
+        if a.kind == DUAL:
+            return recorded(kind, unary(kind, a.d0), a)
         if context.flags & CONSTANT_PROPAGATION:
             node = fold1(kind, a, type_)
             return node if context.recording is None else sized_by(node, a)
@@ -157,6 +161,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
         if not size:
             return invalid(type_)
+        if a.kind == DUAL or b.kind == DUAL:
+            return recorded(kind, binary(kind, primal(a), primal(b)), a, b)
         if a.kind == LITERAL and b.kind == LITERAL:
             if context.flags & CONSTANT_PROPAGATION:
                 node = fold2(kind, a, b, type_, size)
@@ -207,6 +213,8 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
             if not other:
                 return invalid(type_)
         size = other
+    if b.kind == DUAL or c.kind == DUAL or a.kind == DUAL:
+        return recorded(kind, ternary(kind, primal(a), primal(b), primal(c)), a, b, c)
     if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
             and context.flags & CONSTANT_PROPAGATION:
         if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
@@ -273,6 +281,8 @@ def cast(a: Node, type_: int) -> Node:
         return a
     if a.kind == INVALID:
         return invalid(type_)
+    if a.kind == DUAL:
+        return derived("cast", cast(a.d0, type_), (a,))
     if a.kind == LITERAL and current().flags & CONSTANT_PROPAGATION:
         return sized_by(fold_cast(a, type_), a)
     return append(CAST, type_, a.size, a)
@@ -283,6 +293,8 @@ def bitcast(a: Node, type_: int) -> Node:
     source, target = TYPES[a.type], TYPES[type_]
     if source.size != target.size or "b" in (source.kind, target.kind) and source.kind != target.kind:
         raise UnsupportedType(f"reinterpretation as {target.name}", source.name)
+    if a.kind == DUAL:  # bits have no derivative
+        return bitcast(a.d0, type_) if a.type != type_ else a
     if a.type == type_:
         return a
     if a.kind == INVALID:
@@ -306,6 +318,8 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     In a region, the elements read that take part, and the result depends on which; unless the access is ``harmless``:
     the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
     """
+    if source.kind == DUAL:
+        return derived("gather", gather(source.d0, index, mask, harmless), (source,), (index, mask))
     if source.scope:
         require_memory("gather", source)
     if index.kind == INVALID:
@@ -348,6 +362,8 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
         return invalid(source.type)
     if stride == 1 and length == size:
         return source
+    if source.kind == DUAL:
+        return derived("access", access(source.d0, first, stride, size), (source,), (first, stride, size))
     require_memory("access", source)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
@@ -373,6 +389,9 @@ def view(source: Node, base: int, extents: tuple[int, ...], strides: tuple[int, 
     All positions must exist, and no extent may be 1.  ``None`` where positions have to be computed: in regions and
     recordings.
     """
+    if source.kind == DUAL:
+        found = view(source.d0, base, extents, strides)
+        return None if found is None else derived("view", found, (source,), (base, extents, strides))
     context = current()
     if context.region is not None or context.recording is not None or source.scope:
         return None
@@ -399,6 +418,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     not depend on the region is ``harmless`` if the target is new, and the caller vouches for the indices: it is written
     outside.  What a compare-and-exchange expects to find is ``expected``; :func:`atomic` traces those.
     """
+    if target.kind == DUAL or value.kind == DUAL:
+        return _differentiable_scatter(target, value, index, mask, op, mode, harmless, expected)
     require_memory("scatter", target)
     if op != ReduceOp.Identity.value and op not in EXCHANGES and TYPES[target.type].kind not in REDUCTIONS[op].accepts:
         raise UnsupportedType(f"scatter-reduction {ReduceOp(op).name}", TYPES[target.type].name)
@@ -429,6 +450,20 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
     if region is not None:
         replace_version(target, version)
     return version
+
+
+def _differentiable_scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool,
+                            expected: Node | None) -> Node:
+    before = primal(target)
+    version = scatter(before, primal(value), index, mask, op, mode, harmless, expected)
+    if version is before:
+        return target
+    info = index, mask, op, mode, None if op in _FOLLOWS_TARGET else before, primal(value)
+    return derived("scatter", version, (target, value), info, "" if op in _FOLLOWS_TARGET else "r")
+
+
+#: Updates of a target whose derivatives do not depend on what it was.
+_FOLLOWS_TARGET = (ReduceOp.Identity.value, ReduceOp.Add.value)
 
 
 def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, Node], width: int) -> Node:
@@ -480,6 +515,8 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
+    if a.kind == DUAL:
+        return derived("identity", opaque(a.d0), (a,))
     return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
@@ -492,6 +529,8 @@ def reduce(a: Node, op: int) -> Node:
         return literal(a.type, reduction.empty(a.type))
     if a.size == 1:
         return a
+    if a.kind == DUAL:
+        return derived("reduce", reduce(a.d0, op), (a,), op, "" if op == ReduceOp.Add.value else "xr")
     if a.kind == LITERAL and (state.recording is None or a.id not in state.recording.sizes):
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
@@ -506,6 +545,12 @@ def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0
     If ``part`` is given, only so many elements at a time: the result has an axis in place of the middle one.
     ``None`` where that takes a loop: in regions and recordings.
     """
+    if a.kind == DUAL:
+        found = segment(a.d0, op, outer, extent, inner, part)
+        if found is None:
+            return None
+        return derived("segment", found, (a,), (op, outer, extent, inner, min(part or extent, extent)),
+                       "" if op == ReduceOp.Add.value else "xr")
     context = current()
     if context.region is not None or context.recording is not None or a.scope:
         return None

@@ -10,8 +10,11 @@ import math
 
 from ..errors import UnsupportedType
 from ..ir.build import broadcast_size, literal, resize, sized_by
+from ..ir.dual import attached, primal
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, gather, ops
+from ..ops.derivatives import RULES
+from ..ops.table import DUAL
 from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
 from .inverse import acos, asin
 
@@ -62,6 +65,8 @@ def copysign(a: Node, b: Node) -> Node:
         return a
     if kind == "u":
         return _as_wide_as(a, b, "copysign")
+    if a.kind == DUAL or b.kind == DUAL:
+        return attached(RULES["copysign"], copysign(primal(a), primal(b)), a, b)
     if kind == "i":
         magnitude = ops.abs(a)
         return ops.select(ops.ge(b, literal(b.type, 0)), magnitude, ops.neg(magnitude))  # type: ignore[no-any-return]

@@ -18,13 +18,15 @@ from typing import NamedTuple
 
 from ..control.rare import rarely
 from ..ir.node import Node
-from ..ir.trace import ops
-from ..types import FLOAT32, FLOAT64
+from ..ir.trace import cast, ops
+from ..types import FLOAT16, FLOAT32, FLOAT64
 from .exponential import FORMATS as EXPONENTIAL
-from .exponential import log_of_mantissa, split
+from .exponential import log, log_of_mantissa, split
 from .polynomial import constant, elementary, estrin, horner
+from .reciprocal import rcp
+from .trigonometric import cot
 
-__all__ = ["lgamma"]
+__all__ = ["digamma", "lgamma"]
 
 
 class _Format(NamedTuple):
@@ -122,3 +124,35 @@ def lgamma(a: Node) -> Node:
     ordinary = ops.and_(ops.gt(a, constant(type_, 2.0 ** -60)), ops.lt(a, constant(type_, math.inf)))
     (result,) = rarely("lgamma", ops.inv(ordinary), [value], [a, value], elsewhere)
     return result
+
+
+#: Of the asymptotic series of the digamma function: B(2n) / 2n for n = 1, 2 … (DLMF 5.11.2).
+_BERNOULLI = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+_SHIFT = 8
+
+
+def digamma(a: Node) -> Node:
+    """The derivative of :func:`lgamma`: NaN at zero and the negative integers.
+
+    The recurrence ``psi(x) = psi(x + 1) - 1/x`` leads to arguments above 8, where the asymptotic series holds; from
+    below 1/2, reflection leads there (DLMF 5.5.2, 5.5.4, 5.11.2). Composed of operations that have derivatives.
+    """
+    if a.type == FLOAT16:
+        return cast(digamma(cast(a, FLOAT32)), FLOAT16)
+    if not a.size:
+        return a
+    type_ = a.type
+    one = constant(type_, 1)
+    reflected = ops.lt(a, constant(type_, 0.5))
+    x = ops.select(reflected, ops.sub(one, a), a)
+    total = constant(type_, 0)
+    for k in range(_SHIFT):
+        total = ops.add(total, rcp(ops.add(x, constant(type_, k))))
+    shifted = ops.add(x, constant(type_, _SHIFT))
+    inverse = rcp(shifted)
+    square = ops.mul(inverse, inverse)
+    value = ops.sub(log(shifted), ops.fma(square, horner(square, _BERNOULLI), ops.mul(inverse, constant(type_, 0.5))))
+    value = ops.sub(value, total)
+    pi = constant(type_, math.pi)
+    fraction = ops.sub(a, ops.round(a))
+    return ops.select(reflected, ops.sub(value, ops.mul(pi, cot(ops.mul(pi, fraction)))), value)  # type: ignore[no-any-return]

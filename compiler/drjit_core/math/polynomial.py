@@ -13,10 +13,11 @@ from collections.abc import Callable, Sequence
 from ..errors import UnsupportedType
 from ..flags import FAST_MATH, state
 from ..ir.build import literal
+from ..ir.dual import primal, recorded
 from ..ir.expansion import EXPANSIONS, TRACED
 from ..ir.node import BAKED, Node
 from ..ir.trace import bitcast, cast, make_binary, make_unary, ops
-from ..ops.table import KIND, LITERAL, OPS
+from ..ops.table import DUAL, KIND, LITERAL, OPS
 from ..types import FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, is_float
 
 __all__ = ["clamp", "constant", "elementary", "elementary_binary", "estrin", "flip_sign", "horner",
@@ -81,6 +82,8 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
 
     @functools.wraps(function)
     def call(a: Node) -> Node:
+        if a.kind == DUAL:
+            return recorded(row.kind, call(a.d0), a)  # type: ignore[arg-type]
         if a.kind <= LITERAL:
             return expand(a) if a.size or not is_float(a.type) else a
         if by_flag and not state.flags & FAST_MATH and a.type != FLOAT64:
@@ -92,7 +95,8 @@ def elementary(function: Callable[[Node], Node], by_flag: bool = False) -> Calla
         precise_row = OPS[KIND[f"{name}_precise"]]
         trace_precise = make_unary(precise_row)
         EXPANSIONS[precise_row.kind] = precisely = _without_fast_math(expand)
-        TRACED[precise_row.kind] = lambda a: precisely(a) if a.kind <= LITERAL else trace_precise(a)
+        TRACED[precise_row.kind] = lambda a: (precisely(a) if a.kind <= LITERAL and a.kind != DUAL
+                                              else trace_precise(a))
     return call
 
 
@@ -123,6 +127,8 @@ def elementary_binary(function: Callable[[Node, Node], Node]) -> Callable[[Node,
     def call(a: Node, b: Node) -> Node:
         if a.type != b.type or not is_float(a.type):
             raise UnsupportedType(name, TYPES[a.type].name if not is_float(a.type) else TYPES[b.type].name)
+        if a.kind == DUAL or b.kind == DUAL:
+            return recorded(row.kind, call(primal(a), primal(b)), a, b)
         if a.kind <= LITERAL and b.kind <= LITERAL and a.size and b.size:
             return expand(a, b)
         return trace(a, b)  # the empty array, if neither has elements

@@ -18,6 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
+from .derivatives import Rule
+
 __all__ = ["INDEX", "MASK", "MEMORY", "Op", "REGION", "Rows", "VALUE"]
 
 #: Roles of operands: values of the type that the row works on; an array that is read or written by address, and takes
@@ -61,9 +63,9 @@ class Op(NamedTuple):
     speculable: bool = True
     #: Whether equal operations on equal operands are one node.
     numbered: bool = True
-    #: The place of the derivative, by operand: how a change of it carries over to the result (passed on, negated,
-    #: weighted, mapped), and which of operands and result that needs kept until then. No row has one yet.
-    derivative: None = None
+    #: How a change of each operand carries over to the result; ``None`` if it does not, or if the operation has a
+    #: structure that takes more than a factor for each element (see :mod:`drjit_core.derivatives.structure`).
+    derivative: Rule | None = None
 
     @property
     def word(self) -> str:

@@ -22,6 +22,8 @@ def _structural(name: str, roles: tuple[int, ...], doc: str, **columns: object) 
 rows = Rows([
     # --- leaves ------------------------------------------------------------------------------------------------------
     _leaf("invalid", "The array of size zero."),
+    _structural("dual", (VALUE,), "A value with a derivative, as tracing knows it; see :mod:`drjit_core.ir.dual`.",
+                numbered=False),
     _leaf("literal", "The same constant in every element; a kernel parameter unless baked in."),
     _leaf("bound", "A constant of which tracing knows the type only: it is bound when the kernel is launched.",
           numbered=False),

@@ -18,6 +18,7 @@ its texts:
 from __future__ import annotations
 
 from . import arithmetic, bits, comparisons, composed, functions, structure
+from .derivatives import RULES
 from .op import INDEX, MASK, MEMORY, REGION, VALUE, Op
 
 __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BARRIER", "IS_NUMBERED", "IS_WRITE",
@@ -25,12 +26,12 @@ __all__ = ["ELEMENTWISE", "EXPANDED", "FUNCTIONS", "HAS_MEMORY", "INDEX", "IS_BA
 
 _elementwise = [*arithmetic.rows, *comparisons.rows, *bits.rows]
 #: The table: rows by kind.
-OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity)
+OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity, derivative=RULES.get(row.name))
                  for kind, row in enumerate([*structure.rows, *_elementwise, *functions.rows])]
 #: Kinds by name.
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 FIRST_ELEMENTWISE = len(structure.rows)
-(INVALID, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP,
+(INVALID, DUAL, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST, LOOP,
  COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, OFFER) = range(FIRST_ELEMENTWISE)
 FIRST_EXPANDED = FIRST_ELEMENTWISE + len(_elementwise)
 #: Rows that compute each element of the result from the same element of the operands.

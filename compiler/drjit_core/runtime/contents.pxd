@@ -9,6 +9,7 @@ from .elements cimport peek
 
 cdef int _LITERAL
 cdef int _EVALUATED
+cdef int _DUAL
 cdef object _LLVM
 cdef object _launched
 cdef dict _found

@@ -9,7 +9,7 @@ from ..flags import FORBID_SYNCHRONIZATION, JitFlag
 from ..ir import trace
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
-from ..ops.table import BOUND, EVALUATED, LITERAL, UNDEFINED
+from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion
 from .backends import LLVM, current
@@ -20,7 +20,7 @@ from .evaluation import evaluate
 
 __all__ = ["address_of", "in_memory", "read_element", "sync"]
 
-_LITERAL, _EVALUATED, _LLVM = LITERAL, EVALUATED, LLVM
+_DUAL, _LITERAL, _EVALUATED, _LLVM = DUAL, LITERAL, EVALUATED, LLVM
 #: What :func:`.bounds.warn` looks at first.
 _launched, _found = bounds.launched, bounds.found
 
@@ -53,11 +53,14 @@ def address_of(buffer: Buffer) -> int:
 
 
 def in_memory(node: Node) -> Node:
-    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy."""
+    """A node with the same values that is evaluated: the node itself, or for a literal an opaque copy; of a dual, its
+    value."""
     if node.kind == _EVALUATED:
         return node
     if node.scope:
         raise symbolic_error(node, "eval")
+    if node.kind == _DUAL:
+        return in_memory(node.d0)
     if node.kind == UNDEFINED:
         with exclusion.lock:
             if node.kind == UNDEFINED:
@@ -73,6 +76,8 @@ def in_memory(node: Node) -> Node:
 
 def read_element(node: Node, index: int) -> Any:
     """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
+    if node.kind == _DUAL:
+        node = node.d0
     if node.kind == _LITERAL:
         return node.payload
     node = in_memory(node)

@@ -5,6 +5,7 @@ from ..ir.node cimport Node
 
 cdef int _UNDEFINED
 cdef int _EVALUATED
+cdef int _DUAL
 cdef bint _VERIFY
 cdef object _LLVM
 cdef object _lock

@@ -16,14 +16,14 @@ from ..ir import deferred
 from ..ir.node import Node, sweep_if_large
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
-from ..ops.table import EVALUATED, UNDEFINED
+from ..ops.table import DUAL, EVALUATED, UNDEFINED
 from . import backends, bounds, exclusion, explain
 
 __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
-_UNDEFINED, _EVALUATED, _LLVM, _lock = UNDEFINED, EVALUATED, backends.LLVM, exclusion.lock
+_UNDEFINED, _EVALUATED, _DUAL, _LLVM, _lock = UNDEFINED, EVALUATED, DUAL, backends.LLVM, exclusion.lock
 
 
 def schedule(nodes: Iterable[Node]) -> bool:
@@ -41,6 +41,11 @@ def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
     """Those of some nodes that have no values yet."""
     wanted = []
     for node in nodes:
+        if node.kind == _DUAL:  # with its gradient
+            vertex = node.payload
+            node = node.d0
+            if vertex.gradient is not None and vertex.gradient.kind != _DUAL:
+                wanted += _wanted((vertex.gradient,), function)
         if node.kind > _UNDEFINED and node.kind != _EVALUATED:
             if node.scope:
                 raise symbolic_error(node, function)

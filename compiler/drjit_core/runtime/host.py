@@ -9,9 +9,10 @@ from typing import Any
 
 from ..flags import state
 from ..ir import build
+from ..ir.dual import dual
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
-from ..ops.table import BOUND, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
+from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
 from ..types import TYPES, VarState
 from .backends import current
 from .buffer import Buffer, share
@@ -24,7 +25,14 @@ __all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory
 
 def opaque(node: Node) -> Node:
     """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
+    if node.kind == DUAL:
+        return _with_derivative(node, opaque(node.d0))
     return node if node.kind == INVALID else in_memory(node)
+
+
+def _with_derivative(node: Node, value: Node) -> Node:
+    """A dual with the same values elsewhere in memory."""
+    return node if value is node.d0 else dual(value, node.payload)
 
 
 def write_element(node: Node, index: int, value: Any) -> Node:
@@ -80,12 +88,17 @@ def host_view(node: Node) -> tuple[Node, int, Buffer]:
 
     Later writes to the array in place are visible through the address.
     """
+    if node.kind == DUAL:
+        value, address, buffer = host_view(node.d0)
+        return _with_derivative(node, value), address, buffer
     node = in_memory(node)
     return node, address_of(node.payload), node.payload
 
 
 def unshared(node: Node) -> Node:
     """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
+    if node.kind == DUAL:
+        return _with_derivative(node, unshared(node.d0))
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
     address_of(node.payload)
@@ -94,6 +107,8 @@ def unshared(node: Node) -> Node:
 
 def state_of(node: Node) -> VarState:
     """Evaluation state of a node."""
+    if node.kind == DUAL:
+        node = node.d0
     kind = node.kind
     if kind == EVALUATED:
         return VarState.Evaluated

@@ -1,0 +1,127 @@
+"""Gradients of vertices while derivatives flow: what is added to them, and how a failure leaves no trace.
+
+A gradient has the size of its vertex, or one element that counts for each of them.  Contributions of whole arrays to a
+vertex of one element wait, added to each other, to be summed once; gradients of reads by index wait in an array that
+they are scattered to.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ..ir.build import literal, resize
+from ..ir.dual import HUB, Vertex, dual
+from ..ir.node import Node
+from ..ir.trace import gather, ops, reduce, scatter
+from ..types import BOOL, UINT32, ReduceMode, ReduceOp
+from .formulas import product
+
+__all__ = ["Flow", "full"]
+
+_ADD, _AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
+#: Among the contributions that wait, the array that others are scattered to.
+_SCATTERED = 0
+
+
+def full(node: Node, size: int) -> Node:
+    """A gradient with an element of its own for each of a vertex."""
+    found = resize(node, size)
+    return gather(node, literal(UINT32, 0, size), literal(BOOL, True), True) if found is None else found
+
+
+class Flow:
+    """One traversal: ``again`` says that its own operations are to be differentiated, too."""
+
+    def __init__(self, *, again: bool = False) -> None:
+        self.again = again
+        self._before: dict[int, tuple[Vertex, Any, Any, bool]] = {}
+
+    # --- what vertices have kept -------------------------------------------------------------------------------------
+
+    def kept(self, vertex: Vertex) -> tuple[Any, Any, Any, Any]:
+        """The operands and the result, as far as they are kept."""
+        if not self.again:
+            return vertex.x, vertex.y, vertex.z, vertex.r
+        return (self._differentiable(vertex.x, vertex.a), self._differentiable(vertex.y, vertex.b),
+                self._differentiable(vertex.z, vertex.c), self._differentiable(vertex.r, vertex))
+
+    @staticmethod
+    def _differentiable(node: Node | None, vertex: Vertex | None) -> Node | None:
+        return node if node is None or vertex is None else dual(node, vertex)
+
+    # --- gradients ---------------------------------------------------------------------------------------------------
+
+    def note(self, vertex: Vertex) -> None:
+        """Remember the gradient of a vertex, which is about to change."""
+        if vertex.id not in self._before:
+            self._before[vertex.id] = (vertex, vertex.gradient, vertex.pending, vertex.sparse)
+
+    def roll_back(self) -> None:
+        """Give all gradients back what they were."""
+        for vertex, gradient, pending, sparse in self._before.values():
+            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
+
+    def clear(self, vertex: Vertex) -> None:
+        """A gradient has done what it was for."""
+        self.note(vertex)
+        vertex.gradient, vertex.pending, vertex.sparse = None, None, False
+
+    def give(self, vertex: Vertex | None, gradient: Node, width: int, *, sparse: bool = False) -> None:
+        """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
+        if vertex is None:
+            return
+        self.note(vertex)
+        vertex.sparse = vertex.sparse or sparse
+        if vertex.size == 1 < width:
+            if gradient.size == 1:  # each of so many elements says the same
+                gradient = ops.mul(gradient, literal(gradient.type, width))
+            else:
+                self._wait(vertex, gradient)
+                return
+        before = vertex.gradient
+        vertex.gradient = gradient if before is None else ops.add(before, gradient)
+
+    def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, *, sparse: bool) -> None:
+        """Likewise a product, which is added in one operation if there is something to add it to."""
+        if vertex is None:
+            return
+        before = vertex.gradient
+        if before is not None and not sparse and (vertex.size > 1 or width == 1):
+            self.note(vertex)
+            vertex.gradient = ops.fma(gradient, factor, before)
+        else:
+            self.give(vertex, product(gradient, factor, sparse=sparse), width, sparse=sparse)
+
+    def _wait(self, vertex: Vertex, gradient: Node) -> None:
+        pending = dict(vertex.pending or {})
+        before = pending.get(gradient.size)
+        pending[gradient.size] = gradient if before is None else ops.add(before, gradient)
+        vertex.pending = pending
+
+    def scatter(self, vertex: Vertex, gradient: Node, index: Node, mask: Node, mode: int = _AUTO) -> None:
+        """Add to single elements of a gradient."""
+        self.note(vertex)
+        pending = dict(vertex.pending or {})
+        before = pending.get(_SCATTERED)
+        if before is None:
+            before = literal(vertex.type, 0, vertex.size)
+        pending[_SCATTERED] = scatter(before, gradient, index, mask, _ADD, mode)
+        vertex.pending = pending
+
+    def gradient(self, vertex: Vertex) -> Node | None:
+        """All that has been given to a vertex, added up."""
+        pending = vertex.pending
+        if pending:
+            self.note(vertex)
+            total = vertex.gradient
+            for size, node in pending.items():
+                part = reduce(node, _ADD) if size != _SCATTERED else node
+                total = part if total is None else ops.add(total, part)
+            vertex.gradient, vertex.pending = total, None
+        return vertex.gradient
+
+    def has_gradient(self, vertex: Vertex) -> bool:
+        """Whether anything has been given to a vertex."""
+        if vertex.rule is HUB:
+            return bool(vertex.info.received)
+        return vertex.gradient is not None or bool(vertex.pending)

@@ -1,0 +1,463 @@
+"""Derivatives of operations with structure: memory, reductions, layouts, steps.
+
+Each is a pair of functions.  ``forward(flow, vertex, gradients)`` gets the gradients of the operands (``None``: zero)
+and returns that of the result; ``reverse(flow, vertex, gradient)`` gives each operand its part.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ..ir.build import counter, literal
+from ..ir.dual import Vertex
+from ..ir.node import Node
+from ..ir.steps import step, transposed
+from ..ir.trace import access, cast, gather, opaque, ops, reduce, scatter, segment, view
+from ..ops.reductions import REDUCTIONS
+from ..ops.steps import Step
+from ..passes.positions import positions
+from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from .flow import Flow, full
+from .formulas import FORMULAS, masked, number
+
+__all__ = ["FORWARD", "REVERSE", "NoDerivative"]
+
+Gradients = Sequence[Node | None]
+_ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
+    ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max, ReduceOp.Identity))
+_NO_CONFLICTS, _PERMUTE = ReduceMode.NoConflicts.value, ReduceMode.Permute.value
+
+
+class NoDerivative(RuntimeError):
+    """An operation of which there is no derivative."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"there is no derivative of a {what}; use drjit.detach() if none is meant to flow")
+
+
+def _true() -> Node:
+    return literal(BOOL, True)
+
+
+def _added(a: Node | None, b: Node | None) -> Node | None:
+    return b if a is None else a if b is None else ops.add(a, b)
+
+
+# --- the same values, in another type or place ------------------------------------------------------------------------
+
+
+def _identity_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    return gradients[0]
+
+
+def _identity_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    flow.give(vertex.a, gradient, vertex.size, sparse=vertex.sparse)
+
+
+def _cast_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    return None if gradients[0] is None else cast(gradients[0], vertex.type)
+
+
+def _cast_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    assert vertex.a is not None
+    flow.give(vertex.a, cast(gradient, vertex.a.type), vertex.size, sparse=vertex.sparse)
+
+
+# --- reads and writes by index ---------------------------------------------------------------------------------------
+
+
+def _gather_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    gradient, (index, mask) = gradients[0], vertex.info
+    if gradient is None:
+        return None
+    return masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
+
+
+def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    index, mask = vertex.info
+    source = vertex.a
+    assert source is not None
+    if source.size == 1:
+        flow.give(source, masked(mask, gradient), vertex.size, sparse=True)
+    else:
+        flow.scatter(source, gradient, index, mask)
+
+
+def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    index, mask, op, mode, before, value = vertex.info
+    target, change = gradients
+    if op in (_IDENTITY, _ADD):
+        if target is None:
+            target = literal(vertex.type, 0, vertex.size)
+        if change is None:
+            if op == _ADD:
+                return target
+            change = literal(vertex.type, 0)
+        return scatter(full(target, vertex.size), change, index, mask, op, mode)
+    _require_extremum(op)
+    is_value = _follows_value(vertex)
+    result = masked(ops.eq(before, vertex.r), full(target, vertex.size)) if target is not None else \
+        literal(vertex.type, 0, vertex.size)
+    if change is None:
+        return result
+    return scatter(result, masked(is_value, change), index, mask, _ADD, ReduceMode.Auto.value)
+
+
+def _scatter_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    index, mask, op, mode, before, value = vertex.info
+    width = max(index.size, mask.size, value.size)
+    if op not in (_IDENTITY, _ADD):
+        _require_extremum(op)
+    if vertex.a is not None:
+        own = gradient
+        if op == _IDENTITY:
+            own = scatter(full(gradient, vertex.size), number(gradient, 0), index, mask, _IDENTITY, mode)
+        elif op != _ADD:
+            own = masked(ops.eq(before, vertex.r), gradient)
+        flow.give(vertex.a, own, vertex.size, sparse=True)
+    if vertex.b is not None:
+        part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
+        if op not in (_IDENTITY, _ADD):
+            part = masked(_follows_value(vertex), part)
+        flow.give(vertex.b, part, width, sparse=True)
+
+
+def _follows_value(vertex: Vertex) -> Node:
+    """Where the result of an extremum is what was written."""
+    index, mask, _, _, _, value = vertex.info
+    assert vertex.r is not None
+    return ops.eq(gather(vertex.r, index, mask), value)  # type: ignore[no-any-return]
+
+
+def _require_extremum(op: int) -> None:
+    if op not in (_MIN, _MAX):
+        raise NoDerivative(f"scatter-reduction {ReduceOp(op).name}")
+
+
+# --- reductions ------------------------------------------------------------------------------------------------------
+
+
+def _reduced(vertex: Vertex, node: Node) -> Node:
+    """A sum over what the reduction of a vertex reduces."""
+    if vertex.rule.name == "reduce":
+        return reduce(node, _ADD)
+    return _segments(node, _ADD, *vertex.info[1:])
+
+
+def _segments(node: Node, op: int, outer: int, extent: int, inner: int, part: int) -> Node:
+    found = segment(node, op, outer, extent, inner, part)
+    assert found is not None
+    return found
+
+
+def _expanded(vertex: Vertex, node: Node) -> Node:
+    """What belongs to a result of a reduction, beside each of the elements that were reduced to it."""
+    if node.size == 1:
+        return node
+    _, outer, extent, inner, part = vertex.info
+    if extent % part == 0:
+        shape = [(outer * (extent // part), inner), (part, 0), (inner, 1)]
+        return _viewed(node, 0, [axis for axis in shape if axis[0] > 1])
+    blocks = -(-extent // part)
+    count = outer * extent * inner
+    scalar = UINT32 if count <= 1 << 32 else UINT64
+
+    def word(value: int) -> Node:
+        return literal(scalar, value)
+
+    place = counter(count, scalar)
+    row = FORMULAS.floordiv(place, word(inner))
+    line = FORMULAS.floordiv(row, word(extent))
+    block = FORMULAS.floordiv(ops.sub(row, ops.mul(line, word(extent))), word(part))
+    column = ops.sub(place, ops.mul(row, word(inner)))
+    index = ops.add(ops.mul(ops.add(ops.mul(line, word(blocks)), block), word(inner)), column)
+    return gather(node, index, _true(), True)
+
+
+def _viewed(node: Node, base: int, axes: Sequence[tuple[int, int]]) -> Node:
+    """Elements of an array, by extents and strides (see :func:`drjit_core.ir.trace.view`)."""
+    if not axes:
+        return access(node, base, 1, 1)
+    extents, strides = tuple(extent for extent, _ in axes), tuple(stride for _, stride in axes)
+    found = view(node, base, extents, strides)
+    if found is not None:
+        return found
+    return gather(node, positions(node.size, base, extents, strides), _true(), True)
+
+
+def _factor(vertex: Vertex, x: Node, r: Node) -> Node:
+    """The derivative of a reduction by its elements; the sum has none."""
+    op = vertex.info if vertex.rule.name == "reduce" else vertex.info[0]
+    beside = _expanded(vertex, r)
+    one, zero = number(x, 1), number(x, 0)
+    if op in (_MIN, _MAX):
+        return ops.select(ops.eq(x, beside), one, zero)  # type: ignore[no-any-return]
+    if op != _MUL:
+        raise NoDerivative(f"reduction {ReduceOp(op).name}")
+    # the product of the others: where there is one zero, that of all that are not zero
+    is_zero = ops.eq(x, zero)
+    rest = ops.select(is_zero, one, x)
+    others = reduce(rest, _MUL) if vertex.rule.name == "reduce" else _segments(rest, _MUL, *vertex.info[1:])
+    zeros = _expanded(vertex, _reduced(vertex, ops.select(is_zero, one, zero)))
+    others = _expanded(vertex, others)
+    only = ops.and_(is_zero, ops.eq(zeros, one))
+    return ops.select(only, others, ops.select(is_zero, zero, ops.div(beside, x)))  # type: ignore[no-any-return]
+
+
+def _reduction_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    gradient, operand = gradients[0], vertex.a
+    if gradient is None or operand is None:
+        return None
+    if vertex.x is not None:
+        x, _, _, r = flow.kept(vertex)
+        gradient = ops.mul(gradient, _factor(vertex, x, r))
+    if vertex.rule.name == "reduce" and gradient.size == 1:
+        return ops.mul(gradient, literal(gradient.type, operand.size))  # type: ignore[no-any-return]
+    return _reduced(vertex, full(gradient, operand.size))
+
+
+def _reduction_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    operand = vertex.a
+    assert operand is not None
+    gradient = _expanded(vertex, gradient)
+    if vertex.x is None:
+        flow.give(operand, gradient, operand.size, sparse=vertex.sparse)
+    else:
+        x, _, _, r = flow.kept(vertex)
+        flow.give_product(operand, gradient, _factor(vertex, x, r), operand.size, sparse=True)
+
+
+# --- layouts ---------------------------------------------------------------------------------------------------------
+
+
+def _layout(vertex: Vertex) -> tuple[int, list[tuple[int, int]]]:
+    """Where a view begins, and the extents and strides of its axes in C order."""
+    name, info = vertex.rule.name, vertex.info
+    if name == "access":
+        first, stride, size = info
+        return first, [(size, stride)] if size > 1 else []
+    if name == "view":
+        base, extents, strides = info
+        return base, list(zip(extents, strides, strict=True))
+    rows, columns, column, target, base, *rest = info.options
+    axes = [(target, rows, 1), (1, columns, column)]
+    axes += [(rest[k + 2], rest[k], rest[k + 1]) for k in range(0, len(rest), 3)]
+    return base, [(extent, stride) for _, extent, stride in sorted(axes, reverse=True)]
+
+
+def _layout_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    gradient = gradients[0]
+    if gradient is None or gradient.size == 1:
+        return gradient
+    if vertex.rule.name == "transpose":
+        return step("transpose", (gradient,), [(vertex.type, vertex.size)], vertex.info.options)[0]
+    return _viewed(gradient, *_layout(vertex))
+
+
+def _layout_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    source = vertex.a
+    assert source is not None
+    give_view(flow, source, gradient, vertex.size, *_layout(vertex), sparse=vertex.sparse)
+
+
+def give_view(flow: Flow, source: Vertex, gradient: Node, width: int, base: int, axes: list[tuple[int, int]],
+              *, sparse: bool) -> None:
+    """Give a vertex the gradient of a view of it."""
+    if source.size == 1:
+        flow.give(source, gradient, width, sparse=sparse)
+        return
+    axes = list(axes)
+    for number_ in range(len(axes) - 1, -1, -1):  # an element that is repeated gets the sum
+        extent, stride = axes[number_]
+        if stride:
+            continue
+        del axes[number_]
+        if gradient.size == 1:
+            gradient = ops.mul(gradient, literal(gradient.type, extent))
+            continue
+        outer = math.prod(extent for extent, _ in axes[:number_])
+        inner = math.prod(extent for extent, _ in axes[number_:])
+        gradient = reduce(gradient, _ADD) if outer * inner == 1 else \
+            _segments(gradient, _ADD, outer, extent, inner, extent)
+    count = math.prod(extent for extent, _ in axes)
+    if count == source.size:
+        inverse = _inverse(axes, count)
+        if inverse is not None:
+            if gradient.size != 1:
+                gradient = _permuted(gradient, axes) or _viewed(gradient, *inverse)
+            flow.give(source, gradient, source.size, sparse=sparse)
+            return
+    extents, strides = tuple(extent for extent, _ in axes), tuple(stride for _, stride in axes)
+    if axes:
+        index = positions(source.size, base, extents, strides)
+    else:
+        index = literal(UINT32 if source.size <= 1 << 32 else UINT64, base)
+    flow.scatter(source, gradient, index, _true(), _NO_CONFLICTS if _is_injective(axes) else ReduceMode.Auto.value)
+
+
+def _inverse(axes: Sequence[tuple[int, int]], count: int) -> tuple[int, list[tuple[int, int]]] | None:
+    """The view that leads back from one that has each element once; ``None`` if there is none."""
+    steps, following = [], count
+    for extent, stride in axes:  # the stride of the axis in the view itself
+        following //= extent
+        steps.append((abs(stride), extent, following, stride < 0))
+    base, expected, found = 0, 1, []
+    for distance, extent, own, reversed_ in sorted(steps):
+        if distance != expected:
+            return None
+        expected *= extent
+        found.append((extent, -own if reversed_ else own))
+        base += own * (extent - 1) if reversed_ else 0
+    return base, found[::-1]
+
+
+def _permuted(gradient: Node, axes: Sequence[tuple[int, int]]) -> Node | None:
+    """The way back of a transposition, as a step where that pays."""
+    if any(stride < 0 for _, stride in axes):
+        return None
+    order = sorted(range(len(axes)), key=lambda number: -axes[number][1])
+    return transposed(gradient, [extent for extent, _ in axes], order)
+
+
+def _is_injective(axes: Sequence[tuple[int, int]]) -> bool:
+    """Whether all elements of a view are different ones (a sufficient condition)."""
+    reach = 0
+    for stride, extent in sorted((abs(stride), extent) for extent, stride in axes):
+        if stride <= reach:
+            return False
+        reach += stride * (extent - 1)
+    return True
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _scan_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    if gradients[0] is None:
+        return None
+    return _sum_scan(vertex, full(gradients[0], vertex.size), vertex.info.options[2])
+
+
+def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    back = _sum_scan(vertex, full(gradient, vertex.size), 1 - vertex.info.options[2])
+    flow.give(vertex.a, back, vertex.size, sparse=vertex.sparse)
+
+
+def _sum_scan(vertex: Vertex, node: Node, reverse: int) -> Node:
+    op, exclusive, _ = vertex.info.options
+    if op != _ADD:
+        raise NoDerivative(f"prefix reduction {ReduceOp(op).name}")
+    return step("scan", (node,), [(node.type, node.size)], (op, exclusive, reverse), vertex.info.extents)[0]
+
+
+def _order(vertex: Vertex) -> Node:
+    """Where each element of a sorted array was."""
+    x = vertex.x
+    assert x is not None
+    _, descending = vertex.info.options
+    rows, length, _ = vertex.info.with_sizes(x.size)
+    places = step("sort", (x,), [(UINT32, x.size)], (1, descending), vertex.info.extents)[0]
+    if rows == 1:
+        return places
+    row = FORMULAS.floordiv(counter(x.size, UINT32), literal(UINT32, length))
+    return ops.fma(row, literal(UINT32, length), places)  # type: ignore[no-any-return]
+
+
+def _sort_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    gradient = gradients[0]
+    if gradient is None or gradient.size == 1:
+        return gradient
+    return gather(gradient, _order(vertex), _true(), True)
+
+
+def _sort_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    assert vertex.a is not None
+    if gradient.size == 1:
+        flow.give(vertex.a, gradient, vertex.size, sparse=vertex.sparse)
+    else:
+        flow.scatter(vertex.a, gradient, _order(vertex), _true(), _NO_CONFLICTS)
+
+
+class _Product:
+    """A product of matrices, as its step says it (see :data:`drjit_core.ops.steps.STEPS`)."""
+
+    def __init__(self, vertex: Vertex) -> None:
+        (self.rows, self.columns, self.length, self.first_base, self.second_base, row, column, row_2, column_2,
+         *batch) = vertex.info.options
+        self.first, self.second = (row, column), (row_2, column_2)
+        self.batch = [tuple(batch[k:k + 3]) for k in range(0, len(batch), 3)]
+
+    def batches(self) -> int:
+        return math.prod(extent for extent, _, _ in self.batch)
+
+
+def _multiply(a: Node, b: Node, size: int, type_: int, options: Sequence[int]) -> Node:
+    return step("matmul", (a, b), [(type_, size)], tuple(options))[0]
+
+
+def _matmul_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    x, y, _, _ = flow.kept(vertex)
+    first, second = gradients
+    result = None
+    if first is not None:
+        result = _multiply(full(first, x.size), y, vertex.size, vertex.type, vertex.info.options)
+    if second is not None:
+        result = _added(result, _multiply(x, full(second, y.size), vertex.size, vertex.type, vertex.info.options))
+    return result
+
+
+def _matmul_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    x, y, _, _ = flow.kept(vertex)
+    p = _Product(vertex)
+    gradient = full(gradient, vertex.size)
+    size = p.rows * p.columns
+    # the batch in the gradient, in C order
+    own, following = [], p.batches() * size
+    for extent, _, _ in p.batch:
+        following //= extent
+        own.append(following)
+    if vertex.a is not None:  # gradient @ second.T
+        batch = [number_ for (extent, _, other), distance in zip(p.batch, own, strict=True)
+                 for number_ in (extent, distance, other)]
+        part = _multiply(gradient, y, p.batches() * p.rows * p.length, vertex.type,
+                         (p.rows, p.length, p.columns, 0, p.second_base, p.columns, 1, p.second[1], p.second[0],
+                          *batch))
+        axes = [(extent, stride) for extent, stride, _ in p.batch] + [(p.rows, p.first[0]), (p.length, p.first[1])]
+        give_view(flow, vertex.a, part, part.size, p.first_base, [axis for axis in axes if axis[0] > 1], sparse=False)
+    if vertex.b is not None:  # first.T @ gradient
+        batch = [number_ for (extent, other, _), distance in zip(p.batch, own, strict=True)
+                 for number_ in (extent, other, distance)]
+        part = _multiply(x, gradient, p.batches() * p.length * p.columns, vertex.type,
+                         (p.length, p.columns, p.rows, p.first_base, 0, p.first[1], p.first[0], p.columns, 1, *batch))
+        axes = [(extent, stride) for extent, _, stride in p.batch] + [(p.length, p.second[0]),
+                                                                     (p.columns, p.second[1])]
+        give_view(flow, vertex.b, part, part.size, p.second_base, [axis for axis in axes if axis[0] > 1], sparse=False)
+
+
+# --- what has more operands or results than a vertex -----------------------------------------------------------------
+
+
+def _output_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
+    assert vertex.a is not None
+    return vertex.a.info.sent.get(vertex.info)  # type: ignore[no-any-return]
+
+
+def _output_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    assert vertex.a is not None
+    vertex.a.info.received[vertex.info] = gradient
+
+
+FORWARD: dict[str, Callable[[Flow, Vertex, Gradients], Node | None]] = {
+    "identity": _identity_forward, "cast": _cast_forward, "gather": _gather_forward, "scatter": _scatter_forward,
+    "reduce": _reduction_forward, "segment": _reduction_forward, "access": _layout_forward, "view": _layout_forward,
+    "transpose": _layout_forward, "scan": _scan_forward, "sort": _sort_forward, "matmul": _matmul_forward,
+    "output": _output_forward,
+}
+REVERSE: dict[str, Callable[[Flow, Vertex, Node], None]] = {
+    "identity": _identity_reverse, "cast": _cast_reverse, "gather": _gather_reverse, "scatter": _scatter_reverse,
+    "reduce": _reduction_reverse, "segment": _reduction_reverse, "access": _layout_reverse, "view": _layout_reverse,
+    "transpose": _layout_reverse, "scan": _scan_reverse, "sort": _sort_reverse, "matmul": _matmul_reverse,
+    "output": _output_reverse,
+}

@@ -1,0 +1,244 @@
+"""Which vertices take part in a traversal, in which order, and what is left of them.
+
+Vertices refer to older ones only, so that their ids are an order: derivatives flow forward by ascending ids, and in
+reverse by descending ones.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+
+from ..context import state
+from ..ir.dual import HUB, LEAF, Scope, Vertex, live_vertices
+from ..ir.node import Node
+from ..ir.trace import ops
+from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, WHERE, Rule
+from .flow import Flow
+from .formulas import FORMULAS, masked, product
+from .structure import FORWARD, REVERSE
+
+__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "enqueue",
+           "enqueued", "leave", "traverse"]
+
+FORWARD_MODE, BACKWARD = 1, 2
+CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
+
+
+class Consumed(RuntimeError):
+    """Derivatives would have to flow through what an earlier traversal has taken apart."""
+
+
+#: The rule of a vertex whose edges a traversal has cut.
+CONSUMED = Rule("consumed", ())
+
+
+class _Queue(threading.local):
+    """The vertices that the next traversal of this thread visits."""
+
+    def __init__(self) -> None:
+        self.vertices: dict[int, Vertex] = {}
+
+
+_queue = _Queue()
+
+
+def enqueued() -> int:
+    """How many vertices wait for a traversal."""
+    return len(_queue.vertices)
+
+
+def _isolating() -> Scope | None:
+    """The innermost scope that traversals must not leave."""
+    scope: Scope | None = state.derivatives
+    while scope is not None and not scope.isolated:
+        scope = scope.outer
+    return scope
+
+
+def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
+    """Let the next traversal visit vertices, and all that depend on them, or that they depend on."""
+    found = dict(_queue.vertices)
+    if mode == BACKWARD:
+        scope = _isolating()
+        todo = list(vertices)
+        while todo:
+            vertex = todo.pop()
+            if vertex.id in found:
+                continue
+            if scope is not None and vertex.id <= scope.boundary:
+                scope.postponed[vertex.id] = vertex
+                continue
+            found[vertex.id] = vertex
+            todo += vertex.operands()
+    else:
+        start = {vertex.id: vertex for vertex in vertices}
+        if start:
+            reached = set(start)
+            found.update(start)
+            for vertex in live_vertices(min(start)):
+                if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
+                    reached.add(vertex.id)
+                    found[vertex.id] = vertex
+    _queue.vertices = found
+
+
+def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
+    """Let derivatives flow along the vertices that wait; returns the gradients of those that keep one.
+
+    If it raises, all gradients and edges are as before.
+    """
+    vertices, _queue.vertices = _queue.vertices, {}
+    order = [vertices[number] for number in sorted(vertices, reverse=mode == BACKWARD)]
+    flow = Flow(again=again)
+    try:
+        _refuse_consumed(order)
+        if mode == BACKWARD:
+            _reverse(flow, order, flags)
+        else:
+            _forward(flow, order, flags)
+    except BaseException:
+        flow.roll_back()
+        raise
+    finally:
+        for vertex in order:
+            if vertex.rule is HUB:
+                vertex.info.received, vertex.info.sent = {}, {}
+    if flags & CLEAR_EDGES:
+        for vertex in order:
+            if vertex.rule is not LEAF:
+                vertex.release()
+                vertex.rule = CONSUMED
+    return [vertex.gradient for vertex in order if vertex.gradient is not None]
+
+
+def _refuse_consumed(order: Sequence[Vertex]) -> None:
+    for vertex in order:
+        if vertex.rule is CONSUMED:
+            raise Consumed(
+                "derivatives would have to flow through operations that an earlier traversal has taken apart, which is "
+                "what traversals do by default: pass flags=drjit.ADFlag.ClearVertices (or ClearNone, which keeps the "
+                "gradients between, too) to the earlier one, or use drjit.detach() where the earlier part is to count "
+                "as a constant")
+
+
+def _kept_part(mode: int, flags: int, vertex: Vertex, dependents: set[int]) -> bool:
+    """Whether a vertex keeps its gradient: where derivatives end, and else as the flags say."""
+    inner = vertex.rule is not LEAF
+    if mode == BACKWARD:
+        if not inner:
+            return True
+        return not flags & (CLEAR_INTERIOR if vertex.id in dependents else CLEAR_INPUT)
+    if vertex.id not in dependents:
+        return True
+    return not flags & (CLEAR_INTERIOR if inner else CLEAR_INPUT)
+
+
+def _dependents(order: Sequence[Vertex]) -> set[int]:
+    """The vertices that others of a traversal depend on."""
+    return {operand.id for vertex in order for operand in vertex.operands()}
+
+
+def _reverse(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
+    dependents = _dependents(order)
+    for vertex in order:
+        if not flow.has_gradient(vertex):
+            continue
+        if vertex.rule is HUB:
+            vertex.info.reverse(flow)
+            continue
+        gradient = flow.gradient(vertex)
+        assert gradient is not None
+        if vertex.rule is LEAF:
+            continue
+        if vertex.rule.partials:
+            _reverse_row(flow, vertex, gradient)
+        else:
+            REVERSE[vertex.rule.name](flow, vertex, gradient)
+        if not _kept_part(BACKWARD, flags, vertex, dependents):
+            flow.clear(vertex)
+
+
+def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
+    x, y, z, r = flow.kept(vertex)
+    width, sparse = vertex.size, vertex.sparse
+    for partial, operand in zip(vertex.rule.partials, (vertex.a, vertex.b, vertex.c), strict=False):
+        if operand is None or partial is None:
+            continue
+        how = partial.how
+        if how == PASSED:
+            flow.give(operand, gradient, width, sparse=sparse)
+        elif how == NEGATED:
+            flow.give(operand, ops.neg(gradient), width, sparse=sparse)
+        elif how == FACTOR:
+            flow.give_product(operand, gradient, partial.factor(FORMULAS, x, y, z, r), width, sparse=sparse)
+        else:
+            flow.give(operand, _where(partial, gradient, x, y, z, r), width, sparse=True)
+
+
+def _where(partial: object, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
+    how, _, factor = partial  # type: ignore[misc]
+    if how == BOTH:
+        return masked(factor(FORMULAS, x, y, z, r), gradient)
+    assert how in (WHERE, OTHERWISE)
+    return masked(x, gradient, inverted=how == OTHERWISE)
+
+
+def _forward(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
+    dependents = _dependents(order)
+    for vertex in order:
+        if vertex.rule is LEAF:
+            continue
+        if vertex.rule is HUB:
+            if any(flow.has_gradient(operand) for operand in vertex.operands()):
+                vertex.info.forward(flow)
+            continue
+        gradients = [None if operand is None or operand.rule is HUB else flow.gradient(operand)
+                     for operand in (vertex.a, vertex.b, vertex.c)]
+        if vertex.rule.partials:
+            result = _forward_row(flow, vertex, gradients)
+        elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
+            result = FORWARD[vertex.rule.name](flow, vertex, gradients)
+        else:
+            result = None
+        if result is not None:
+            sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
+            flow.give(vertex, result, result.size, sparse=sparse)
+    for vertex in order:
+        if vertex.rule is not HUB and not _kept_part(FORWARD_MODE, flags, vertex, dependents):
+            flow.clear(vertex)
+
+
+def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -> Node | None:
+    x, y, z, r = flow.kept(vertex)
+    result: Node | None = None
+    operands = (vertex.a, vertex.b, vertex.c)
+    for partial, operand, gradient in zip(vertex.rule.partials, operands, gradients, strict=False):
+        if operand is None or partial is None or gradient is None:
+            continue
+        how = partial.how
+        if how == PASSED:
+            change = gradient
+        elif how == NEGATED:
+            change = ops.neg(gradient)
+        elif how == FACTOR:
+            factor = partial.factor(FORMULAS, x, y, z, r)
+            if result is not None and not operand.sparse:
+                result = ops.fma(gradient, factor, result)
+                continue
+            change = product(gradient, factor, sparse=operand.sparse)
+        else:
+            change = _where(partial, gradient, x, y, z, r)
+            flow.note(vertex)
+            vertex.sparse = True
+        result = change if result is None else ops.add(result, change)
+    return result
+
+
+def leave(scope: Scope) -> list[Node]:
+    """Go on with what waited for a scope to end (which it has)."""
+    if not scope.postponed:
+        return []
+    vertices, scope.postponed = list(scope.postponed.values()), {}
+    enqueue(BACKWARD, vertices)
+    return traverse(BACKWARD, CLEAR_EDGES | CLEAR_INPUT | CLEAR_INTERIOR)

@@ -1,0 +1,131 @@
+"""How results change with operands: the derivatives of rows and of functions that are traced as a few of them.
+
+A :class:`Rule` has one :class:`Partial` for each operand, the factor by which a change of the operand is multiplied.
+Formulas are functions of ``o``, a set of trace functions, and of what the rule has kept: the operands ``x``, ``y`` and
+``z``, and the result ``r``.  One copy of them serves both directions, and derivatives of derivatives: what is kept is
+traced like any other operand then.
+
+Where a function has no derivative, the convention is that of Dr.Jit: that of ``abs`` at zero is zero; of two equal
+operands, ``minimum`` follows the first one and ``maximum`` the second.  Rounding functions and comparisons have
+derivatives that are zero wherever they exist, and so have no rule: their results are constants.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+__all__ = ["BOTH", "FACTOR", "NEGATED", "OTHERWISE", "PASSED", "Partial", "RULES", "Rule", "WHERE"]
+
+#: How a change carries over: as it is; negated; multiplied by a factor; where a mask, the first operand, is set; where
+#: it is not; where a factor, which is a mask, is set.
+PASSED, NEGATED, FACTOR, WHERE, OTHERWISE, BOTH = range(6)
+
+
+class Partial(NamedTuple):
+    """The derivative with respect to one operand."""
+
+    how: int
+    #: Which of the operands (``xyz``) and the result (``r``) it needs.
+    keeps: str = ""
+    factor: Callable[..., Any] | None = None
+
+
+class Rule(NamedTuple):
+    """The derivatives of an operation, by operand; ``None`` for what is no number (a mask)."""
+
+    name: str
+    partials: tuple[Partial | None, ...]
+
+
+def _factor(keeps: str, factor: Callable[..., Any]) -> Partial:
+    return Partial(FACTOR, keeps, factor)
+
+
+_pass, _negate = Partial(PASSED), Partial(NEGATED)
+_LOG_2, _TWO_OVER_ROOT_PI = math.log(2), 2 / math.sqrt(math.pi)
+
+
+def _one_minus_square(o: Any, x: Any) -> Any:
+    return o.mul(o.sub(o.number(x, 1), x), o.add(o.number(x, 1), x))  # exact near 1
+
+
+def _one_plus_square(o: Any, x: Any) -> Any:
+    return o.fma(x, x, o.number(x, 1))
+
+
+def _sign(o: Any, x: Any) -> Any:
+    """1, -1, or 0 at zero."""
+    zero = o.number(x, 0)
+    return o.select(o.eq(x, zero), zero, o.copysign(o.number(x, 1), x))
+
+
+def _squares(o: Any, x: Any, y: Any) -> Any:
+    return o.fma(x, x, o.mul(y, y))
+
+
+def _power_of_base(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
+    return o.mul(y, o.power(x, o.sub(y, o.number(y, 1))))
+
+
+def _power_of_exponent(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
+    """``r log(x)``, which is 0 where the power is 0."""
+    zero = o.number(r, 0)
+    return o.select(o.eq(r, zero), zero, o.mul(r, o.log(x)))
+
+
+def _quotient(o: Any, x: Any, r: Any) -> Any:
+    """``x / r``, which is 0 where the length ``r`` is 0."""
+    zero = o.number(r, 0)
+    return o.select(o.eq(r, zero), zero, o.div(x, r))
+
+
+#: Rules by the names of rows, and of the functions of :mod:`drjit_core.math` that have one of their own.
+RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
+    "neg": (_negate,),
+    "add": (_pass, _pass),
+    "sub": (_pass, _negate),
+    "mul": (_factor("y", lambda o, x, y, z, r: y), _factor("x", lambda o, x, y, z, r: x)),
+    "div": (_factor("y", lambda o, x, y, z, r: o.rcp(y)),
+            _factor("yr", lambda o, x, y, z, r: o.neg(o.div(r, y)))),
+    "fma": (_factor("y", lambda o, x, y, z, r: y), _factor("x", lambda o, x, y, z, r: x), _pass),
+    "abs": (_factor("x", lambda o, x, y, z, r: _sign(o, x)),),
+    "sqrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 0.5), r)),),
+    "minimum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y)),
+                Partial(BOTH, "xy", lambda o, x, y, z, r: o.gt(x, y))),
+    "maximum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.gt(x, y)),
+                Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y))),
+    "select": (None, Partial(WHERE, "x"), Partial(OTHERWISE, "x")),
+    "sin": (_factor("x", lambda o, x, y, z, r: o.cos(x)),),
+    "cos": (_factor("x", lambda o, x, y, z, r: o.neg(o.sin(x))),),
+    "tan": (_factor("r", lambda o, x, y, z, r: _one_plus_square(o, r)),),
+    "cot": (_factor("r", lambda o, x, y, z, r: o.neg(_one_plus_square(o, r))),),
+    "asin": (_factor("x", lambda o, x, y, z, r: o.rsqrt(_one_minus_square(o, x))),),
+    "acos": (_factor("x", lambda o, x, y, z, r: o.neg(o.rsqrt(_one_minus_square(o, x)))),),
+    "atan": (_factor("x", lambda o, x, y, z, r: o.rcp(_one_plus_square(o, x))),),
+    "atan2": (_factor("xy", lambda o, x, y, z, r: o.div(y, _squares(o, x, y))),
+              _factor("xy", lambda o, x, y, z, r: o.neg(o.div(x, _squares(o, x, y))))),
+    "exp": (_factor("r", lambda o, x, y, z, r: r),),
+    "exp2": (_factor("r", lambda o, x, y, z, r: o.mul(r, o.number(r, _LOG_2))),),
+    "log": (_factor("x", lambda o, x, y, z, r: o.rcp(x)),),
+    "log2": (_factor("x", lambda o, x, y, z, r: o.div(o.number(x, 1 / _LOG_2), x)),),
+    "power": (_factor("xy", _power_of_base), _factor("xr", _power_of_exponent)),
+    "sinh": (_factor("x", lambda o, x, y, z, r: o.cosh(x)),),
+    "cosh": (_factor("x", lambda o, x, y, z, r: o.sinh(x)),),
+    "tanh": (_factor("r", lambda o, x, y, z, r: _one_minus_square(o, r)),),
+    "asinh": (_factor("x", lambda o, x, y, z, r: o.rsqrt(_one_plus_square(o, x))),),
+    "acosh": (_factor("x", lambda o, x, y, z, r: o.rsqrt(o.mul(o.sub(x, o.number(x, 1)), o.add(x, o.number(x, 1))))),),
+    "atanh": (_factor("x", lambda o, x, y, z, r: o.rcp(_one_minus_square(o, x))),),
+    "erf": (_factor("x", lambda o, x, y, z, r: o.mul(o.exp(o.neg(o.mul(x, x))), o.number(x, _TWO_OVER_ROOT_PI))),),
+    "erfc": (_factor("x", lambda o, x, y, z, r: o.mul(o.exp(o.neg(o.mul(x, x))), o.number(x, -_TWO_OVER_ROOT_PI))),),
+    "erfinv": (_factor("r", lambda o, x, y, z, r: o.mul(o.exp(o.mul(r, r)), o.number(r, 1 / _TWO_OVER_ROOT_PI))),),
+    "lgamma": (_factor("x", lambda o, x, y, z, r: o.digamma(x)),),
+    "cbrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 1 / 3), o.mul(r, r))),),
+    "hypot": (_factor("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
+              _factor("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
+    # functions that are traced as rows that work on bits
+    "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(o.copysign(o.number(x, 1), y), _sign(o, x))), None),
+}.items()}
+for _name in ("sin", "cos", "tan", "cot"):
+    RULES[f"{_name}_precise"] = RULES[_name]

@@ -1,0 +1,1 @@
+"""Derivatives of arrays: the public functions. Private."""

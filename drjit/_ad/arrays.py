@@ -1,0 +1,322 @@
+"""Derivatives of what arrays hold: variables, their gradients, and values without derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import drjit_core as core
+from drjit_core import LEAF, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked, vertex_of
+
+from .._access.store import store
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
+from .._base.links import links
+from .._base.nodes import broadcast
+from .._base.types import relative
+from .._base.typing import T
+from .._promotion.plans import elementwise
+from .._promotion.promote import coerce, wrap_like
+from .._trees.pytree import leaves, transform, walk
+
+__all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
+           "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "variables", "vertices_of"]
+
+
+def differentiable(value: object) -> bool:
+    """Whether a value is an array of a type that can track derivatives."""
+    return isinstance(value, ArrayBase) and value._record.diff and value._kind == "f"
+
+
+def variables(function: str, *args: Any) -> Iterator[Any]:
+    """The arrays in PyTrees that can track derivatives."""
+    for arg in args:
+        for leaf in leaves(arg, function):
+            if differentiable(leaf):
+                yield leaf
+
+
+def vertices_of(function: str, *args: Any) -> list[Vertex]:
+    """The vertices of all arrays in PyTrees, as far as their derivatives are tracked."""
+    found = [tracked(node) for array in variables(function, *args) for node in array._nodes()]
+    return [vertex for vertex in found if vertex is not None]
+
+
+# --- variables -------------------------------------------------------------------------------------------------------
+
+
+def enable_grad(*args: Any) -> None:
+    """Track derivatives with respect to arrays.
+
+    ``args`` are arrays and PyTrees, which are traversed. Arrays of floats in the packages ``drjit.*.ad`` become
+    variables, unless they track derivatives already; other values are ignored. Operations on them are recorded from
+    now on, until :func:`backward` or :func:`forward` lets derivatives flow. Within :func:`suspend_grad` without
+    arguments, nothing happens. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2, 3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> x.grad
+    [2, 4, 6]
+    """
+    scope = core.state.derivatives
+    if scope is not None and not scope.records:
+        return
+    for array in variables("drjit.enable_grad", *args):
+        nodes = array._nodes()
+        if any(tracked(node) is None and node.size for node in nodes):
+            store(array, [node if tracked(node) is not None or not node.size else
+                          dual(primal(node), Vertex(LEAF, node.type, node.size)) for node in nodes])
+
+
+def disable_grad(*args: Any) -> None:
+    """Track no more derivatives with respect to arrays: they are constants from now on, and have no gradient.
+
+    ``args`` are arrays and PyTrees, which are traversed. What was computed from the arrays before goes on to depend on
+    them. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.disable_grad(x)
+    >>> dr.grad_enabled(x)
+    False
+    """
+    for array in variables("drjit.disable_grad", *args):
+        nodes = array._nodes()
+        if any(vertex_of(node) is not None for node in nodes):
+            store(array, [primal(node) for node in nodes])
+
+
+def set_grad_enabled(arg0: Any, arg1: bool, /) -> None:
+    """Call :func:`enable_grad` or :func:`disable_grad`, as the second argument says.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1)
+    >>> dr.set_grad_enabled(x, True)
+    >>> dr.grad_enabled(x)
+    True
+    """
+    if arg1.__class__ is not bool:
+        raise ArgumentError("drjit.set_grad_enabled(): the second argument must be a bool (found "
+                            f"{describe(arg1)}).")
+    (enable_grad if arg1 else disable_grad)(arg0)
+
+
+def grad_enabled(*args: Any) -> bool:
+    """Whether derivatives are tracked with respect to any array in some PyTrees.
+
+    Scopes such as :func:`suspend_grad` count. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1)
+    >>> dr.enable_grad(x)
+    >>> dr.grad_enabled(x + 1), dr.grad_enabled(dr.detach(x))
+    (True, False)
+    """
+    return any(tracked(node) is not None for array in variables("drjit.grad_enabled", *args)
+               for node in array._nodes())
+
+
+def detach(arg: T, preserve_type: bool = True) -> T:
+    """The same values without derivatives: constants, as far as derivatives go.
+
+    ``arg`` is an array or a PyTree, which is traversed; other values are returned as they are. Arrays keep their type,
+    unless ``preserve_type`` is false: then they are of the type of the same name that tracks no derivatives. Copies
+    nothing, evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> y = dr.detach(x)
+    >>> y, dr.grad_enabled(y), type(dr.detach(x, preserve_type=False))
+    ([1, 2], False, <class 'drjit.llvm.Float'>)
+    """
+    return transform("drjit.detach", lambda leaf: _detached(leaf, preserve_type), arg)  # type: ignore[no-any-return]
+
+
+def _detached(leaf: Any, preserve_type: bool) -> Any:
+    if not isinstance(leaf, ArrayBase) or not leaf._dynamic:
+        return leaf
+    record = leaf._record
+    cls = type(leaf) if preserve_type or not record.diff else relative(type(leaf), record.backend, False)
+    return wrap_like(leaf, cls, [primal(node) for node in leaf._nodes()])
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+def gradient_of(node: Node) -> Node:
+    """The gradient of a node, with as many elements: zeros, if it has none."""
+    vertex = vertex_of(node)
+    if vertex is None or vertex.gradient is None:
+        return literal(node.type, 0, node.size)
+    return broadcast(primal(vertex.gradient), node.size)
+
+
+def grad(arg: T, preserve_type: bool = True) -> T:
+    """The gradients of arrays: what derivatives have added up so far, zeros of the same size if there is nothing.
+
+    ``arg`` is an array or a PyTree, which is traversed. The gradients have no derivatives themselves. They are of the
+    arrays' types, unless ``preserve_type`` is false: then of the types of the same name that track no derivatives.
+    For values without derivatives (numbers, integer arrays) the result is zero. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> dr.grad(x)
+    [6]
+    """
+    return transform("drjit.grad", lambda leaf: _gradient(leaf, preserve_type), arg)  # type: ignore[no-any-return]
+
+
+def _gradient(leaf: Any, preserve_type: bool) -> Any:
+    if isinstance(leaf, ArrayBase):
+        if not leaf._dynamic:
+            return type(leaf)(0)  # type: ignore[call-arg]
+        record = leaf._record
+        cls = type(leaf) if preserve_type or not record.diff else relative(type(leaf), record.backend, False)
+        return wrap_like(leaf, cls, [gradient_of(node) for node in leaf._nodes()])
+    if isinstance(leaf, bool | int | float):
+        return type(leaf)(0)
+    return leaf
+
+
+def clear_grad(arg: Any, /) -> None:
+    """Set gradients to zero.
+
+    ``arg`` is an array or a PyTree, which is traversed; what tracks no derivatives is ignored. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(3)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(x * x)
+    >>> dr.clear_grad(x)
+    >>> x.grad
+    [0]
+    """
+    for vertex in vertices_of("drjit.clear_grad", arg):
+        vertex.gradient, vertex.sparse = None, False
+
+
+def set_grad(target: Any, source: Any) -> None:
+    """Set gradients: :func:`clear_grad`, then :func:`accum_grad`.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.set_grad(x, 5)
+    >>> x.grad
+    [5, 5]
+    """
+    _accumulate("drjit.set_grad", target, source, clear=True)
+
+
+def accum_grad(target: Any, source: Any) -> None:
+    """Add to gradients.
+
+    ``target`` is an array or a PyTree; ``source`` is a PyTree of the same structure with an array, or a number for all
+    elements, for each of its arrays, or one such value for all of them. Values are converted and broadcast to what they
+    are added to; more elements than a variable of one element has are summed. What tracks no derivatives is ignored.
+    Raises a ``RuntimeError`` if sizes differ, and a ``TypeError`` for values that are no arrays and no numbers.
+    Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> dr.accum_grad(x, 5)
+    >>> dr.accum_grad(x, Float(1, 2))
+    >>> x.grad
+    [6, 7]
+    """
+    _accumulate("drjit.accum_grad", target, source, clear=False)
+
+
+def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None:
+    found: list[tuple[Vertex, Node]] = []
+
+    def visit(leaf: Any, value: Any) -> None:
+        if not differentiable(leaf):
+            return
+        nodes = leaf._nodes()
+        if all(tracked(node) is None for node in nodes):
+            return
+        for node, gradient in zip(nodes, _converted(function, leaf, value), strict=True):
+            vertex = tracked(node)
+            if vertex is not None:
+                found.append((vertex, gradient))
+
+    if isinstance(source, ArrayBase | bool | int | float):
+        walk(function, lambda leaf: visit(leaf, source), target)
+    else:
+        walk(function, visit, target, source)
+    flow = Flow()
+    for vertex, gradient in found:
+        if clear:
+            flow.clear(vertex)
+        flow.give(vertex, gradient, gradient.size)
+        flow.gradient(vertex)
+
+
+def _converted(function: str, array: Any, value: Any) -> list[Node]:
+    """What is added to the gradients of an array: a node for each of its own."""
+    cls = type(array)
+    try:
+        if cls._depth < 0:
+            converted: Any = value if type(value) is cls else cls(value)
+            shape = converted.shape
+            if shape != array.shape and math.prod(shape) != 1:
+                raise SizeError(f"{function}(): a gradient of the shape {shape} does not fit an array of the shape "
+                                f"{array.shape}.")
+            nodes = converted._nodes()
+        else:
+            nodes = coerce(cls, value, function)
+    except CORE_ERRORS as error:
+        raise translate(error, function) from None
+    own = array._nodes()
+    if len(nodes) != len(own):
+        raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with {len(own)}.")
+    for node, gradient in zip(own, nodes, strict=True):
+        if gradient.size not in (1, node.size) and node.size != 1:
+            raise SizeError(f"{function}(): a gradient with {gradient.size} elements does not fit an array with "
+                            f"{node.size}.")
+    return [primal(node) for node in nodes]
+
+
+links.gradient, links.set_gradient = grad, set_grad
+
+
+def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+    """The values of the first argument with the derivative of the second one.
+
+    Arguments are arrays, numbers or PyTrees of the same structure, and are promoted and broadcast to each other.
+    Useful where derivatives of an expression can be computed in a better way than by differentiating how it was
+    computed. Evaluates nothing.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(4)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(dr.replace_grad(dr.floor(x), x * 2))
+    >>> x.grad
+    [2]
+    """
+    return transform("drjit.replace_grad", _with_gradient_of, arg0, arg1)
+
+
+def _with_gradient_of(a: Any, b: Any) -> Any:
+    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+        return elementwise("drjit.replace_grad", _replaced, (a, b))
+    return a
+
+
+def _replaced(a: Node, b: Node) -> Node:
+    size = core.broadcast_size("replace_grad", a, b)
+    value, vertex = broadcast(primal(a), size), tracked(b)
+    if vertex is None:
+        return value
+    if vertex.size != size:
+        vertex = Vertex(STRUCTURE["identity"], value.type, size, vertex)
+    return dual(value, vertex)

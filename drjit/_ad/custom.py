@@ -1,0 +1,288 @@
+"""Operations whose derivatives their users write."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import drjit_core as core
+from drjit_core import HUB, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked
+
+from .._access.store import store
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, SizeError, describe
+from .._base.nodes import broadcast
+from .._promotion.promote import wrap_like
+from .._trees.pytree import TreeSpec, flatten
+from .arrays import _converted, detach, differentiable, variables
+
+__all__ = ["CustomOp", "custom"]
+
+
+class CustomOp:
+    """An operation with derivatives of its own: derive a class, and pass it to :func:`custom`.
+
+    :meth:`eval` computes the result from arguments without derivatives, and may keep what it needs later as attributes.
+    :meth:`forward` computes the change of the result from those of the arguments (:meth:`grad_in`,
+    :meth:`set_grad_out`), :meth:`backward` the gradients of the arguments from that of the result (:meth:`grad_out`,
+    :meth:`set_grad_in`). Only what a program uses need be there.
+
+    >>> from drjit.llvm.ad import Float
+    >>> class Product(dr.CustomOp):
+    ...     def eval(self, x, y):
+    ...         self.x, self.y = x, y
+    ...         return x * y
+    ...     def backward(self):
+    ...         self.set_grad_in("x", self.y * self.grad_out())
+    ...         self.set_grad_in("y", self.x * self.grad_out())
+    >>> x, y = Float(2), Float(3)
+    >>> dr.enable_grad(x, y)
+    >>> dr.backward(dr.custom(Product, x, y))
+    >>> x.grad, y.grad
+    ([3], [2])
+    """
+
+    _link: _Link | None = None
+
+    def eval(self, *args: Any, **kwargs: Any) -> Any:
+        """The result, given the arguments without derivatives. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__}.eval() is not implemented: a custom operation computes its "
+                                  "result there.")
+
+    def forward(self) -> None:
+        """Set the change of the result, given those of the arguments. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__}.forward() is not implemented: the operation has no derivative "
+                                  "in forward mode.")
+
+    def backward(self) -> None:
+        """Set the gradients of the arguments, given that of the result. To be overridden."""
+        raise NotImplementedError(f"{type(self).__name__}.backward() is not implemented: the operation has no "
+                                  "derivative in reverse mode.")
+
+    def name(self) -> str:
+        """What listings and graphs call the operation: the name of the class, unless overridden."""
+        return type(self).__name__
+
+    def grad_out(self) -> Any:
+        """The gradient of the result, structured like it. In :meth:`backward`."""
+        return self._require("grad_out", "backward").grad_out()
+
+    def set_grad_out(self, arg: Any, /) -> None:
+        """Add to the change of the result; ``arg`` is structured like it. In :meth:`forward`."""
+        self._require("set_grad_out", "forward").set_grad_out(arg)
+
+    def grad_in(self, arg: Any, /) -> Any:
+        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`."""
+        return self._require("grad_in", "forward").grad_in(arg)
+
+    def set_grad_in(self, arg0: Any, arg1: Any, /) -> None:
+        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`."""
+        self._require("set_grad_in", "backward").set_grad_in(arg0, arg1)
+
+    def add_input(self, arg: Any, /) -> None:
+        """Declare that the result depends on arrays that are no arguments. In :meth:`eval`.
+
+        Their changes and gradients are read and written as usual, by :func:`grad` and :func:`accum_grad`.
+        """
+        self._require("add_input", "eval").inputs += core_vertices("drjit.CustomOp.add_input", arg)
+
+    def add_output(self, arg: Any, /) -> None:
+        """Declare that arrays beside the result depend on the arguments. In :meth:`eval`.
+
+        Their changes and gradients are written and read as usual, by :func:`accum_grad` and :func:`grad`.
+        """
+        self._require("add_output", "eval").more_outputs += list(variables("drjit.CustomOp.add_output", arg))
+
+    def _require(self, method: str, stage: str) -> _Link:
+        if self._link is None or self._link.stage != stage:
+            raise RuntimeError(f"{type(self).__name__}.{method}(): this is of use in {stage}() only.")
+        return self._link
+
+
+def core_vertices(function: str, *args: Any) -> list[Vertex]:
+    """The vertices of arrays whose derivatives are tracked."""
+    found = [tracked(node) for array in variables(function, *args) for node in array._nodes()]
+    return [vertex for vertex in found if vertex is not None]
+
+
+class _Link:
+    """What a custom operation has to do with the graph: the payload of its vertex."""
+
+    def __init__(self, operation: CustomOp, arguments: dict[Any, Any]) -> None:
+        self.operation = operation
+        self.arguments = arguments
+        self.stage = "eval"
+        self.flow: Flow | None = None
+        self.inputs = [vertex for value in arguments.values() for vertex in core_vertices("drjit.custom", value)]
+        #: The result without derivatives, by leaves; and for each component node of its arrays the place of its vertex.
+        self.leaves: list[Any] = []
+        self.spec: TreeSpec | None = None
+        self.places: list[list[int]] = []
+        self.outputs: list[tuple[int, int]] = []  # types and sizes
+        self.more_outputs: list[Any] = []
+        self.more: list[tuple[Any, list[int]]] = []
+        #: Gradients by the places of outputs: what reverse mode has brought, and what forward mode sends.
+        self.received: dict[int, Node] = {}
+        self.sent: dict[int, Node] = {}
+
+    @property
+    def name(self) -> str:
+        return f"{self.operation.__class__.__name__}"
+
+    def attach(self, nodes: list[Node], hub: Vertex) -> tuple[list[Node], list[int]]:
+        """Make nodes results of the operation."""
+        found, places = [], []
+        for node in nodes:
+            value = primal(node)
+            place = len(self.outputs)
+            self.outputs.append((value.type, value.size))
+            places.append(place)
+            found.append(dual(value, Vertex(STRUCTURE["output"], value.type, value.size, hub, info=place)))
+        return found, places
+
+    # --- what callbacks ask for --------------------------------------------------------------------------------------
+
+    def _named(self, method: str, key: Any) -> Any:
+        if key not in self.arguments:
+            known = ", ".join(repr(name) for name in self.arguments)
+            raise ArgumentError(f"{self.name}.{method}(): there is no argument {key!r}; there are: {known or 'none'}.")
+        return self.arguments[key]
+
+    def grad_in(self, key: Any) -> Any:
+        flow = self.flow
+        assert flow is not None
+
+        def change(node: Node) -> Node:
+            vertex = tracked(node)
+            found = None if vertex is None else flow.gradient(vertex)
+            return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
+
+        found, spec = flatten(self._named("grad_in", key), "drjit.CustomOp.grad_in")
+        return spec.rebuild([wrap_like(leaf, type(leaf), [change(node) for node in leaf._nodes()])
+                             if differentiable(leaf) else _zero(leaf) for leaf in found])
+
+    def set_grad_in(self, key: Any, value: Any) -> None:
+        flow, function = self.flow, f"{self.name}.set_grad_in"
+        assert flow is not None
+        found, spec = flatten(self._named("set_grad_in", key), function)
+        values = [value] * len(found) if isinstance(value, ArrayBase | bool | int | float) else \
+            spec.flatten_up_to(value, function)
+        given = []
+        for leaf, gradient in zip(found, values, strict=True):
+            if not differentiable(leaf):
+                continue
+            nodes = leaf._nodes()
+            for node, contribution in zip(nodes, _converted(function, leaf, gradient), strict=True):
+                vertex = tracked(node)
+                if vertex is not None:
+                    given.append((vertex, contribution))
+        for vertex, contribution in given:
+            flow.give(vertex, contribution, contribution.size)
+
+    def grad_out(self) -> Any:
+        assert self.spec is not None
+
+        def gradient(node: Node, place: int) -> Node:
+            found = self.received.get(place)
+            return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
+
+        return self.spec.rebuild([
+            wrap_like(leaf, type(leaf), [gradient(node, place) for node, place in zip(leaf._nodes(), places, strict=True)])
+            if places else _zero(leaf) for leaf, places in zip(self.leaves, self.places, strict=True)])
+
+    def set_grad_out(self, value: Any) -> None:
+        function = f"{self.name}.set_grad_out"
+        assert self.spec is not None
+        values = [value] * len(self.leaves) if isinstance(value, ArrayBase | bool | int | float) else \
+            self.spec.flatten_up_to(value, function)
+        for leaf, places, change in zip(self.leaves, self.places, values, strict=True):
+            if places:
+                for place, node in zip(places, _converted(function, leaf, change), strict=True):
+                    before = self.sent.get(place)
+                    self.sent[place] = node if before is None else core.ops.add(before, node)
+
+    # --- what traversals ask for -------------------------------------------------------------------------------------
+
+    def reverse(self, flow: Flow) -> None:
+        """Let gradients flow from the results to the arguments."""
+        for array, places in self.more:
+            self._show(array, places, flow)
+        self._run("backward", flow)
+
+    def forward(self, flow: Flow) -> None:
+        """Let changes flow from the arguments to the results."""
+        self._run("forward", flow)
+        for array, places in self.more:
+            for node, place in zip(array._nodes(), places, strict=True):
+                vertex = core.vertex_of(node)
+                if vertex is not None and vertex.gradient is not None:
+                    self.sent.setdefault(place, vertex.gradient)
+
+    def _show(self, array: Any, places: list[int], flow: Flow) -> None:
+        """Let further results have their gradients while a callback runs."""
+        for node, place in zip(array._nodes(), places, strict=True):
+            vertex, found = core.vertex_of(node), self.received.get(place)
+            if vertex is not None and found is not None:
+                flow.note(vertex)
+                vertex.gradient = found
+
+    def _run(self, stage: str, flow: Flow) -> None:
+        self.stage, self.flow = stage, flow
+        try:
+            getattr(self.operation, stage)()
+        finally:
+            self.stage, self.flow = "done", None
+
+
+def _zero(leaf: Any) -> Any:
+    if isinstance(leaf, ArrayBase) and leaf._dynamic:
+        return wrap_like(leaf, type(leaf), [literal(node.type, 0, node.size) for node in leaf._nodes()])
+    return type(leaf)(0) if isinstance(leaf, bool | int | float | ArrayBase) else leaf
+
+
+def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
+    """The result of a custom operation, which takes part in derivatives.
+
+    ``arg0`` is a class derived from :class:`CustomOp`; all other arguments are those of its method ``eval``, which gets
+    them without derivatives. They and the result may be PyTrees. If no argument tracks derivatives, neither does the
+    result. Raises a ``TypeError`` for anything but such a class, and for arguments that ``eval`` does not take.
+    """
+    if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
+        raise ArgumentError("drjit.custom(): the first argument must be a class derived from drjit.CustomOp (found "
+                            f"{describe(arg0)}).")
+    operation = arg0()
+    try:
+        bound = inspect.signature(operation.eval).bind(*args, **kwargs)
+    except TypeError as error:
+        raise ArgumentError(f"drjit.custom(): the arguments do not fit {arg0.__name__}.eval(): {error}.") from None
+    bound.apply_defaults()
+    named: dict[Any, Any] = {}
+    for name, value in bound.arguments.items():
+        kind = bound.signature.parameters[name].kind
+        if kind is inspect.Parameter.VAR_POSITIONAL:
+            named.update(enumerate(value))
+        elif kind is inspect.Parameter.VAR_KEYWORD:
+            named.update(value)
+        else:
+            named[name] = value
+    link = operation._link = _Link(operation, named)
+    try:
+        result = operation.eval(*detach(list(args)), **detach(kwargs))
+    finally:
+        link.stage = "done"
+    link.leaves, link.spec = flatten(detach(result), "drjit.custom")
+    if not link.inputs:
+        operation._link = None
+        return link.spec.rebuild(link.leaves)
+    hub = Vertex(HUB, 0, 1, info=link)
+    hub.label = operation.name()
+    found = []
+    for leaf in link.leaves:
+        nodes, places = link.attach(leaf._nodes(), hub) if differentiable(leaf) else ([], [])
+        link.places.append(places)
+        found.append(wrap_like(leaf, type(leaf), nodes) if places else leaf)
+    for array in link.more_outputs:
+        nodes, places = link.attach(array._nodes(), hub)
+        store(array, nodes)
+        link.more.append((array, places))
+    return link.spec.rebuild(found)
