@@ -31,7 +31,7 @@ from .errors import CompilationError, IncompatibleSizes, SymbolicValue, Unsuppor
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
-from .ir.dual import HUB, LEAF, STRUCTURE, Scope, Vertex, dual, live_vertices, primal, tracked, vertex_of
+from .ir.dual import HUB, LEAF, STRUCTURE, Scope, Vertex, attached, dual, live_vertices, primal, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
@@ -68,6 +68,7 @@ from .ir.trace import (
 )
 from .messages import log_level, set_log_level
 from .math import *
+from .ops.derivatives import RULES
 from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .passes.positions import positions

@@ -29,6 +29,7 @@ from drjit_core import (
     replace_elements,
     scatter,
     schedule,
+    vertex_of,
     write_element,
 )
 
@@ -141,6 +142,11 @@ def store_element(array: Any, position: int, value: Any) -> None:
         if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
             mask = ops.eq(counter(node.size, scalar), index)
         store_written(array, [scatter(node, new, index, mask, 0, 0)])
+        return
+    if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
+        node = array._n
+        store_written(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE,
+                                      0, 0)])
         return
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])

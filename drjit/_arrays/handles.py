@@ -35,6 +35,7 @@ _OPERATIONS = [operations.ADD, operations.SUB, operations.MUL, operations.DIV, o
 _MUL = KIND["mul"]
 _UNARY = [ops.neg, ops.inv, core.abs]
 _UNARY_ROWS = [KIND["neg"], KIND["inv"], -1]  # of what is composed of several there is none
+_DUAL = KIND["dual"]
 _UNARY_METHODS = ["__neg__", "__invert__", "__abs__"]
 
 
@@ -83,6 +84,8 @@ class FlatHandle(FlatSlots):
                 node = held(value)
             elif isinstance(value, FlatSlots):
                 node = cast(held(value), cls._type)
+                if node.kind == _DUAL and not cls._record.diff:
+                    node = node.d0
             else:
                 node = number(cls._type, value)
             if node is not None:

@@ -212,14 +212,14 @@ def tensor_matmul(site: Site, left: Any, right: Any, flags: tuple[bool, bool] = 
         (x, y), _ = align((a, b), (rows, columns))
         return make(cls, broadcast(ops.mul(x, y), count), shape)
     first, second = _Operand(a, rows, a_strides, batch), _Operand(b, columns, b_strides, batch)
-    there = a.kind == _EVALUATED and b.kind == _EVALUATED and math.prod(batch) < _MANY
+    there = core.primal(a).kind == _EVALUATED and core.primal(b).kind == _EVALUATED and math.prod(batch) < _MANY
     if a.scope or b.scope or extent <= _FUSED and not there:
         return make(cls, cast(_fused(first, second, sizes, extent), cls._type), shape)
     result = _computed(first, second, sizes, extent)
     if type(left) is type(right) is cls and first.node is a and second.node is b:
         if len(_steps) >= _MOST_STEPS:
             _steps.clear()
-        _steps[cls, left._s, right._s, flags] = result.payload, shape, count, extent <= _FUSED
+        _steps[cls, left._s, right._s, flags] = core.primal(result).payload, shape, count, extent <= _FUSED
     return make(cls, result, shape)
 
 
@@ -239,7 +239,7 @@ def _found(left: Any, right: Any, flags: tuple[bool, bool]) -> Any:
         return None
     payload, shape, size, in_memory = known
     for node in (a, b):
-        kind = node.kind
+        kind = core.primal(node).kind
         if kind != _EVALUATED and (in_memory or node.scope or kind == _STEP or kind <= _UNDEFINED):
             return None  # a step may be a transposed copy, which products read through
     return make(type(left), core.step_again(payload, a, b, a.type, size), shape)

@@ -194,7 +194,7 @@ class TensorBase(TensorHandle, ArrayBase):
                 raise ArgumentError(f"{function}(): the input has the wrong number of entries (got {math.prod(found)}, "
                                     f"expected {math.prod(wanted)} for the shape {wanted}).")
             found = wanted
-        self._n, self._s = node, tuple(map(int, found))
+        self._n, self._s = node if type(self)._record.diff else primal(node), tuple(map(int, found))
 
     def _nodes(self) -> list[Node]:
         return [self._n]

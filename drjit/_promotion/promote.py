@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from drjit_core import Node, cast, import_copy, invalid, literal, read_element
+from drjit_core import Node, cast, import_copy, invalid, literal, primal, read_element
 
 from .._base.array import ArrayBase
 from .._base.errors import (
@@ -130,6 +130,8 @@ def convert(cls: type[ArrayBase], value: Any, function: Site) -> list[Node]:
         scalar = cls._type
         if value._type != scalar:
             nodes = [cast(node, scalar) for node in nodes]
+        if value._record.diff and not cls._record.diff:
+            nodes = [primal(node) for node in nodes]
         if len(nodes) == cls._count or cls._count < 0:
             return nodes
         declared, found = cls._record.shape, value._static_shape()

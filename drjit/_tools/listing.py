@@ -78,7 +78,7 @@ def live_variables() -> list[Variable]:
     for candidate in live_arrays():
         if candidate._dynamic:
             try:
-                nodes = candidate._nodes()
+                nodes = [core.primal(node) for node in candidate._nodes()]
             except AttributeError:  # it is just being made, perhaps by another thread
                 continue
             if None in nodes:  # likewise

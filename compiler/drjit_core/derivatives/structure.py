@@ -87,7 +87,7 @@ def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
     index, mask, op, mode, before, value = vertex.info
-    target, change = gradients
+    target, change, _ = gradients
     if op in (_IDENTITY, _ADD):
         if target is None:
             target = literal(vertex.type, 0, vertex.size)
@@ -399,7 +399,7 @@ def _multiply(a: Node, b: Node, size: int, type_: int, options: Sequence[int]) -
 
 def _matmul_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
     x, y, _, _ = flow.kept(vertex)
-    first, second = gradients
+    first, second, _ = gradients
     result = None
     if first is not None:
         result = _multiply(full(first, x.size), y, vertex.size, vertex.type, vertex.info.options)

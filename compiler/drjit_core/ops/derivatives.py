@@ -125,6 +125,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "hypot": (_factor("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
               _factor("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
     # functions that are traced as rows that work on bits
+    "flip": (_factor("y", lambda o, x, y, z, r: o.copysign(o.number(y, 1), y)), None),
     "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(o.copysign(o.number(x, 1), y), _sign(o, x))), None),
 }.items()}
 for _name in ("sin", "cos", "tan", "cot"):
