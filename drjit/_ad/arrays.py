@@ -176,7 +176,7 @@ def grad(arg: T, preserve_type: bool = True) -> T:
 def _gradient(leaf: Any, preserve_type: bool) -> Any:
     if isinstance(leaf, ArrayBase):
         if not leaf._dynamic:
-            return type(leaf)(0)  # type: ignore[call-arg]
+            return type(leaf)(0)
         record = leaf._record
         cls = type(leaf) if preserve_type or not record.diff else relative(type(leaf), record.backend, False)
         return wrap_like(leaf, cls, [gradient_of(node) for node in leaf._nodes()])

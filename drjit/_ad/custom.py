@@ -10,7 +10,7 @@ from drjit_core import HUB, STRUCTURE, Flow, Node, Vertex, dual, literal, primal
 
 from .._access.store import store
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten
@@ -51,8 +51,8 @@ class CustomOp:
 
     def forward(self) -> None:
         """Set the change of the result, given those of the arguments. To be overridden."""
-        raise NotImplementedError(f"{type(self).__name__}.forward() is not implemented: the operation has no derivative "
-                                  "in forward mode.")
+        raise NotImplementedError(f"{type(self).__name__}.forward() is not implemented: the operation has no "
+                                  "derivative in forward mode.")
 
     def backward(self) -> None:
         """Set the gradients of the arguments, given that of the result. To be overridden."""
@@ -187,7 +187,7 @@ class _Link:
             return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
 
         return self.spec.rebuild([
-            wrap_like(leaf, type(leaf), [gradient(node, place) for node, place in zip(leaf._nodes(), places, strict=True)])
+            wrap_like(leaf, type(leaf), list(map(gradient, leaf._nodes(), places)))
             if places else _zero(leaf) for leaf, places in zip(self.leaves, self.places, strict=True)])
 
     def set_grad_out(self, value: Any) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import enum
 
-__all__ = ["ADFlag", "ADMode", "flags_of", "mode_of"]
-
 from .._base.errors import ArgumentError, describe
+
+__all__ = ["ADFlag", "ADMode", "flags_of", "mode_of"]
 
 
 class ADMode(enum.Enum):
@@ -53,8 +53,8 @@ def flags_of(function: str, flags: object) -> int:
 
 def mode_of(function: str, mode: object) -> int:
     """The direction that was given as an argument."""
-    if mode not in (ADMode.Forward, ADMode.Backward):
+    if not isinstance(mode, ADMode) or mode is ADMode.Primal:
         found = str(mode) if isinstance(mode, ADMode) else describe(mode)
         raise ArgumentError(f"{function}(): the argument 'mode' must be drjit.ADMode.Forward or drjit.ADMode.Backward "
                             f"(found {found}).")
-    return mode.value  # type: ignore[union-attr]
+    return int(mode.value)

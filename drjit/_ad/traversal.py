@@ -9,8 +9,8 @@ from typing import Any
 import drjit_core as core
 from drjit_core import BACKWARD, FORWARD_MODE, Scope, state
 
-from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, describe, translate
 from .._trees.pytree import leaves
 from .arrays import grad, set_grad, vertices_of
 from .flags import ADFlag, flags_of, mode_of

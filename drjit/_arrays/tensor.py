@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, cast, evaluate, read_element
+from drjit_core import Node, cast, evaluate, primal, read_element
 
 from .._access.elements import tensor_get, tensor_set
 from .._access.keys import flatten, refuse_floats

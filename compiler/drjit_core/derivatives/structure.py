@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from ..ir.build import counter, literal
 from ..ir.dual import Vertex
 from ..ir.node import Node
 from ..ir.steps import step, transposed
-from ..ir.trace import access, cast, gather, opaque, ops, reduce, scatter, segment, view
-from ..ops.reductions import REDUCTIONS
-from ..ops.steps import Step
+from ..ir.trace import access, cast, gather, ops, reduce, scatter, segment, view
 from ..passes.positions import positions
-from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
 from .formulas import FORMULAS, masked, number
 
@@ -86,7 +83,7 @@ def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 
 def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
-    index, mask, op, mode, before, value = vertex.info
+    index, mask, op, mode, before, _ = vertex.info
     target, change, _ = gradients
     if op in (_IDENTITY, _ADD):
         if target is None:

@@ -13,7 +13,7 @@ from ..context import state
 from ..ir.dual import HUB, LEAF, Scope, Vertex, live_vertices
 from ..ir.node import Node
 from ..ir.trace import ops
-from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, WHERE, Rule
+from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, WHERE, Partial, Rule
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
 from .structure import FORWARD, REVERSE
@@ -176,12 +176,12 @@ def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
             flow.give(operand, _where(partial, gradient, x, y, z, r), width, sparse=True)
 
 
-def _where(partial: object, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
-    how, _, factor = partial  # type: ignore[misc]
-    if how == BOTH:
-        return masked(factor(FORMULAS, x, y, z, r), gradient)
-    assert how in (WHERE, OTHERWISE)
-    return masked(x, gradient, inverted=how == OTHERWISE)
+def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
+    if partial.how == BOTH:
+        assert partial.factor is not None
+        return masked(partial.factor(FORMULAS, x, y, z, r), gradient)
+    assert partial.how in (WHERE, OTHERWISE)
+    return masked(x, gradient, inverted=partial.how == OTHERWISE)
 
 
 def _forward(flow: Flow, order: Sequence[Vertex], flags: int) -> None:

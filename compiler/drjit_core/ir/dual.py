@@ -1,9 +1,9 @@
 """Values with a derivative: duals, and the vertices of the graph along which derivatives flow.
 
-A *dual* is a node of the kind ``DUAL``: a value (``d0``) together with a :class:`Vertex` (the payload). Equal values are
-one node, but not everything that is equal changes alike, which is why duals are never found by value numbering. Trace
-functions take duals for the values that they stand for, and give back a dual for a result that depends on them; nothing
-behind tracing ever sees one: what is evaluated, planned and launched are plain nodes.
+A *dual* is a node of the kind ``DUAL``: a value (``d0``) together with a :class:`Vertex` (the payload).  Equal values
+are one node, but not everything that is equal changes alike, which is why duals are never found by value numbering.
+Trace functions take duals for the values that they stand for, and give back a dual for a result that depends on them;
+nothing behind tracing ever sees one: what is evaluated, planned and launched are plain nodes.
 
 A vertex says which operation made the value, from which other vertices, and holds the nodes that the derivative of the
 operation needs (see :mod:`drjit_core.ops.derivatives`): the derivative is computed when the graph is traversed
@@ -24,8 +24,8 @@ from ..ops.table import DUAL, OPS
 from ..types import TYPES
 from .node import Node, blank_node, new_id
 
-__all__ = ["HUB", "LEAF", "Scope", "STRUCTURE", "Vertex", "attached", "derived", "dual", "live_vertices", "primal", "recorded", "tracked",
-           "vertex_of"]
+__all__ = ["HUB", "LEAF", "STRUCTURE", "Scope", "Vertex", "attached", "derived", "dual", "live_vertices", "primal",
+           "recorded", "tracked", "vertex_of", "without"]
 
 #: The rule of a variable that derivatives are asked for; of what has more than three operands, which ``info`` knows.
 LEAF, HUB = Rule("", ()), Rule("custom", ())
@@ -42,8 +42,9 @@ class Vertex:
     """One differentiable operation.
 
     ``rule`` is that of an elementwise operation, or one without partials, of whose name
-    :mod:`drjit_core.derivatives.structure` knows the meaning. Up to three operands have vertices ``a``, ``b``, ``c``; ``x``, ``y``, ``z``
-    and ``r`` are the operands and the result as far as the rule keeps them, and ``info`` is whatever else it needs.
+    :mod:`drjit_core.derivatives.structure` knows the meaning.  Up to three operands have vertices ``a``, ``b``, ``c``;
+    ``x``, ``y``, ``z`` and ``r`` are the operands and the result as far as the rule keeps them, and ``info`` is
+    whatever else it needs.
     """
 
     __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "pending", "r", "rule", "size",
@@ -54,7 +55,10 @@ class Vertex:
         global _last
         self.rule, self.type, self.size = rule, type_, size
         self.a, self.b, self.c, self.info = a, b, c, info
-        self.x = self.y = self.z = self.r = None
+        self.x: Node | None = None
+        self.y: Node | None = None
+        self.z: Node | None = None
+        self.r: Node | None = None
         #: The gradient so far: a node of its size, or of one element, which all elements share. ``None``: zero.
         self.gradient: Node | None = None
         #: Contributions of whole arrays to a vertex of one element, not yet summed; and scatter-additions to it.
@@ -85,7 +89,8 @@ class Vertex:
     @property
     def name(self) -> str:
         """What listings call it."""
-        return self.rule.name.rstrip("_")
+        name: str = self.rule.name
+        return name.rstrip("_")
 
 
 _live: dict[int, weakref.ref[Vertex]] = {}
@@ -103,7 +108,8 @@ class Scope:
     __slots__ = ("boundary", "enabled", "isolated", "off", "on", "outer", "postponed")
 
     def __init__(self, outer: Scope | None, enabled: bool, boundary: int | None = None,
-                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, isolated: bool = False) -> None:
+                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *,
+                 isolated: bool = False) -> None:
         self.outer = outer
         #: What holds for vertices that are not named: up to the boundary, and beyond it if none is named at all.
         self.enabled = enabled
@@ -181,7 +187,7 @@ def attached(rule: Rule | None, value: Node, x: Node, y: Node | None = None, z: 
     """The result of an operation on operands of which some are duals: a dual, if a derivative flows to it."""
     if rule is None or not _IS_FLOAT[value.type]:
         return value
-    vertices = [None, None, None]
+    vertices: list[Vertex | None] = [None, None, None]
     keeps = ""
     for position, (operand, partial) in enumerate(zip((x, y, z), rule.partials, strict=False)):
         if operand is None or partial is None:
@@ -190,20 +196,27 @@ def attached(rule: Rule | None, value: Node, x: Node, y: Node | None = None, z: 
         if vertex is not None:
             vertices[position] = vertex
             keeps += partial.keeps
-    if vertices == [None, None, None]:
+    return _vertex(rule, value, vertices, (x, y, z), keeps)
+
+
+def _vertex(rule: Rule, value: Node, vertices: Sequence[Vertex | None], operands: Sequence[Node | None], keeps: str,
+            info: Any = None) -> Node:
+    """A dual of a new vertex; the value itself, if no operand has one."""
+    if all(vertex is None for vertex in vertices):
         return value
     if current().region is not None:
-        _refuse(rule.name)
-    vertex = Vertex(rule, value.type, value.size, *vertices)
-    if "x" in keeps:
-        vertex.x = primal(x)
-    if "y" in keeps:
-        vertex.y = primal(y)
-    if "z" in keeps:
-        vertex.z = primal(z)
+        raise SymbolicValue(
+            f"an operation ({rule.name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, "
+            "branch or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or "
+            "mode='evaluated'.")
+    found = Vertex(rule, value.type, value.size, *vertices)
+    found.info = info
+    for name, operand in zip("xyz", operands, strict=False):
+        if name in keeps and operand is not None:
+            setattr(found, name, primal(operand))
     if "r" in keeps:
-        vertex.r = value
-    return dual(value, vertex)
+        found.r = value
+    return dual(value, found)
 
 
 def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
@@ -214,25 +227,13 @@ def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | N
 def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, keeps: str = "") -> Node:
     """The result of an operation with structure; ``operands`` are those that it may be differentiated by, at most
     three, in the order in which the rule expects them."""
-    rule = STRUCTURE[name]
     if not _IS_FLOAT[value.type]:
         return value
-    vertices = [tracked(operand) for operand in operands]
-    if not any(vertices):
-        return value
-    if current().region is not None:
-        _refuse(rule.name)
-    vertex = Vertex(rule, value.type, value.size, *vertices, info=info)
-    if "x" in keeps:
-        vertex.x = primal(operands[0])
-    if "y" in keeps:
-        vertex.y = primal(operands[1])
-    if "r" in keeps:
-        vertex.r = value
-    return dual(value, vertex)
+    return _vertex(STRUCTURE[name], value, [tracked(operand) for operand in operands], operands, keeps, info)
 
 
-def _refuse(name: str) -> None:
-    raise SymbolicValue(
-        f"an operation ({name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, branch or "
-        "call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+def without(node: Node) -> Node:
+    """The value of a dual."""
+    value = node.d0
+    assert value is not None
+    return value

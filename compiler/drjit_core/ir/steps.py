@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..ops.steps import STEPS, Step
 from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP
 from .build import append
-from .dual import derived, dual, primal
+from .dual import derived, dual, primal, without
 from .node import Node
 from .symbolic import symbolic_error
 from .trace import opaque
@@ -103,10 +103,9 @@ def transposed_source(node: Node, batch: tuple[int, ...], matrix: tuple[int, int
     there. ``None`` if the node is no such copy, or not of matrices with these rows.
     """
     if node.kind == DUAL:
-        assert node.d0 is not None
-        found = transposed_source(node.d0, batch, matrix)
+        through = transposed_source(without(node), batch, matrix)
         source = node.payload.a if node.payload.rule.name == "transpose" else None
-        return None if found is None or source is None else (dual(found[0], source), *found[1:])
+        return None if through is None or source is None else (dual(through[0], source), *through[1:])
     if node.kind != STEP or node.payload.name != "transpose" or node.d0 is None:
         return None
     rows, columns, source_column, target_row, base, *rest = node.payload.options

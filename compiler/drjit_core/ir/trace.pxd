@@ -9,7 +9,7 @@ from .simplify cimport ternary as simpler_of_three
 from .simplify cimport unary as simpler_of_one
 from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
 
-cdef int LITERAL, CAST, GATHER, BOUND
+cdef int DUAL, LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG

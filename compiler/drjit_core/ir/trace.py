@@ -43,7 +43,7 @@ from ..ops.table import (
 )
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceOp
 from .build import announce, append, bound, broadcast_size, counter, find, invalid, literal, sized_by
-from .dual import derived, primal, recorded
+from .dual import derived, primal, recorded, without
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
@@ -114,7 +114,7 @@ def unary(kind: int, a: Node) -> Node:
         if a.kind == INVALID:
             return invalid(type_)
         if a.kind == DUAL:
-            return recorded(kind, unary(kind, a.d0), a)
+            return recorded(kind, unary(kind, without(a)), a)
         if context.flags & CONSTANT_PROPAGATION:
             node = fold1(kind, a, type_)
             return node if context.recording is None else sized_by(node, a)
@@ -282,7 +282,7 @@ def cast(a: Node, type_: int) -> Node:
     if a.kind == INVALID:
         return invalid(type_)
     if a.kind == DUAL:
-        return derived("cast", cast(a.d0, type_), (a,))
+        return derived("cast", cast(without(a), type_), (a,))
     if a.kind == LITERAL and current().flags & CONSTANT_PROPAGATION:
         return sized_by(fold_cast(a, type_), a)
     return append(CAST, type_, a.size, a)
@@ -294,7 +294,7 @@ def bitcast(a: Node, type_: int) -> Node:
     if source.size != target.size or "b" in (source.kind, target.kind) and source.kind != target.kind:
         raise UnsupportedType(f"reinterpretation as {target.name}", source.name)
     if a.kind == DUAL:  # bits have no derivative
-        return bitcast(a.d0, type_) if a.type != type_ else a
+        return bitcast(without(a), type_) if a.type != type_ else a
     if a.type == type_:
         return a
     if a.kind == INVALID:
@@ -319,7 +319,7 @@ def gather(source: Node, index: Node, mask: Node, harmless: bool = False) -> Nod
     the caller vouches for its indices, whatever the region computes, so that it may happen although nobody asked.
     """
     if source.kind == DUAL:
-        return derived("gather", gather(source.d0, index, mask, harmless), (source,), (index, mask))
+        return derived("gather", gather(without(source), index, mask, harmless), (source,), (index, mask))
     if source.scope:
         require_memory("gather", source)
     if index.kind == INVALID:
@@ -363,7 +363,7 @@ def access(source: Node, first: int | Extent, stride: int | Extent, size: int | 
     if stride == 1 and length == size:
         return source
     if source.kind == DUAL:
-        return derived("access", access(source.d0, first, stride, size), (source,), (first, stride, size))
+        return derived("access", access(without(source), first, stride, size), (source,), (first, stride, size))
     require_memory("access", source)
     if source.kind == LITERAL:
         return literal(source.type, source.payload, size, source.attr)
@@ -390,7 +390,7 @@ def view(source: Node, base: int, extents: tuple[int, ...], strides: tuple[int, 
     recordings.
     """
     if source.kind == DUAL:
-        found = view(source.d0, base, extents, strides)
+        found = view(without(source), base, extents, strides)
         return None if found is None else derived("view", found, (source,), (base, extents, strides))
     context = current()
     if context.region is not None or context.recording is not None or source.scope:
@@ -516,7 +516,7 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 def opaque(a: Node) -> Node:
     """The same values in memory of their own: what a literal becomes before it is written to."""
     if a.kind == DUAL:
-        return derived("identity", opaque(a.d0), (a,))
+        return derived("identity", opaque(without(a)), (a,))
     return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
@@ -530,7 +530,7 @@ def reduce(a: Node, op: int) -> Node:
     if a.size == 1:
         return a
     if a.kind == DUAL:
-        return derived("reduce", reduce(a.d0, op), (a,), op, "" if op == ReduceOp.Add.value else "xr")
+        return derived("reduce", reduce(without(a), op), (a,), op, "" if op == ReduceOp.Add.value else "xr")
     if a.kind == LITERAL and (state.recording is None or a.id not in state.recording.sizes):
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
@@ -546,7 +546,7 @@ def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0
     ``None`` where that takes a loop: in regions and recordings.
     """
     if a.kind == DUAL:
-        found = segment(a.d0, op, outer, extent, inner, part)
+        found = segment(without(a), op, outer, extent, inner, part)
         if found is None:
             return None
         return derived("segment", found, (a,), (op, outer, extent, inner, min(part or extent, extent)),

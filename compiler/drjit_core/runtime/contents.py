@@ -7,6 +7,7 @@ from typing import Any
 from ..context import current as context_of
 from ..flags import FORBID_SYNCHRONIZATION, JitFlag
 from ..ir import trace
+from ..ir.dual import without
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
 from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
@@ -60,7 +61,7 @@ def in_memory(node: Node) -> Node:
     if node.scope:
         raise symbolic_error(node, "eval")
     if node.kind == _DUAL:
-        return in_memory(node.d0)
+        return in_memory(without(node))
     if node.kind == UNDEFINED:
         with exclusion.lock:
             if node.kind == UNDEFINED:
@@ -77,7 +78,7 @@ def in_memory(node: Node) -> Node:
 def read_element(node: Node, index: int) -> Any:
     """One element as a Python scalar; evaluates the array if need be, but launches nothing if it is in memory."""
     if node.kind == _DUAL:
-        node = node.d0
+        node = without(node)
     if node.kind == _LITERAL:
         return node.payload
     node = in_memory(node)

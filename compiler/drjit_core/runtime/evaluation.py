@@ -13,6 +13,7 @@ from typing import Any
 from ..context import current
 from ..flags import LAUNCH_BLOCKING
 from ..ir import deferred
+from ..ir.dual import without
 from ..ir.node import Node, sweep_if_large
 from ..ir.symbolic import symbolic_error
 from ..ir.verify import verify
@@ -43,7 +44,7 @@ def _wanted(nodes: Iterable[Node], function: str) -> list[Node]:
     for node in nodes:
         if node.kind == _DUAL:  # with its gradient
             vertex = node.payload
-            node = node.d0
+            node = without(node)
             if vertex.gradient is not None and vertex.gradient.kind != _DUAL:
                 wanted += _wanted((vertex.gradient,), function)
         if node.kind > _UNDEFINED and node.kind != _EVALUATED:

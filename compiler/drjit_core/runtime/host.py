@@ -9,7 +9,7 @@ from typing import Any
 
 from ..flags import state
 from ..ir import build
-from ..ir.dual import dual
+from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ops.table import BOUND, DUAL, EVALUATED, INVALID, LITERAL, SCATTER, UNDEFINED
@@ -26,7 +26,7 @@ __all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory
 def opaque(node: Node) -> Node:
     """An evaluated node with the same values, also for literals (which otherwise are never evaluated)."""
     if node.kind == DUAL:
-        return _with_derivative(node, opaque(node.d0))
+        return _with_derivative(node, opaque(without(node)))
     return node if node.kind == INVALID else in_memory(node)
 
 
@@ -89,7 +89,7 @@ def host_view(node: Node) -> tuple[Node, int, Buffer]:
     Later writes to the array in place are visible through the address.
     """
     if node.kind == DUAL:
-        value, address, buffer = host_view(node.d0)
+        value, address, buffer = host_view(without(node))
         return _with_derivative(node, value), address, buffer
     node = in_memory(node)
     return node, address_of(node.payload), node.payload
@@ -98,7 +98,7 @@ def host_view(node: Node) -> tuple[Node, int, Buffer]:
 def unshared(node: Node) -> Node:
     """A node with the same values that nobody else can change: a copy of memory that is imported or exported."""
     if node.kind == DUAL:
-        return _with_derivative(node, unshared(node.d0))
+        return _with_derivative(node, unshared(without(node)))
     if node.kind != EVALUATED or not (node.payload.read_only or node.payload.exported):
         return node
     address_of(node.payload)
@@ -108,7 +108,7 @@ def unshared(node: Node) -> Node:
 def state_of(node: Node) -> VarState:
     """Evaluation state of a node."""
     if node.kind == DUAL:
-        node = node.d0
+        node = without(node)
     kind = node.kind
     if kind == EVALUATED:
         return VarState.Evaluated
