@@ -3,8 +3,8 @@
 Array types live in backend packages such as :mod:`drjit.llvm`; the functions here work on all of them.
 """
 
-from drjit_core import (JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode, ReduceOp, VarState,
-                        VarType, flag, scoped_set_flag, set_flag)
+from drjit_core import (ADFlag, ADMode, JitBackend, JitFlag, KernelRecordingMode, KernelType, LogLevel, ReduceMode,
+                        ReduceOp, VarState, VarType, flag, scoped_set_flag, set_flag)
 
 import importlib as _importlib
 from typing import Any as _Any
@@ -72,7 +72,7 @@ from ._ad.arrays import (
     set_grad_enabled,
 )
 from ._ad.custom import CustomOp, custom
-from ._ad.flags import ADFlag, ADMode
+from ._ad.functions import gradcheck, hvp, jacobian, value_and_grad
 from ._ad.listing import graphviz_ad, whos_ad
 from ._ad.traversal import (
     backward, backward_from, backward_to, enqueue, forward, forward_from, forward_to, isolate_grad, resume_grad,

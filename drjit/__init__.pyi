@@ -4,12 +4,15 @@
 # pyright: reportOverlappingOverload=false, reportGeneralTypeIssues=false
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import EllipsisType
 from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs, TypeAlias, overload
 
 from typing_extensions import Buffer, TypeVar, TypeVarTuple
 
 from drjit_core import (
+    ADFlag as ADFlag,
+    ADMode as ADMode,
     JitBackend as JitBackend,
     JitFlag as JitFlag,
     KernelRecordingMode as KernelRecordingMode,
@@ -43,8 +46,6 @@ log_two: float
 nan: float
 newaxis: None
 pi: float
-profile_enable: type
-profile_range: type
 sqrt_four_pi: float
 sqrt_pi: float
 sqrt_two: float
@@ -186,7 +187,12 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
         """Index of a flat array's variable in listings and messages; zero for nested arrays. Evaluates nothing."""
     @property
     def index_ad(self) -> int:
-        """Index of a flat array's variable in the graph of derivatives: zero, as there are none yet."""
+        """Index of a flat array's variable in the graph of derivatives; zero if it has none, and for nested arrays."""
+    @property
+    def grad(self) -> Any:
+        """The gradient, see :func:`grad`. Assigning to it is :func:`set_grad`. Evaluates nothing."""
+    @grad.setter
+    def grad(self, value: Any) -> None: ...
     @property
     def label(self) -> str | None:
         """Label of a flat array's variable in listings and graphs, ``None`` if it has none or the array is nested."""
@@ -2658,6 +2664,32 @@ class _Components4:
     wwwz: _Four
     wwww: _Four
 
+class CustomOp:
+    """An operation with derivatives of its own: derive a class, and pass it to :func:`custom`."""
+    def eval(self: Any, *args: Any, **kwargs: Any) -> Any:
+        """The result, given the arguments without derivatives. To be overridden."""
+    def forward(self: Any) -> None:
+        """Set the change of the result, given those of the arguments. To be overridden."""
+    def backward(self: Any) -> None:
+        """Set the gradients of the arguments, given that of the result. To be overridden."""
+    def name(self: Any) -> str:
+        """What listings and graphs call the operation: the name of the class, unless overridden."""
+    def grad_out(self: Any) -> Any:
+        """The gradient of the result, structured like it. In :meth:`backward`."""
+    def set_grad_out(self: Any, arg: Any, /) -> None:
+        """Add to the change of the result; ``arg`` is structured like it. In :meth:`forward`."""
+    def grad_in(self: Any, arg: Any, /) -> Any:
+        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`."""
+    def set_grad_in(self: Any, arg0: Any, arg1: Any, /) -> None:
+        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`."""
+    def add_input(self: Any, arg: Any, /) -> None:
+        """Declare that the result depends on arrays that are no arguments. In :meth:`eval`."""
+    def add_output(self: Any, arg: Any, /) -> None:
+        """Declare that arrays beside the result depend on the arguments. In :meth:`eval`."""
+class profile_enable:
+    """Context manager that profiles a part of a program: keeps a history of the kernels that are launched in it."""
+class profile_range:
+    """Context manager that names a part of a program: kernels that are launched in it carry the name."""
 @overload
 def abs(arg: _NumPyArray, /) -> Any:
     """Absolute value."""
@@ -2670,6 +2702,8 @@ def abs_dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], 
 def abs_dot(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> RedT: ...
 @overload
 def abs_dot(arg0: AnyArray | Sequence[Any], arg1: AnyArray | Sequence[Any], /) -> Any: ...
+def accum_grad(target: Any, source: Any) -> None:
+    """Add to gradients."""
 @overload
 def acos(arg: ArrayT, /) -> ArrayT:
     """Arccosine in radians, between 0 and pi."""
@@ -2794,6 +2828,12 @@ def atanh(arg: float, /) -> float: ...
 def atanh(arg: _NumPyArray, /) -> Any: ...
 def backend_v(arg: Any, /) -> JitBackend:
     """Backend of an array or array type; ``JitBackend.Invalid`` for scalar arrays and anything else."""
+def backward(arg: Any, flags: Any = ...) -> None:
+    """Set the gradient of an array to one, and call :func:`backward_from`."""
+def backward_from(arg: Any, flags: Any = ...) -> None:
+    """Let derivatives flow from an array to all that it was computed from."""
+def backward_to(*args: Any, flags: Any = ...) -> Any:
+    """Let derivatives flow to variables from what was computed from them; returns their gradients."""
 def binary_search(start: int, end: int, pred: Callable[[Any], Any]) -> Any:
     """The first index from ``start`` to ``end`` that no longer satisfies a predicate."""
 def block_prefix_reduce(op: ReduceOp, value: ArrayT, block_size: int, exclusive: bool = True, reverse: bool = False) -> ArrayT:
@@ -2848,6 +2888,8 @@ def clamp(value: int, min: int, max: int, /) -> int: ...
 def clamp(value: float, min: float, max: float, /) -> float: ...
 @overload
 def clamp(value: AnyArray | float | _NumPyArray, min: AnyArray | float | _NumPyArray, max: AnyArray | float | _NumPyArray, /) -> Any: ...
+def clear_grad(arg: Any, /) -> None:
+    """Set gradients to zero."""
 @overload
 def clip(value: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], min: SelfCpT, max: SelfCpT) -> SelfT:
     """``value`` brought into the interval from ``min`` to ``max``, elementwise: ``maximum(minimum(value, max), min)``."""
@@ -2943,6 +2985,8 @@ def cross(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], ar
 def cross(arg0: SelfCpT, arg1: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], /) -> SelfT: ...
 def cumsum(value: T, axis: int | tuple[int, ...] = 0, reverse: bool = False) -> T:
     """The sums of all elements up to and including each one: :func:`prefix_reduce` with ``ReduceOp.Add``, inclusive."""
+def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
+    """The result of a custom operation, which takes part in derivatives."""
 @overload
 def deg2rad(arg: _WithFloat[_R, Any], /) -> _R:
     """An angle in degrees, converted to radians."""
@@ -2956,6 +3000,8 @@ def depth_v(arg: Any, /) -> int:
     """Number of dimensions of an array type; 0 for tensors, whose number varies, and anything else."""
 def det(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Determinant of a matrix, by Laplace expansion."""
+def detach(arg: T, preserve_type: bool = True) -> T:
+    """The same values without derivatives: constants, as far as derivatives go."""
 def detached_t(arg: Any, /) -> Any:
     """The type of the same name that does not track derivatives; the type itself for anything but arrays."""
 @overload
@@ -2965,6 +3011,8 @@ def diag(arg: _Matrices[Any, Any, _R, Any, Any], /) -> _R:
 def diag(arg: AnyArray, /) -> Any: ...
 def diff_array_t(arg: Any, /) -> Any:
     """The type of the same name that tracks derivatives; the type itself for anything but traced arrays."""
+def disable_grad(*args: Any) -> None:
+    """Track no more derivatives with respect to arrays: they are constants from now on, and have no gradient."""
 @overload
 def dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
     """Inner product of two arrays or Python sequences."""
@@ -2978,6 +3026,10 @@ def empty(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of undefined contents, meant to be written to afterwards."""
 def empty_like(arg: T, /) -> T:
     """Undefined contents of the type and shape of an array, tensor or PyTree, see :func:`empty` and :func:`zeros_like`."""
+def enable_grad(*args: Any) -> None:
+    """Track derivatives with respect to arrays."""
+def enqueue(mode: Literal["symbolic", "evaluated"] | None, *args: Any) -> None:
+    """Let the next traversal visit variables, and what depends on them or what they depend on."""
 def epsilon(arg: Any, /) -> float:
     """Machine epsilon: the largest relative error of rounding to nearest."""
 @overload
@@ -3148,18 +3200,34 @@ def fmin(arg0: _NumPyArray, arg1: AnyArray | float | _NumPyArray, /) -> Any: ...
 def fmin(arg0: AnyArray | float, arg1: _NumPyArray, /) -> Any: ...
 def format(fmt: Any, *args: Any, limit: int = 20, **kwargs: Any) -> str:
     """Text of a format string with arguments, or of a single value: arrays and PyTrees, indented."""
+def forward(arg: Any, flags: Any = ...) -> None:
+    """Set the gradient of an array to one, and call :func:`forward_from`."""
+def forward_from(arg: Any, flags: Any = ...) -> None:
+    """Let derivatives flow from an array to all that was computed from it."""
+def forward_to(*args: Any, flags: Any = ...) -> Any:
+    """Let derivatives flow to arrays from the variables that they were computed from; returns their gradients."""
 def frob(arg: _Matrices[Any, Any, Any, Any, _R], /) -> _R:
     """Squared Frobenius norm of a matrix: the sum of the squares of its entries."""
 def full(dtype: type[T], value: Any, shape: int | Sequence[int] = 1) -> T:
     """An array filled with a value, a literal that takes no memory."""
 def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int, active: ArrayBase | Sequence[bool] | bool = True, mode: ReduceMode = ..., shape: tuple[int, ...] | None = None) -> T:
     """Read ``source[index]`` where ``active`` is set, else zero; an instance of ``dtype``."""
+def grad(arg: T, preserve_type: bool = True) -> T:
+    """The gradients of arrays: what derivatives have added up so far, zeros of the same size if there is nothing."""
+def grad_enabled(*args: Any) -> bool:
+    """Whether derivatives are tracked with respect to any array in some PyTrees."""
+def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-06, atol: float = 1e-05, rtol: float = 0.001, directions: int = 2) -> bool:
+    """Compare the derivatives of a function with finite differences, in both directions."""
 def graphviz(as_string: bool = False) -> Any:
     """The program's variables and what they are computed from, as a GraphViz diagram."""
+def graphviz_ad(as_string: bool = False) -> Any:
+    """The graph of derivatives as a GraphViz diagram: what :func:`whos_ad` lists, and how derivatives flow."""
 def has_backend(arg: JitBackend, /) -> bool:
     """Whether a backend is available on this machine. ``arg`` is a :class:`JitBackend`."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""
+def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
+    """The gradient of a function, and the product of its Hessian with a vector."""
 @overload
 def hypot(a: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], b: SelfCpT) -> SelfT:
     """Length ``sqrt(a**2 + b**2)`` of a vector, whose squares neither overflow nor underflow."""
@@ -3254,8 +3322,12 @@ def isnan(arg: ArrayBase[Any, Any, Any, Any, Any, Any, MaskT], /) -> MaskT:
 def isnan(arg: float, /) -> bool: ...
 @overload
 def isnan(arg: _NumPyArray, /) -> Any: ...
+def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
+    """A context that reverse traversals do not leave: what they would have to do beyond waits until it ends."""
 def itemsize_v(arg: Any, /) -> int:
     """Bytes that an element of an array or array type takes in memory. Raises a ``TypeError`` for anything else."""
+def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = 'auto') -> Any:
+    """The derivatives of all elements that a function returns by all elements of its argument, as a tensor."""
 def kernel_history(types: Sequence[KernelType] = ()) -> list[dict[str, Any]]:
     """Return and clear the list of what was launched while ``JitFlag.KernelHistory`` was set, by kind if given."""
 def kernel_history_clear() -> None:
@@ -3713,6 +3785,8 @@ def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
 def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
     """An array with each of its elements repeated ``count`` times in place."""
+def replace_grad(arg0: Any, arg1: Any, /) -> Any:
+    """The values of the first argument with the derivative of the second one."""
 def replace_shape_t(arg0: Any, arg1: Sequence[int], arg2: str | None = None) -> Any:
     """The type of another shape, ``Dynamic`` (-1) where it varies: ``(3, -1)`` is ``Array3f`` of a vectorised package."""
 def replace_type_t(arg0: Any, arg1: VarType, /) -> Any:
@@ -3724,6 +3798,8 @@ def reshape(dtype: type[T], value: Any, shape: int | Sequence[int], order: str =
     """An array with the elements of another one and a given shape."""
 @overload
 def reshape(value: T, shape: int | Sequence[int], order: str = ..., shrink: bool = ...) -> T: ...
+def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
+    """A context in which derivatives are tracked again, within one of :func:`suspend_grad`: all, or those with respect to some arrays. ``when=False`` turns it off."""
 def reverse(value: Any, axis: int = 0) -> Any:
     """An array, a tensor or a Python sequence with its entries in reverse order along an axis."""
 def rng(seed: ArrayBase | int = 0, method: str = 'philox4x32', symbolic: bool = False) -> Generator:
@@ -3818,6 +3894,10 @@ def set_backend(arg: JitBackend | Literal['cuda', 'llvm', 'scalar'], /) -> None:
     """Let ``drjit.auto`` and ``drjit.auto.ad`` stand for a backend: ``'cuda'``, ``'llvm'``, ``'scalar'``."""
 def set_expand_threshold(arg: int, /) -> None:
     """Set the number of elements up to which scatter-reductions use a table per thread (0: never by themselves)."""
+def set_grad(target: Any, source: Any) -> None:
+    """Set gradients: :func:`clear_grad`, then :func:`accum_grad`."""
+def set_grad_enabled(arg0: Any, arg1: bool, /) -> None:
+    """Call :func:`enable_grad` or :func:`disable_grad`, as the second argument says."""
 def set_label(*args: Any, **kwargs: Any) -> None:
     """Label arrays for listings and graphs: ``set_label(value, 'name')`` or ``set_label(name=value, …)``."""
 def set_log_level(arg: LogLevel | int, /) -> None:
@@ -3995,6 +4075,8 @@ def sum(value: int, axis: int | tuple[int, ...] | EllipsisType | None = ..., mod
 def sum(value: float, axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> float: ...
 @overload
 def sum(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> Any: ...
+def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
+    """A context in which no derivatives are tracked, or none with respect to some arrays."""
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
 def sync_thread() -> None:
@@ -4089,6 +4171,8 @@ def transform_decompose(arg: cuda.ad.Matrix4f, it: int = 10) -> tuple[cuda.ad.Ma
 def transform_decompose(arg: cuda.ad.Matrix4f64, it: int = 10) -> tuple[cuda.ad.Matrix3f64, cuda.ad.Quaternion4f64, cuda.ad.Array3f64]: ...
 def transpose(value: ArrayT, /, axes: Sequence[int] | None = None) -> ArrayT:
     """A tensor with its axes in another order: that of the permutation ``axes``, or reversed."""
+def traverse(mode: Literal["symbolic", "evaluated"] | None, flags: Any = ...) -> None:
+    """Let derivatives flow along all that :func:`enqueue` has chosen, in the direction that ``mode`` says."""
 @overload
 def trunc(arg: ArrayT, /) -> ArrayT:
     """Integer part: rounds towards zero, to a number of the same type."""
@@ -4124,6 +4208,8 @@ def unravel(dtype: type[T], array: ArrayBase, order: str = 'A') -> T:
     """An array of type ``dtype`` from the elements of a flat array: the inverse of :func:`ravel`."""
 def upsample(source: ArrayT, shape: Sequence[int] | None = None, scale_factor: Sequence[int] | None = None) -> ArrayT:
     """A tensor with each entry repeated along its axes: nearest neighbours at a multiple of the resolution."""
+def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns the value of another one, and its gradient."""
 @overload
 def value_t(arg: _Tensor[Any] | type[_Tensor[Any]]) -> Any:
     """The type of an entry of the outermost dimension; the type itself for anything but arrays."""
@@ -4148,6 +4234,8 @@ def while_loop(state: tuple[*Ts,], cond: Callable[[*Ts], ArrayBase | bool], body
     """Repeat ``state = body(*state)`` for every element for which ``cond(*state)`` holds; returns the final state."""
 def whos(as_string: bool = False) -> str | None:
     """Print a list of the program's variables and the memory they take, or return it with ``as_string``."""
+def whos_ad(as_string: bool = False) -> str | None:
+    """Print a list of the variables in the graph of derivatives, or return it with ``as_string``."""
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:

@@ -26,7 +26,7 @@ from .control.loop import while_loop
 from .control.once import atomic, compensated, once
 from .derivatives.flow import Flow
 from .derivatives.structure import NoDerivative
-from .derivatives.traversal import BACKWARD, FORWARD_MODE, Consumed, enqueue, leave, traverse
+from .derivatives.traversal import BACKWARD, FORWARD_MODE, Consumed, enqueue, leave, pull, push, traverse
 from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
@@ -72,7 +72,8 @@ from .ops.derivatives import RULES
 from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .passes.positions import positions
-from .types import (TYPES, JitBackend, KernelRecordingMode, KernelType, LogLevel, ProfileEvent, ReduceMode, ReduceOp,
+from .types import (TYPES, ADFlag, ADMode, JitBackend, KernelRecordingMode, KernelType, LogLevel,
+                    ProfileEvent, ReduceMode, ReduceOp,
                     TypeInfo, VarState, VarType, is_float, is_integral, is_signed)
 from .runtime.backends import backend_report, has_backend, on_backend
 from .runtime.captured import captured

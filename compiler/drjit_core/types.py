@@ -9,8 +9,8 @@ from __future__ import annotations
 import enum
 from typing import NamedTuple
 
-__all__ = ["JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ProfileEvent", "ReduceMode", "ReduceOp",
-           "TYPES", "TypeInfo", "VarState", "VarType", "is_float", "is_integral", "is_signed"]
+__all__ = ["ADFlag", "ADMode", "JitBackend", "KernelRecordingMode", "KernelType", "LogLevel", "ProfileEvent",
+           "ReduceMode", "ReduceOp", "TYPES", "TypeInfo", "VarState", "VarType", "is_float", "is_integral", "is_signed"]
 
 VOID, BOOL, INT8, UINT8, INT16, UINT16, INT32, UINT32, INT64, UINT64 = 0, 1, 3, 4, 5, 6, 7, 8, 9, 10
 POINTER, FLOAT16, FLOAT32, FLOAT64 = 11, 13, 14, 15
@@ -179,6 +179,44 @@ class ReduceOp(_Enum):
     And = 5
     #: Bits that are set in any (of integers); disjunction of masks.
     Or = 6
+
+
+class ADMode(_Enum):
+    """What is computed: values, or derivatives from inputs to outputs or from outputs to inputs.
+
+    >>> dr.ADMode.Forward
+    ADMode.Forward
+    """
+
+    #: Values without derivatives. No mode of traversals.
+    Primal = 0
+    #: Derivatives flow from inputs to outputs.
+    Forward = 1
+    #: Derivatives flow from outputs to inputs.
+    Backward = 2
+
+
+class ADFlag(enum.IntFlag):
+    """What a traversal clears of the graph it goes through; flags are combined by ``|``.
+
+    >>> int(dr.ADFlag.Default) == dr.ADFlag.ClearEdges | dr.ADFlag.ClearVertices
+    True
+    """
+
+    #: Nothing: the same derivatives may be computed again, and add up.
+    ClearNone = 0
+    #: The edges that were traversed, with all that was kept for them.
+    ClearEdges = 1
+    #: The gradients of the variables that the traversal began with.
+    ClearInput = 2
+    #: The gradients of what lies between.
+    ClearInterior = 4
+    #: Gradients, but no edges.
+    ClearVertices = 6
+    #: Edges and gradients.
+    Default = 7
+    #: Arguments that track no derivatives are no error.
+    AllowNoGrad = 8
 
 
 class ReduceMode(_Enum):

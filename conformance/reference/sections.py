@@ -37,6 +37,7 @@ ADDED = {
         "drjit.float32_array_t", "drjit.float64_array_t"],
     "Rearranging arrays": ["drjit.row_stack"],
     "Tensor operations": ["drjit.upsample"],
+    "Derivatives": ["drjit.value_and_grad", "drjit.jacobian", "drjit.hvp", "drjit.gradcheck"],
     "Standard mathematics": ["drjit.square", "drjit.clamp", "drjit.fmin", "drjit.fmax"],
     "Vectors, matrices, quaternions": ["drjit.identity", "drjit.inverse"],
     "Transcendental functions": ["drjit.cot", "drjit.erfc"],

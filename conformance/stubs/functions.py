@@ -259,6 +259,7 @@ def _function(name: str, function: Callable[..., Any]) -> Iterator[str]:
 _IMPORTS = """\
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from types import EllipsisType
 from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs, TypeAlias, overload
 
@@ -267,10 +268,24 @@ from typing_extensions import Buffer, TypeVar, TypeVarTuple
 _MODULES = ["auto", "cuda", "detail", "llvm", "random", "scalar"]
 
 
+def _class(name: str, cls: type) -> list[str]:
+    """The stub of a class that programs derive from."""
+    lines = [f"class {name}:", f'    """{_first_line(cls)}"""']
+    for method, function in vars(cls).items():
+        if inspect.isfunction(function) and not method.startswith("_"):
+            lines += [f"    {line}" for line in _function(method, function)]
+    return lines
+
+
+def _first_line(value: object) -> str:
+    return (inspect.getdoc(value) or "").partition("\n")[0]
+
+
 def function_stubs() -> str:
     """The stub of ``drjit``."""
     core: list[str] = []
     constants: list[str] = []
+    classes: list[str] = []
     functions: list[str] = []
     names: list[str] = sorted(drjit.__all__)  # type: ignore[attr-defined]  # the stub has none
     for name in names:
@@ -281,11 +296,13 @@ def function_stubs() -> str:
             functions += _function(name, found)
         elif inspect.isclass(found) and found.__module__.startswith("drjit_core"):
             core.append(name)
+        elif inspect.isclass(found) and found is not drjit.ArrayBase:
+            classes += _class(name, found)
         elif name not in _MODULES and not hasattr(_typing, name):
             constants.append(f"{name}: {'None' if found is None else type(found).__name__}")
     lines = [base.HEADER + _IMPORTS, "from drjit_core import ("]
     lines += [f"    {name} as {name}," for name in core]
     lines += [")", "", "from . import " + ", ".join(f"{name} as {name}" for name in _MODULES),
               "from .random import Generator", "", "__version__: str"]
-    lines += [*constants, "", *base.class_stubs(), "", *functions]
+    lines += [*constants, "", *base.class_stubs(), "", *classes, *functions]
     return "\n".join(lines) + "\n"

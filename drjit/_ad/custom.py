@@ -45,44 +45,162 @@ class CustomOp:
     _link: _Link | None = None
 
     def eval(self, *args: Any, **kwargs: Any) -> Any:
-        """The result, given the arguments without derivatives. To be overridden."""
+        """The result, given the arguments without derivatives. To be overridden.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        >>> dr.custom(Square, Float(3))
+        [9]
+        """
         raise NotImplementedError(f"{type(self).__name__}.eval() is not implemented: a custom operation computes its "
                                   "result there.")
 
     def forward(self) -> None:
-        """Set the change of the result, given those of the arguments. To be overridden."""
+        """Set the change of the result, given those of the arguments. To be overridden.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def forward(self):
+        ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.forward(x)
+        >>> y.grad
+        [6]
+        """
         raise NotImplementedError(f"{type(self).__name__}.forward() is not implemented: the operation has no "
                                   "derivative in forward mode.")
 
     def backward(self) -> None:
-        """Set the gradients of the arguments, given that of the result. To be overridden."""
+        """Set the gradients of the arguments, given that of the result. To be overridden.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def backward(self):
+        ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.backward(y)
+        >>> x.grad
+        [6]
+        """
         raise NotImplementedError(f"{type(self).__name__}.backward() is not implemented: the operation has no "
                                   "derivative in reverse mode.")
 
     def name(self) -> str:
-        """What listings and graphs call the operation: the name of the class, unless overridden."""
+        """What listings and graphs call the operation: the name of the class, unless overridden.
+
+        >>> dr.CustomOp().name()
+        'CustomOp'
+        """
         return type(self).__name__
 
     def grad_out(self) -> Any:
-        """The gradient of the result, structured like it. In :meth:`backward`."""
+        """The gradient of the result, structured like it. In :meth:`backward`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def backward(self):
+        ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.backward(y)
+        >>> x.grad
+        [6]
+        """
         return self._require("grad_out", "backward").grad_out()
 
     def set_grad_out(self, arg: Any, /) -> None:
-        """Add to the change of the result; ``arg`` is structured like it. In :meth:`forward`."""
+        """Add to the change of the result; ``arg`` is structured like it. In :meth:`forward`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def forward(self):
+        ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.forward(x)
+        >>> y.grad
+        [6]
+        """
         self._require("set_grad_out", "forward").set_grad_out(arg)
 
     def grad_in(self, arg: Any, /) -> Any:
-        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`."""
+        """The change of an argument, given its name, or its position among ``*args``. In :meth:`forward`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def forward(self):
+        ...         self.set_grad_out(2 * self.x * self.grad_in("x"))
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.forward(x)
+        >>> y.grad
+        [6]
+        """
         return self._require("grad_in", "forward").grad_in(arg)
 
     def set_grad_in(self, arg0: Any, arg1: Any, /) -> None:
-        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`."""
+        """Add to the gradient of an argument, given its name, or its position among ``*args``. In :meth:`backward`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> class Square(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.x = x
+        ...         return x * x
+        ...     def backward(self):
+        ...         self.set_grad_in("x", 2 * self.x * self.grad_out())
+        >>> x = Float(3)
+        >>> dr.enable_grad(x)
+        >>> y = dr.custom(Square, x)
+        >>> dr.backward(y)
+        >>> x.grad
+        [6]
+        """
         self._require("set_grad_in", "backward").set_grad_in(arg0, arg1)
 
     def add_input(self, arg: Any, /) -> None:
         """Declare that the result depends on arrays that are no arguments. In :meth:`eval`.
 
         Their changes and gradients are read and written as usual, by :func:`grad` and :func:`accum_grad`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> weight = Float(3)
+        >>> dr.enable_grad(weight)
+        >>> class Weighted(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         self.add_input(weight)
+        ...         self.x = x
+        ...         return x * dr.detach(weight)
+        ...     def backward(self):
+        ...         self.set_grad_in("x", dr.detach(weight) * self.grad_out())
+        ...         dr.accum_grad(weight, self.x * self.grad_out())
+        >>> dr.backward(dr.custom(Weighted, Float(5)))
+        >>> weight.grad
+        [5]
         """
         self._require("add_input", "eval").inputs += core_vertices("drjit.CustomOp.add_input", arg)
 
@@ -90,6 +208,21 @@ class CustomOp:
         """Declare that arrays beside the result depend on the arguments. In :meth:`eval`.
 
         Their changes and gradients are written and read as usual, by :func:`accum_grad` and :func:`grad`.
+
+        >>> from drjit.llvm.ad import Float
+        >>> x, twice = Float(3), Float(0)
+        >>> dr.enable_grad(x)
+        >>> class Both(dr.CustomOp):
+        ...     def eval(self, x):
+        ...         twice[:] = 2 * x
+        ...         self.add_output(twice)
+        ...         return x + 1
+        ...     def backward(self):
+        ...         self.set_grad_in("x", self.grad_out() + 2 * dr.grad(twice))
+        >>> y = dr.custom(Both, x)
+        >>> dr.backward(y + twice)
+        >>> x.grad
+        [3]
         """
         self._require("add_output", "eval").more_outputs += list(variables("drjit.CustomOp.add_output", arg))
 
@@ -246,6 +379,18 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
     ``arg0`` is a class derived from :class:`CustomOp`; all other arguments are those of its method ``eval``, which gets
     them without derivatives. They and the result may be PyTrees. If no argument tracks derivatives, neither does the
     result. Raises a ``TypeError`` for anything but such a class, and for arguments that ``eval`` does not take.
+
+    >>> from drjit.llvm.ad import Float
+    >>> class Straight(dr.CustomOp):  # rounds, and passes gradients on as if it did not
+    ...     def eval(self, x):
+    ...         return dr.round(x)
+    ...     def backward(self):
+    ...         self.set_grad_in("x", self.grad_out())
+    >>> x = Float(1.4)
+    >>> dr.enable_grad(x)
+    >>> dr.backward(dr.custom(Straight, x))
+    >>> x.grad
+    [1]
     """
     if not isinstance(arg0, type) or not issubclass(arg0, CustomOp):
         raise ArgumentError("drjit.custom(): the first argument must be a class derived from drjit.CustomOp (found "

@@ -1,46 +1,12 @@
-"""The enumerations of derivatives."""
+"""Arguments of functions of derivatives: directions and flags."""
 
 from __future__ import annotations
 
-import enum
+from drjit_core import ADMode
 
 from .._base.errors import ArgumentError, describe
 
-__all__ = ["ADFlag", "ADMode", "flags_of", "mode_of"]
-
-
-class ADMode(enum.Enum):
-    """What is computed: values, or derivatives from inputs to outputs or from outputs to inputs."""
-
-    #: Values without derivatives. No mode of traversals.
-    Primal = 0
-    #: Derivatives flow from inputs to outputs.
-    Forward = 1
-    #: Derivatives flow from outputs to inputs.
-    Backward = 2
-
-
-class ADFlag(enum.IntFlag):
-    """What a traversal clears of the graph it goes through; flags are combined by ``|``.
-
-    >>> int(dr.ADFlag.Default) == dr.ADFlag.ClearEdges | dr.ADFlag.ClearVertices
-    True
-    """
-
-    #: Nothing: the same derivatives may be computed again, and add up.
-    ClearNone = 0
-    #: The edges that were traversed, with all that was kept for them.
-    ClearEdges = 1
-    #: The gradients of the variables that the traversal began with.
-    ClearInput = 2
-    #: The gradients of what lies between.
-    ClearInterior = 4
-    #: Gradients, but no edges.
-    ClearVertices = 6
-    #: Edges and gradients.
-    Default = 7
-    #: Arguments that track no derivatives are no error.
-    AllowNoGrad = 8
+__all__ = ["flags_of", "mode_of"]
 
 
 def flags_of(function: str, flags: object) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import drjit_core as core
-from drjit_core import BACKWARD, FORWARD_MODE, Scope, state
+from drjit_core import BACKWARD, FORWARD_MODE, ADFlag, Scope, state
 
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, describe, translate
 from .._trees.pytree import leaves
 from .arrays import grad, set_grad, vertices_of
-from .flags import ADFlag, flags_of, mode_of
+from .flags import flags_of, mode_of
 
 __all__ = ["backward", "backward_from", "backward_to", "enqueue", "forward", "forward_from", "forward_to",
            "isolate_grad", "resume_grad", "suspend_grad", "traverse"]
@@ -45,6 +46,16 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
     unless ``flags`` (see :class:`ADFlag`) say otherwise. Raises a ``RuntimeError`` if an earlier traversal has taken
     apart what derivatives would have to flow through. If it raises, or a custom operation does, all gradients are as
     before. Evaluates nothing: gradients are computed when they are needed, those of one traversal together.
+
+    >>> from drjit.llvm.ad import Float
+    >>> x = Float(1, 2)
+    >>> dr.enable_grad(x)
+    >>> y = x * x
+    >>> dr.set_grad(y, Float(1, 10))
+    >>> dr.enqueue(dr.ADMode.Backward, y)
+    >>> dr.traverse(dr.ADMode.Backward)
+    >>> x.grad
+    [2, 40]
     """
     _traverse("drjit.traverse", mode_of("drjit.traverse", mode), flags_of("drjit.traverse", flags))
 
@@ -211,8 +222,7 @@ def _scoped(scope: Scope | None) -> Iterator[None]:
         state.derivatives = before
 
 
-@contextlib.contextmanager
-def suspend_grad(*args: Any, when: bool = True) -> Iterator[None]:
+def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     """A context in which no derivatives are tracked, or none with respect to some arrays.
 
     Without arguments, operations are not recorded and :func:`enable_grad` does nothing. With arrays or PyTrees, the
@@ -228,16 +238,10 @@ def suspend_grad(*args: Any, when: bool = True) -> Iterator[None]:
     >>> x.grad, y.grad
     ([0], [1])
     """
-    if not when:
-        yield
-        return
-    numbers = _numbers("drjit.suspend_grad", args)
-    with _scoped(Scope.suspended(state.derivatives, numbers if args else None)):
-        yield
+    return _scope("drjit.suspend_grad", Scope.suspended, args, when=when)
 
 
-@contextlib.contextmanager
-def resume_grad(*args: Any, when: bool = True) -> Iterator[None]:
+def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     """A context in which derivatives are tracked again, within one of :func:`suspend_grad`: all, or those with respect
     to some arrays. ``when=False`` turns it off.
 
@@ -250,16 +254,10 @@ def resume_grad(*args: Any, when: bool = True) -> Iterator[None]:
     >>> dr.grad_enabled(y)
     True
     """
-    if not when:
-        yield
-        return
-    numbers = _numbers("drjit.resume_grad", args)
-    with _scoped(Scope.resumed(state.derivatives, numbers if args else None)):
-        yield
+    return _scope("drjit.resume_grad", Scope.resumed, args, when=when)
 
 
-@contextlib.contextmanager
-def isolate_grad(when: bool = True) -> Iterator[None]:
+def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     """A context that reverse traversals do not leave: what they would have to do beyond waits until it ends.
 
     The derivatives are the same, but those of what was computed before the context flow in a traversal of their own.
@@ -276,13 +274,26 @@ def isolate_grad(when: bool = True) -> Iterator[None]:
     >>> x.grad
     [12]
     """
-    if not when:
-        yield
-        return
+    return _isolation() if when else contextlib.nullcontext()
+
+
+@contextlib.contextmanager
+def _isolation() -> Iterator[None]:
     scope = Scope.isolating(state.derivatives)
     with _scoped(scope):
         yield
     core.schedule(core.leave(scope))
+
+
+@contextlib.contextmanager
+def _scope(function: str, make: Callable[[Scope | None, set[int] | None], Scope], args: tuple[Any, ...], *,
+           when: bool) -> Iterator[None]:
+    if not when:
+        yield
+        return
+    numbers = _numbers(function, args)
+    with _scoped(make(state.derivatives, numbers if args else None)):
+        yield
 
 
 def _numbers(function: str, args: tuple[Any, ...]) -> set[int]:

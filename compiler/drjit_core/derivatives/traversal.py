@@ -16,10 +16,10 @@ from ..ir.trace import ops
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, WHERE, Partial, Rule
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
-from .structure import FORWARD, REVERSE
+from .structure import FORWARD, REVERSE, NoDerivative
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "enqueue",
-           "enqueued", "leave", "traverse"]
+           "enqueued", "leave", "pull", "push", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -101,9 +101,7 @@ def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
         flow.roll_back()
         raise
     finally:
-        for vertex in order:
-            if vertex.rule is HUB:
-                vertex.info.received, vertex.info.sent = {}, {}
+        _forget_custom(order)
     if flags & CLEAR_EDGES:
         for vertex in order:
             if vertex.rule is not LEAF:
@@ -142,21 +140,29 @@ def _dependents(order: Sequence[Vertex]) -> set[int]:
 def _reverse(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
     dependents = _dependents(order)
     for vertex in order:
-        if not flow.has_gradient(vertex):
-            continue
-        if vertex.rule is HUB:
-            vertex.info.reverse(flow)
-            continue
-        gradient = flow.gradient(vertex)
-        assert gradient is not None
-        if vertex.rule is LEAF:
-            continue
-        if vertex.rule.partials:
-            _reverse_row(flow, vertex, gradient)
-        else:
-            REVERSE[vertex.rule.name](flow, vertex, gradient)
-        if not _kept_part(BACKWARD, flags, vertex, dependents):
-            flow.clear(vertex)
+        if flow.has_gradient(vertex):
+            _reverse_one(flow, vertex)
+            if vertex.rule is not HUB and not _kept_part(BACKWARD, flags, vertex, dependents):
+                flow.clear(vertex)
+
+
+def _reverse_one(flow: Flow, vertex: Vertex) -> None:
+    """Let the gradient of a vertex flow to its operands."""
+    if vertex.rule is HUB:
+        _refuse_again(flow)
+        vertex.info.reverse(flow)
+        return
+    gradient = flow.gradient(vertex)
+    assert gradient is not None
+    if vertex.rule.partials:
+        _reverse_row(flow, vertex, gradient)
+    elif vertex.rule is not LEAF:
+        REVERSE[vertex.rule.name](flow, vertex, gradient)
+
+
+def _refuse_again(flow: Flow) -> None:
+    if flow.again:
+        raise NoDerivative("derivative that a custom operation computes")
 
 
 def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
@@ -187,26 +193,32 @@ def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node)
 def _forward(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
     dependents = _dependents(order)
     for vertex in order:
-        if vertex.rule is LEAF:
-            continue
-        if vertex.rule is HUB:
-            if any(flow.has_gradient(operand) for operand in vertex.operands()):
-                vertex.info.forward(flow)
-            continue
-        gradients = [None if operand is None or operand.rule is HUB else flow.gradient(operand)
-                     for operand in (vertex.a, vertex.b, vertex.c)]
-        if vertex.rule.partials:
-            result = _forward_row(flow, vertex, gradients)
-        elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
-            result = FORWARD[vertex.rule.name](flow, vertex, gradients)
-        else:
-            result = None
-        if result is not None:
-            sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
-            flow.give(vertex, result, result.size, sparse=sparse)
+        _forward_one(flow, vertex)
     for vertex in order:
         if vertex.rule is not HUB and not _kept_part(FORWARD_MODE, flags, vertex, dependents):
             flow.clear(vertex)
+
+
+def _forward_one(flow: Flow, vertex: Vertex) -> None:
+    """Let the changes of its operands flow to a vertex."""
+    if vertex.rule is LEAF:
+        return
+    if vertex.rule is HUB:
+        if any(flow.has_gradient(operand) for operand in vertex.operands()):
+            _refuse_again(flow)
+            vertex.info.forward(flow)
+        return
+    gradients = [None if operand is None or operand.rule is HUB else flow.gradient(operand)
+                 for operand in (vertex.a, vertex.b, vertex.c)]
+    if vertex.rule.partials:
+        result = _forward_row(flow, vertex, gradients)
+    elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
+        result = FORWARD[vertex.rule.name](flow, vertex, gradients)
+    else:
+        result = None
+    if result is not None:
+        sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
+        flow.give(vertex, result, result.size, sparse=sparse)
 
 
 def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -> Node | None:
@@ -242,3 +254,69 @@ def leave(scope: Scope) -> list[Node]:
     vertices, scope.postponed = list(scope.postponed.values()), {}
     enqueue(BACKWARD, vertices)
     return traverse(BACKWARD, CLEAR_EDGES | CLEAR_INPUT | CLEAR_INTERIOR)
+
+
+# --- derivatives as values -------------------------------------------------------------------------------------------
+
+
+def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, again: bool = False) -> list[Node | None]:
+    """The gradients that flow from some vertices, which have given ones, to others; nothing is stored in the graph.
+
+    ``again`` says that the gradients are to be differentiated, too.
+    """
+    ends = {vertex.id for vertex in inputs}
+    found: dict[int, Vertex] = {}
+    todo = [vertex for vertex, _ in outputs]
+    while todo:
+        vertex = todo.pop()
+        if vertex.id not in found:
+            found[vertex.id] = vertex
+            if vertex.id not in ends:
+                todo += vertex.operands()
+    order = [found[number] for number in sorted(found, reverse=True)]
+    _refuse_consumed(order)
+    flow = Flow(again=again)
+    try:
+        for vertex in order:
+            flow.clear(vertex)
+        for vertex, gradient in outputs:
+            flow.give(vertex, gradient, vertex.size)
+        for vertex in order:
+            if vertex.id not in ends and flow.has_gradient(vertex):
+                _reverse_one(flow, vertex)
+        return [flow.gradient(vertex) if vertex.id in found else None for vertex in inputs]
+    finally:
+        _forget_custom(order)
+        flow.roll_back()
+
+
+def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False) -> list[Node | None]:
+    """The changes of some vertices for given changes of others; nothing is stored in the graph."""
+    given = {vertex.id for vertex, _ in inputs}
+    order = [vertex for vertex, _ in inputs]
+    if given:
+        reached = set(given)
+        for vertex in live_vertices(min(given)):
+            if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
+                reached.add(vertex.id)
+                order.append(vertex)
+    order.sort(key=lambda vertex: vertex.id)
+    flow = Flow(again=again)
+    try:
+        for vertex in order:
+            flow.clear(vertex)
+        for vertex, change in inputs:
+            flow.give(vertex, change, change.size)
+        for vertex in order:
+            if vertex.id not in given:
+                _forward_one(flow, vertex)
+        return [flow.gradient(vertex) for vertex in outputs]
+    finally:
+        _forget_custom(order)
+        flow.roll_back()
+
+
+def _forget_custom(order: Iterable[Vertex]) -> None:
+    for vertex in order:
+        if vertex.rule is HUB:
+            vertex.info.received, vertex.info.sent = {}, {}
