@@ -277,6 +277,8 @@ def _converted(function: str, array: Any, value: Any) -> list[Node]:
     except CORE_ERRORS as error:
         raise translate(error, function) from None
     own = array._nodes()
+    if len(nodes) == 1:
+        nodes = nodes * len(own)
     if len(nodes) != len(own):
         raise SizeError(f"{function}(): a gradient with {len(nodes)} components does not fit an array with {len(own)}.")
     for node, gradient in zip(own, nodes, strict=True):

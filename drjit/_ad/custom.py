@@ -344,12 +344,16 @@ class _Link:
 
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the arguments to the results."""
+        further = [(vertex, place) for array, places in self.more
+                   for node, place in zip(array._nodes(), places, strict=True)
+                   if (vertex := core.vertex_of(node)) is not None]
+        for vertex, _ in further:
+            flow.clear(vertex)
         self._run("forward", flow)
-        for array, places in self.more:
-            for node, place in zip(array._nodes(), places, strict=True):
-                vertex = core.vertex_of(node)
-                if vertex is not None and vertex.gradient is not None:
-                    self.sent.setdefault(place, vertex.gradient)
+        for vertex, place in further:  # what it has accumulated there flows on from the operation
+            if vertex.gradient is not None:
+                self.sent[place] = vertex.gradient
+            flow.clear(vertex)
 
     def _show(self, array: Any, places: list[int], flow: Flow) -> None:
         """Let further results have their gradients while a callback runs."""

@@ -7,6 +7,7 @@ they are scattered to.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from typing import Any
 
 from ..ir.build import literal, resize
@@ -32,8 +33,10 @@ def full(node: Node, size: int) -> Node:
 class Flow:
     """One traversal: ``again`` says that its own operations are to be differentiated, too."""
 
-    def __init__(self, *, again: bool = False) -> None:
+    def __init__(self, *, again: bool = False, members: Container[int] | None = None) -> None:
         self.again = again
+        #: The ids of vertices that take part; ``None`` if all do.
+        self._members = members
         self._before: dict[int, tuple[Vertex, Any, Any, bool]] = {}
 
     # --- what vertices have kept -------------------------------------------------------------------------------------
@@ -48,6 +51,10 @@ class Flow:
     @staticmethod
     def _differentiable(node: Node | None, vertex: Vertex | None) -> Node | None:
         return node if node is None or vertex is None else dual(node, vertex)
+
+    def takes(self, vertex: Vertex | None) -> bool:
+        """Whether derivatives flow to a vertex."""
+        return vertex is not None and (self._members is None or vertex.id in self._members)
 
     # --- gradients ---------------------------------------------------------------------------------------------------
 
@@ -68,7 +75,7 @@ class Flow:
 
     def give(self, vertex: Vertex | None, gradient: Node, width: int, *, sparse: bool = False) -> None:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
-        if vertex is None:
+        if vertex is None or not self.takes(vertex):
             return
         self.note(vertex)
         vertex.sparse = vertex.sparse or sparse
@@ -83,7 +90,7 @@ class Flow:
 
     def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, *, sparse: bool) -> None:
         """Likewise a product, which is added in one operation if there is something to add it to."""
-        if vertex is None:
+        if vertex is None or not self.takes(vertex):
             return
         before = vertex.gradient
         if before is not None and not sparse and (vertex.size > 1 or width == 1):
@@ -100,6 +107,8 @@ class Flow:
 
     def scatter(self, vertex: Vertex, gradient: Node, index: Node, mask: Node, mode: int = _AUTO) -> None:
         """Add to single elements of a gradient."""
+        if not self.takes(vertex):
+            return
         self.note(vertex)
         pending = dict(vertex.pending or {})
         before = pending.get(_SCATTERED)

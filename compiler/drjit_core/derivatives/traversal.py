@@ -90,7 +90,8 @@ def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
     """
     vertices, _queue.vertices = _queue.vertices, {}
     order = [vertices[number] for number in sorted(vertices, reverse=mode == BACKWARD)]
-    flow = Flow(again=again)
+    scope = _isolating()
+    flow = Flow(again=again, members=vertices if scope is None else {*vertices, *scope.postponed})
     try:
         _refuse_consumed(order)
         if mode == BACKWARD:
@@ -169,7 +170,7 @@ def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     x, y, z, r = flow.kept(vertex)
     width, sparse = vertex.size, vertex.sparse
     for partial, operand in zip(vertex.rule.partials, (vertex.a, vertex.b, vertex.c), strict=False):
-        if operand is None or partial is None:
+        if operand is None or partial is None or not flow.takes(operand):
             continue
         how = partial.how
         if how == PASSED:
@@ -275,7 +276,7 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
                 todo += vertex.operands()
     order = [found[number] for number in sorted(found, reverse=True)]
     _refuse_consumed(order)
-    flow = Flow(again=again)
+    flow = Flow(again=again, members=found)
     try:
         for vertex in order:
             flow.clear(vertex)

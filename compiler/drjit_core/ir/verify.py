@@ -14,6 +14,7 @@ from ..ops.table import (
     ACCESS,
     COND,
     COUNTER,
+    DUAL,
     EVALUATED,
     FETCH,
     INDEX,
@@ -97,6 +98,7 @@ def _check(node: Node) -> None:
     kind, row = node.kind, OPS[node.kind]
     values = [d for d in (node.d0, node.d1, node.d2, node.d3) if d is not None]
     _require(TYPES[node.type] is not None, node, "unknown type")
+    _require(kind != DUAL, node, "is a value with a derivative, which nothing behind tracing knows")
     _require((node.size == 0) == (kind == INVALID), node, "size 0 is for invalid nodes, and they have no other")
     if not row.speculable and kind != FETCH and len(values) == row.arity + 1:
         _require(values.pop().type == BOOL, node, "the mask of its region is no mask")

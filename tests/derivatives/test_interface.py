@@ -1,0 +1,702 @@
+"""The public functions of derivatives: variables, gradients, traversals, scopes, and what they refuse."""
+
+from __future__ import annotations
+
+import copy
+import gc
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit_core
+from drjit import llvm
+from drjit.llvm import ad
+from drjit_core.ir.node import node_count
+from drjit_core.ir.verify import VerificationError, verify
+from tests.derivatives.harness import flat
+
+Float = ad.Float
+Mode, Flag = dr.ADMode, dr.ADFlag
+
+
+def variable(*values: float) -> Any:
+    x = Float(*values)
+    dr.enable_grad(x)
+    return x
+
+
+def numbers(array: Any) -> list[float]:
+    return flat(array).tolist()
+
+
+# --- variables -------------------------------------------------------------------------------------------------------
+
+
+def test_what_tracks_derivatives() -> None:
+    x = variable(1, 2)
+    assert dr.grad_enabled(x) and dr.grad_enabled(x * 2) and dr.grad_enabled([0, {"a": x}])
+    assert x.index_ad > 0 and Float(1).index_ad == 0
+    for other in (ad.UInt32(x), x > 1, dr.floor(x), dr.detach(x), llvm.Float(x), Float(1)):
+        assert not dr.grad_enabled(other)
+    for ignored in (ad.UInt32(1), llvm.Float(1), 1.5, "text", None, [ad.Bool(True)]):
+        dr.enable_grad(ignored)
+        assert not dr.grad_enabled(ignored)
+    dr.disable_grad(x)
+    assert not dr.grad_enabled(x) and x.index_ad == 0 and numbers(x) == [1, 2]
+    dr.set_grad_enabled(x, True)
+    assert dr.grad_enabled(x)
+
+
+def test_enabling_twice_changes_nothing() -> None:
+    x = variable(1, 2)
+    number = x.index_ad
+    y = x * 2
+    dr.enable_grad(x, y)
+    assert x.index_ad == number
+    dr.backward(y)
+    assert numbers(x.grad) == [2, 2]
+
+
+@pytest.mark.parametrize("make", [
+    lambda: ad.Array3f(1, 2, 3), lambda: ad.Matrix2f(1, 2, 3, 4), lambda: ad.Complex2f(1, 2), lambda: ad.Quaternion4f(1, 2, 3, 4),
+    lambda: ad.TensorXf([1, 2, 3, 4], shape=(2, 2)), lambda: ad.ArrayXf([1, 2], [3, 4]), lambda: ad.Float16(1, 2),
+    lambda: ad.Float64(1, 2), lambda: ad.TensorXf(3.0),
+])
+def test_all_kinds_of_arrays(make: Any) -> None:
+    x = make()
+    dr.enable_grad(x)
+    assert dr.grad_enabled(x)
+    dr.backward(x * 2)
+    assert type(x.grad) is type(x) and x.grad.shape == x.shape
+    if not dr.is_matrix_v(x) and not dr.is_complex_v(x) and not dr.is_quaternion_v(x):
+        assert set(numbers(x.grad)) == {2}
+    plain = dr.detach(x, preserve_type=False)
+    assert type(plain).__module__ == "drjit.llvm" and not dr.grad_enabled(plain) and type(dr.detach(x)) is type(x)
+    assert type(dr.grad(x, preserve_type=False)) is type(plain)
+    converted = type(plain)(x)
+    assert not dr.grad_enabled(converted) and numbers(converted) == numbers(x)
+    assert dr.grad_enabled(type(x)(x))
+
+
+def test_components_share_the_derivatives_of_their_owners() -> None:
+    v = ad.Array3f(1, 2, 3)
+    x = v.x
+    dr.enable_grad(v)
+    assert dr.grad_enabled(x)
+    v.y *= 2
+    dr.backward(v.x * v.y + v.z)
+    assert [numbers(g) for g in (x.grad, v.z.grad)] == [[4], [1]]
+    w = ad.Array3f(1, 2, 3)
+    dr.enable_grad(w.y)
+    assert [dr.grad_enabled(entry) for entry in w] == [False, True, False]
+    t = ad.TensorXf([1, 2])
+    dr.enable_grad(t.array)
+    assert dr.grad_enabled(t)
+
+
+def test_empty_arrays_and_literals() -> None:
+    x = Float()
+    dr.enable_grad(x)
+    assert not dr.grad_enabled(x) and numbers(x.grad) == [] and numbers((x * x).grad) == []
+    y = dr.zeros(Float, 3)
+    dr.enable_grad(y)
+    assert y.state is dr.VarState.Literal
+    dr.backward(y * 3)
+    assert numbers(y.grad) == [3, 3, 3]
+
+
+def test_copies_and_pickles() -> None:
+    x = variable(1, 2)
+    assert dr.grad_enabled(dr.copy(x)) and dr.grad_enabled(copy.copy(x)) and dr.grad_enabled(Float(x))
+    assert not dr.grad_enabled(pickle.loads(pickle.dumps(x)))
+    for exported in (x.numpy(), np.from_dlpack(dr.detach(x)), list(x), repr(x)):
+        assert str(exported)
+    dr.eval(x)
+    dr.make_opaque(x)
+    assert dr.grad_enabled(x) and x.state is dr.VarState.Evaluated
+
+
+def test_evaluation_keeps_derivatives_and_includes_gradients() -> None:
+    x = variable(1, 2)
+    y = x * x
+    dr.eval(y)
+    assert y.state is dr.VarState.Evaluated and dr.grad_enabled(y)
+    dr.backward(y)
+    assert x.grad.state is dr.VarState.Unevaluated
+    dr.eval(x)
+    assert x.grad.state is dr.VarState.Evaluated and numbers(x.grad) == [2, 4]
+
+
+def test_element_writes_keep_the_derivatives_of_the_others() -> None:
+    x = variable(1, 2, 3)
+    y = x * x
+    y[1] = 5
+    dr.backward(y)
+    assert numbers(y) == [1, 5, 9] and numbers(x.grad) == [2, 0, 6]
+
+
+def test_a_write_in_place_does_not_change_derivatives_that_were_recorded() -> None:
+    x = variable(1, 2, 3)
+    y = x * x
+    dr.eval(x)
+    dr.scatter(x, Float(10), ad.UInt32(0))
+    dr.backward(y)
+    assert numbers(x) == [10, 2, 3]
+    z = variable(1, 2, 3)
+    w = Float(4, 5, 6)
+    dr.eval(w)
+    product = z * w
+    w[0] = 100  # what the product keeps is what it was
+    dr.backward(product)
+    assert numbers(z.grad) == [4, 5, 6]
+
+
+# --- gradients -------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_are_set_added_and_cleared() -> None:
+    x = variable(1, 2)
+    assert numbers(x.grad) == [0, 0] and numbers(dr.grad(Float(1, 2))) == [0, 0] and dr.grad(1.5) == 0
+    dr.set_grad(x, 5)
+    dr.accum_grad(x, Float(1, 2))
+    assert numbers(x.grad) == [6, 7]
+    x.grad = [1, 2]
+    assert numbers(x.grad) == [1, 2]
+    dr.clear_grad(x)
+    assert numbers(x.grad) == [0, 0]
+    dr.set_grad(Float(1), 3)  # tracks nothing: ignored
+    single = variable(1)
+    dr.set_grad(single, Float(1, 2, 3))
+    assert numbers(single.grad) == [6]
+
+
+def test_gradients_of_structures() -> None:
+    state = {"a": variable(1, 2), "b": [variable(3), 5]}
+    dr.set_grad(state, 2)
+    assert numbers(state["a"].grad) == [2, 2]
+    dr.set_grad(state, {"a": 1, "b": [Float(4), 0]})
+    found = dr.grad(state)
+    assert numbers(found["a"]) == [1, 1] and numbers(found["b"][0]) == [4] and found["b"][1] == 0
+
+
+@pytest.mark.parametrize(("source", "error", "message"), [
+    (Float(1, 2, 3), RuntimeError, r"drjit.set_grad\(\): a gradient with 3 elements does not fit an array with 2"),
+    ("text", TypeError, r"drjit.set_grad\(\): .*'str'"),
+    ({"a": 1}, TypeError, r"drjit.set_grad\(\)"),
+])
+def test_gradients_that_do_not_fit(source: Any, error: type[Exception], message: str) -> None:
+    x = variable(1, 2)
+    dr.set_grad(x, 7)
+    with pytest.raises(error, match=message):
+        dr.set_grad(x, source)
+    assert numbers(x.grad) == [7, 7]
+
+
+def test_a_gradient_of_another_shape() -> None:
+    t = ad.TensorXf([1, 2, 3, 4], shape=(2, 2))
+    dr.enable_grad(t)
+    with pytest.raises(RuntimeError, match=r"a gradient of the shape \(4,\) does not fit an array of the shape \(2, 2\)"):
+        dr.set_grad(t, ad.TensorXf([1, 2, 3, 4]))
+
+
+def test_gradients_replaced() -> None:
+    x, y = variable(4), variable(1, 2)
+    dr.backward(dr.replace_grad(dr.floor(x), x * 2))
+    assert numbers(x.grad) == [2]
+    x = variable(4)
+    z = dr.replace_grad(Float(1, 2, 3), x)  # of one element: the sum
+    assert numbers(z) == [1, 2, 3]
+    dr.backward(z)
+    assert numbers(x.grad) == [3]
+    z = dr.replace_grad(7, y)
+    dr.backward(z)
+    assert numbers(z) == [7, 7] and numbers(y.grad) == [1, 1]
+    t = ad.TensorXf([1, 2], shape=(1, 2))
+    dr.enable_grad(t)
+    assert dr.replace_grad(ad.TensorXf([5, 6, 7, 8], shape=(2, 2)), t).shape == (2, 2)
+    assert not dr.grad_enabled(dr.replace_grad(x, Float(2)))
+
+
+# --- traversals ------------------------------------------------------------------------------------------------------
+
+
+def test_gradients_add_up_over_traversals() -> None:
+    x = variable(3)
+    for _ in range(2):
+        dr.backward(x * x)
+    assert numbers(x.grad) == [12]
+
+
+def test_forward_and_backward_to() -> None:
+    x = variable(3)
+    y, z = x * x, x * 5
+    dr.set_grad(x, 1)
+    assert numbers(dr.forward_to(y)) == [6] and numbers(z.grad) == [0]
+    x = variable(3)
+    y, z = x * x, x * 5
+    dr.set_grad(x, 1)
+    assert [numbers(g) for g in dr.forward_to(y, z)] == [[6], [5]]
+    a, b = variable(2), variable(3)
+    c = a * b
+    dr.set_grad(c, 1)
+    assert numbers(dr.backward_to(a)) == [3] and numbers(b.grad) == [0]
+
+
+def test_the_gradient_that_was_set_is_where_it_begins() -> None:
+    x = variable(1, 2)
+    y = x * x
+    dr.set_grad(y, Float(1, 10))
+    dr.backward_from(y)
+    assert numbers(x.grad) == [2, 40]
+    x = variable(1, 2)
+    y = x * x
+    dr.set_grad(y, Float(1, 10))
+    dr.backward(y)  # sets it to one
+    assert numbers(x.grad) == [2, 4]
+    x = variable(1, 2)
+    y = x * x
+    dr.set_grad(x, 3)
+    dr.forward_from(x)
+    assert numbers(y.grad) == [6, 12] and numbers(x.grad) == [0, 0]
+
+
+def test_what_traversals_clear() -> None:
+    def graph() -> tuple[Any, Any, Any]:
+        x = variable(3)
+        y = x * x
+        return x, y, y * 2
+
+    x, y, z = graph()
+    dr.backward(z, flags=Flag.ClearNone)
+    assert [numbers(a.grad) for a in (x, y, z)] == [[12], [2], [1]]
+    dr.backward(z, flags=Flag.ClearVertices)  # the gradient of y is still there
+    assert numbers(x.grad) == [12 + 24] and numbers(y.grad) == [0]
+    dr.backward(z)
+    assert numbers(x.grad) == [48]
+    x, y, z = graph()
+    dr.backward(z, flags=Flag.ClearEdges | Flag.ClearInterior)
+    assert [numbers(a.grad) for a in (x, y, z)] == [[12], [0], [1]]
+    x, y, z = graph()
+    dr.forward(x, flags=Flag.ClearNone)
+    assert [numbers(a.grad) for a in (x, y, z)] == [[1], [6], [12]]
+    x, y, z = graph()
+    dr.forward(x, flags=Flag.ClearEdges | Flag.ClearInput)
+    assert [numbers(a.grad) for a in (x, y, z)] == [[0], [6], [12]]
+    x, y, z = graph()
+    dr.forward(x)
+    assert [numbers(a.grad) for a in (x, y, z)] == [[0], [0], [12]]
+
+
+def test_a_graph_that_was_taken_apart_is_not_silently_constant() -> None:
+    x = variable(3)
+    y = x * x
+    dr.backward(y)
+    for attempt in (lambda: dr.backward(y), lambda: dr.backward(y * 2), lambda: dr.forward_to(y)):
+        with pytest.raises(RuntimeError, match=r"an earlier traversal has taken apart.*drjit.ADFlag.ClearVertices"):
+            attempt()
+    assert numbers(x.grad) == [6]
+    dr.backward(dr.detach(y) * x)
+    assert numbers(x.grad) == [15]
+    y = x * x
+    dr.backward(y, flags=Flag.ClearVertices)
+    dr.backward(y)
+    assert numbers(x.grad) == [27]
+
+
+def test_only_what_is_enqueued_is_visited() -> None:
+    x, unrelated = variable(3), variable(5)
+    y, z = x * 2, x * 5
+    dr.set_grad(x, 1)
+    dr.enqueue(Mode.Backward, y)
+    dr.traverse(Mode.Forward)
+    assert numbers(y.grad) == [2] and numbers(z.grad) == [0]
+    dr.traverse(Mode.Forward)  # nothing waits
+    dr.backward(unrelated * 2)
+    assert numbers(unrelated.grad) == [2]
+
+
+def test_wide_and_single_values_meet() -> None:
+    a, x = variable(2), variable(1, 2, 3)
+    y = a * x + a
+    dr.backward(y)
+    assert numbers(a.grad) == [9] and numbers(x.grad) == [2, 2, 2]
+    a, x = variable(2), variable(1, 2, 3)
+    dr.backward(dr.sum(x * a) * a)
+    assert numbers(a.grad) == [24] and numbers(x.grad) == [4, 4, 4]
+    a = variable(2)
+    wide = a + dr.zeros(Float, 5)  # each of five elements
+    dr.backward(wide)
+    assert numbers(a.grad) == [5]
+    a = variable(2)
+    dr.forward(a)
+    b = variable(2)
+    y = dr.sum(b * dr.ones(Float, 4))
+    dr.forward(b)
+    assert numbers(y.grad) == [4]
+
+
+@pytest.mark.parametrize("function", [dr.backward, dr.backward_from, dr.forward, dr.forward_from, dr.backward_to, dr.forward_to])
+def test_arguments_without_derivatives(function: Any) -> None:
+    name = f"drjit.{function.__name__}"
+    for value in (Float(1), ad.UInt32(1), llvm.Float(1)):
+        with pytest.raises(RuntimeError, match=rf"{name}\(\): the argument does not depend on any variable .*AllowNoGrad"):
+            function(value)
+        function(value, flags=Flag.Default | Flag.AllowNoGrad)
+    if not function.__name__.endswith("_to"):
+        with pytest.raises(TypeError, match=rf"{name}\(\): expected an array or a PyTree with arrays \(found float\)"):
+            function(1.5)
+    with pytest.raises(TypeError, match=rf"{name}\(\): the argument 'flags' must be a combination of drjit.ADFlag"):
+        function(variable(1), flags="all")
+
+
+def test_modes_that_are_none() -> None:
+    for mode in (Mode.Primal, 1, "forward"):
+        with pytest.raises(TypeError, match=r"drjit.enqueue\(\): the argument 'mode' must be drjit.ADMode.Forward or"):
+            dr.enqueue(mode, variable(1))
+        with pytest.raises(TypeError, match=r"drjit.traverse\(\): the argument 'mode' must be"):
+            dr.traverse(mode)
+    with pytest.raises(TypeError, match=r"drjit.set_grad_enabled\(\): the second argument must be a bool"):
+        dr.set_grad_enabled(variable(1), 1)
+
+
+def test_a_traversal_that_raises_leaves_gradients_as_they_were() -> None:
+    class Failing(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+        def backward(self) -> None:
+            raise ZeroDivisionError("in a callback")
+
+    x = variable(1, 2)
+    dr.set_grad(x, 7)
+    y = dr.custom(Failing, x * 3) + x
+    with pytest.raises(ZeroDivisionError, match="in a callback"):
+        dr.backward(y)
+    assert numbers(x.grad) == [7, 7]
+    z = x * 5
+    dr.backward(z)
+    assert numbers(x.grad) == [12, 12]
+
+
+def test_symbolic_loops_refuse_what_tracks_derivatives() -> None:
+    x = variable(1, 2)
+    with pytest.raises(RuntimeError, match=r"drjit.while_loop\(\): a variable tracks derivatives"):
+        dr.while_loop((ad.UInt32(0), x), lambda i, s: i < 3, lambda i, s: (i + 1, s * 2))
+    with pytest.raises(RuntimeError, match="tracks derivatives is traced in a symbolic loop"):
+        dr.while_loop((ad.UInt32(0), Float(1)), lambda i, s: i < 3, lambda i, s: (i + 1, s * x))
+    with dr.suspend_grad():
+        _, s = dr.while_loop((ad.UInt32(0), Float(1)), lambda i, s: i < 3, lambda i, s: (i + 1, s * x))
+    assert numbers(s) == [1, 8]
+    _, s = dr.while_loop((ad.UInt32(0), x), lambda i, s: i < 2, lambda i, s: (i + 1, s * x), mode="evaluated")
+    dr.backward(s)
+    assert numbers(x.grad) == [3, 12]
+
+
+# --- scopes ----------------------------------------------------------------------------------------------------------
+
+
+def test_suspended_and_resumed_scopes() -> None:
+    x, y = variable(2), variable(3)
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(x) and not dr.grad_enabled(x * y)
+        z = Float(1)
+        dr.enable_grad(z)
+        assert not dr.grad_enabled(z)
+        with dr.resume_grad():
+            assert dr.grad_enabled(x * y)
+        with dr.resume_grad(x):
+            w = x * y
+            assert dr.grad_enabled(x, w) and not dr.grad_enabled(y)
+            v = w * 2
+        assert not dr.grad_enabled(w)
+    assert dr.grad_enabled(x) and dr.grad_enabled(w)
+    dr.backward(v)
+    assert numbers(x.grad) == [6] and numbers(y.grad) == [0]
+
+
+def test_scopes_for_some_variables() -> None:
+    x, y = variable(2), variable(3)
+    with dr.suspend_grad(x):
+        z = x * y
+        assert not dr.grad_enabled(x) and dr.grad_enabled(y) and dr.grad_enabled(z)
+        new = variable(5)
+        assert dr.grad_enabled(new)
+        with dr.suspend_grad(new):
+            assert not dr.grad_enabled(new) and not dr.grad_enabled(x) and dr.grad_enabled(y)
+        with dr.resume_grad(x):
+            assert dr.grad_enabled(x)
+    dr.backward(z)
+    assert numbers(x.grad) == [0] and numbers(y.grad) == [2]
+    with dr.suspend_grad(when=False), dr.resume_grad(when=False), dr.isolate_grad(when=False):
+        assert dr.grad_enabled(x)
+    with pytest.raises(ZeroDivisionError), dr.suspend_grad():
+        raise ZeroDivisionError
+    assert dr.grad_enabled(x)
+
+
+def test_isolated_scopes_postpone() -> None:
+    x = variable(3)
+    y = x * x
+    with dr.isolate_grad():
+        z = y * 2
+        dr.backward(z)
+        assert numbers(x.grad) == [0] and numbers(y.grad) == [2]
+    assert numbers(x.grad) == [12]
+    x = variable(3)
+    y = x * x
+    with dr.isolate_grad():
+        for factor in (1, 2):
+            dr.backward(y * factor)
+    assert numbers(x.grad) == [18]
+
+
+# --- custom operations -----------------------------------------------------------------------------------------------
+
+
+class Product(dr.CustomOp):
+    def eval(self, x: Any, y: Any) -> Any:
+        assert not dr.grad_enabled(x, y)
+        self.x, self.y = x, y
+        return x * y
+
+    def forward(self) -> None:
+        self.set_grad_out(self.y * self.grad_in("x") + self.x * self.grad_in("y"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", self.y * self.grad_out())
+        self.set_grad_in("y", self.x * self.grad_out())
+
+    def name(self) -> str:
+        return "the product"
+
+
+def test_custom_operations_in_both_modes() -> None:
+    x, y = variable(1, 2), variable(3)
+    z = dr.custom(Product, x, y=y) * 2
+    assert "the product" in str(dr.whos_ad(as_string=True)) and "the product" in dr.graphviz_ad(as_string=True)
+    dr.backward(z)
+    assert numbers(x.grad) == [6, 6] and numbers(y.grad) == [6]
+    x, y = variable(1, 2), variable(3)
+    z = dr.custom(Product, x, y) * 2
+    dr.forward(y)
+    assert numbers(z.grad) == [2, 4]
+    assert not dr.grad_enabled(dr.custom(Product, Float(1), Float(2)))
+
+
+def test_custom_operations_on_structures() -> None:
+    class Both(dr.CustomOp):
+        def eval(self, values: Any, *rest: Any, scale: float = 1.0) -> Any:
+            self.scale = scale
+            return {"sum": values[0] + values[1], "rest": [r * scale for r in rest], "count": 3}
+
+        def backward(self) -> None:
+            g = self.grad_out()
+            assert g["count"] == 0
+            self.set_grad_in("values", [g["sum"], g["sum"] * 10])
+            for k, part in enumerate(g["rest"]):
+                self.set_grad_in(k, part * self.scale)
+
+        def forward(self) -> None:
+            a, b = self.grad_in("values")
+            self.set_grad_out({"sum": a + b, "rest": [self.grad_in(0) * self.scale], "count": 0})
+
+    a, b, c = variable(1), variable(2), variable(3, 4)
+    found = dr.custom(Both, [a, b], c, scale=5.0)
+    assert found["count"] == 3 and dr.grad_enabled(found)
+    dr.backward(found)
+    assert [numbers(g) for g in (a.grad, b.grad, c.grad)] == [[1], [10], [5, 5]]
+    a, b, c = variable(1), variable(2), variable(3, 4)
+    found = dr.custom(Both, [a, b], c, scale=5.0)
+    dr.set_grad([a, b, c], 1)
+    dr.enqueue(Mode.Forward, a, b, c)
+    dr.traverse(Mode.Forward)
+    assert numbers(found["sum"].grad) == [2] and numbers(found["rest"][0].grad) == [5, 5]
+
+
+def test_implicit_inputs_and_outputs() -> None:
+    weight, memory = variable(3), dr.zeros(Float, 2)
+
+    class Hidden(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            self.add_input(weight)
+            self.x, self.weight = x, dr.detach(weight)
+            memory[:] = x * 5
+            self.add_output(memory)
+            return x * self.weight
+
+        def backward(self) -> None:
+            g = self.grad_out()
+            dr.accum_grad(weight, dr.sum(self.x * g))
+            self.set_grad_in("x", self.weight * g + 5 * dr.grad(memory))
+
+        def forward(self) -> None:
+            self.set_grad_out(self.weight * self.grad_in("x") + self.x * dr.grad(weight))
+            dr.accum_grad(memory, 5 * self.grad_in("x"))
+
+    x = variable(1, 2)
+    y = dr.custom(Hidden, x)
+    assert dr.grad_enabled(memory)
+    dr.backward(y + memory)
+    assert numbers(x.grad) == [8, 8] and numbers(weight.grad) == [3]
+    weight, memory, x = variable(3), dr.zeros(Float, 2), variable(1, 2)
+    y = dr.custom(Hidden, x)
+    z = memory * 2
+    dr.forward(x)
+    assert numbers(y.grad) == [3, 3] and numbers(z.grad) == [10, 10]
+
+
+@pytest.mark.parametrize(("act", "error", "message"), [
+    (lambda op: op.set_grad_in("z", 1), TypeError, r"Product.set_grad_in\(\): there is no argument 'z'; there are: 'x', 'y'"),
+    (lambda op: op.set_grad_in("x", Float(1, 2, 3)), RuntimeError, r"Product.set_grad_in\(\): a gradient with 3 elements"),
+    (lambda op: op.grad_in("x"), RuntimeError, r"grad_in\(\): this is of use in forward\(\) only"),
+])
+def test_mistakes_in_callbacks(act: Any, error: type[Exception], message: str) -> None:
+    class Wrong(Product):
+        def backward(self) -> None:
+            self.set_grad_in("x", 100)
+            act(self)
+
+    Wrong.__name__ = "Product"
+    x, y = variable(1, 2), variable(3, 4)
+    z = dr.custom(Wrong, x, y)
+    with pytest.raises(error, match=message):
+        dr.backward(z)
+    assert numbers(x.grad) == [0, 0] and numbers(y.grad) == [0, 0]
+
+
+def test_mistakes_in_calls() -> None:
+    for wrong in (Product(), int, 3):
+        with pytest.raises(TypeError, match=r"drjit.custom\(\): the first argument must be a class derived from"):
+            dr.custom(wrong, 1, 2)
+    with pytest.raises(TypeError, match=r"drjit.custom\(\): the arguments do not fit Product.eval\(\): missing a required"):
+        dr.custom(Product, variable(1))
+    with pytest.raises(NotImplementedError, match=r"CustomOp.eval\(\) is not implemented"):
+        dr.custom(dr.CustomOp)
+
+    class OneWay(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+    x = variable(1)
+    with pytest.raises(NotImplementedError, match=r"OneWay.backward\(\) is not implemented: the operation has no derivative"):
+        dr.backward(dr.custom(OneWay, x))
+
+
+# --- functions of functions ------------------------------------------------------------------------------------------
+
+
+def test_gradients_of_functions() -> None:
+    gc.collect()
+    before = len(drjit_core.live_vertices())
+    x = Float(1, 2)
+    value, gradient = dr.value_and_grad(lambda a, b: dr.sum(a * a * b["c"]), argnums=(0, 1))(x, {"c": Float(3), "d": 1})
+    assert numbers(value) == [15] and numbers(gradient[0]) == [6, 12] and numbers(gradient[1]["c"]) == [5]
+    assert not dr.grad_enabled(x) and not dr.grad_enabled(value) and not dr.grad_enabled(gradient)
+    gc.collect()
+    assert len(drjit_core.live_vertices()) == before
+    with pytest.raises(TypeError, match=r"drjit.value_and_grad\(\): there is no array of a type that tracks"):
+        dr.value_and_grad(lambda a: a)(3)
+    with pytest.raises(TypeError, match=r"use the type of the same name in drjit"):
+        dr.value_and_grad(lambda a: a)(llvm.Float(3))
+    with pytest.raises(TypeError, match=r"'argnums' names the argument 2, but there are 1"):
+        dr.value_and_grad(lambda a: a, 2)(x)
+
+
+def test_derivatives_of_derivatives() -> None:
+    def f(x: Any) -> Any:
+        return dr.sum(dr.exp(dr.gather(ad.Float64, x, ad.UInt32(0, 0, 2))) * dr.sum(x) / x + dr.sort(x) * dr.cumsum(x))
+
+    x = ad.Float64(1, 3, 2)
+    hessian = dr.jacobian(lambda y: dr.value_and_grad(f)(y)[1], x).numpy()
+    np.testing.assert_allclose(hessian, hessian.T, rtol=1e-12)
+    assert dr.gradcheck(lambda y: dr.value_and_grad(f)(y)[1], x)
+    gradient, product = dr.hvp(f, x, ad.Float64(1, 10, 100))
+    np.testing.assert_allclose(product.numpy(), hessian @ [1, 10, 100], rtol=1e-12)
+    np.testing.assert_allclose(gradient.numpy(), dr.value_and_grad(f)(x)[1].numpy(), rtol=1e-12)
+    dr.enable_grad(x)
+    dr.backward(dr.value_and_grad(f)(x)[1])
+    np.testing.assert_allclose(x.grad.numpy(), hessian.sum(0), rtol=1e-12)
+    third = dr.jacobian(lambda y: dr.jacobian(lambda z: dr.value_and_grad(lambda w: dr.sum(w ** 4))(z)[1], y), ad.Float64(2, 3))
+    assert third.shape == (2, 2, 2) and third.numpy()[0, 0, 0] == 48 and third.numpy()[0, 1, 1] == 0
+
+
+def test_jacobians_in_both_modes() -> None:
+    def f(x: Any) -> Any:
+        return dr.sin(x) * dr.sum(x)
+
+    x = ad.Float64(1, 2, 3)
+    forward, reverse = (dr.jacobian(f, x, mode=mode).numpy() for mode in ("forward", "reverse"))
+    np.testing.assert_allclose(forward, reverse, rtol=1e-12)
+    t = ad.TensorXf64([[1, 2], [3, 4]])
+    assert dr.jacobian(lambda a: a @ a, t).shape == (2, 2, 2, 2)
+    assert dr.jacobian(lambda a: dr.sum(a), t).shape == (2, 2)
+    assert dr.jacobian(lambda a: ad.Float64(1, 2), x).numpy().tolist() == [[0] * 3] * 2
+    with pytest.raises(TypeError, match=r"drjit.jacobian\(\): 'mode' must be"):
+        dr.jacobian(f, x, mode="both")
+    with pytest.raises(TypeError, match=r"drjit.jacobian\(\): 'x' must be a flat array or a tensor of floats"):
+        dr.jacobian(f, [x])
+
+
+def test_checks_find_wrong_derivatives() -> None:
+    class Wrong(Product):
+        def backward(self) -> None:
+            self.set_grad_in("x", self.y * self.grad_out() * 1.01)
+            self.set_grad_in("y", self.x * self.grad_out())
+
+    x = ad.Float64(1, 2)
+    assert dr.gradcheck(lambda a: dr.custom(Product, a, a * a), x)
+    with pytest.raises(AssertionError, match=r"in reverse mode, the derivative .* finite differences say"):
+        dr.gradcheck(lambda a: dr.custom(Wrong, a, a * a), x)
+    with pytest.raises(RuntimeError, match="there is no derivative of a derivative that a custom operation computes"):
+        dr.hvp(lambda a: dr.custom(Product, a, a), x, x)
+
+
+def test_the_verifier_finds_duals_behind_tracing() -> None:
+    x = variable(1, 2)
+    with pytest.raises(VerificationError, match="is a value with a derivative"):
+        verify([x._n])
+
+
+# --- lifetimes -------------------------------------------------------------------------------------------------------
+
+
+def test_nothing_grows() -> None:
+    x, w = variable(*range(100)), variable(0.5)
+
+    def step() -> None:
+        loss = dr.sum(dr.square(dr.sin(x * w) - dr.gather(Float, x, ad.UInt32(1)) * w))
+        dr.backward(loss)
+        dr.eval(x.grad, w.grad)
+        dr.clear_grad([x, w])
+
+    for _ in range(5):
+        step()
+    gc.collect()
+    vertices, nodes, kernels = len(drjit_core.live_vertices()), _nodes(), drjit_core.kernel_statistics()["compiled"]
+    for _ in range(300):
+        step()
+    gc.collect()
+    assert len(drjit_core.live_vertices()) == vertices == 2
+    assert _nodes() <= nodes + 8 and drjit_core.kernel_statistics()["compiled"] == kernels
+
+
+def _nodes() -> int:
+    return node_count()
+
+
+def test_long_chains_are_released_without_recursion() -> None:
+    x = variable(1)
+    y = x
+    for _ in range(100_000):
+        y = y * 1.5
+    del y
+    gc.collect()
+    assert len(drjit_core.live_vertices()) == 1
+    y = x
+    for _ in range(20_000):
+        y = y + x
+    dr.backward(y)
+    assert numbers(x.grad) == [20_001]
