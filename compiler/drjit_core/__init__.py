@@ -31,7 +31,7 @@ from .errors import CompilationError, IncompatibleSizes, SymbolicValue, Unsuppor
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
-from .ir.dual import HUB, LEAF, STRUCTURE, Scope, Vertex, attached, dual, live_vertices, primal, tracked, vertex_of
+from .ir.dual import STRUCTURE, Scope, attached, dual, primal, tracked, vertex_of
 from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
@@ -40,6 +40,7 @@ from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
 from .ir.steps import step, step_again, transposed, transposed_source
+from .ir.vertex import HUB, LEAF, Vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,

@@ -11,9 +11,11 @@ from collections.abc import Container
 from typing import Any
 
 from ..ir.build import literal, resize
-from ..ir.dual import HUB, Vertex, dual
+from ..ir.dual import dual
 from ..ir.node import Node
-from ..ir.trace import gather, ops, reduce, scatter
+from ..ir.trace import binary, gather, reduce, scatter, ternary
+from ..ir.vertex import HUB, Vertex
+from ..ops.table import KIND
 from ..types import BOOL, UINT32, ReduceMode, ReduceOp
 from .formulas import product
 
@@ -22,6 +24,8 @@ __all__ = ["Flow", "full"]
 _ADD, _AUTO = ReduceOp.Add.value, ReduceMode.Auto.value
 #: Among the contributions that wait, the array that others are scattered to.
 _SCATTERED = 0
+_PLUS, _MUL, _FMA = KIND["add"], KIND["mul"], KIND["fma"]
+_HUB = HUB
 
 
 def full(node: Node, size: int) -> Node:
@@ -73,7 +77,7 @@ class Flow:
         self.note(vertex)
         vertex.gradient, vertex.pending, vertex.sparse = None, None, False
 
-    def give(self, vertex: Vertex | None, gradient: Node, width: int, *, sparse: bool = False) -> None:
+    def give(self, vertex: Vertex | None, gradient: Node, width: int, sparse: bool = False) -> None:
         """Add to the gradient of a vertex what an operation of some width has to say about each of its elements."""
         if vertex is None or not self.takes(vertex):
             return
@@ -81,28 +85,28 @@ class Flow:
         vertex.sparse = vertex.sparse or sparse
         if vertex.size == 1 < width:
             if gradient.size == 1:  # each of so many elements says the same
-                gradient = ops.mul(gradient, literal(gradient.type, width))
+                gradient = binary(_MUL, gradient, literal(gradient.type, width))
             else:
                 self._wait(vertex, gradient)
                 return
         before = vertex.gradient
-        vertex.gradient = gradient if before is None else ops.add(before, gradient)
+        vertex.gradient = gradient if before is None else binary(_PLUS, before, gradient)
 
-    def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, *, sparse: bool) -> None:
+    def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, sparse: bool) -> None:
         """Likewise a product, which is added in one operation if there is something to add it to."""
         if vertex is None or not self.takes(vertex):
             return
         before = vertex.gradient
         if before is not None and not sparse and (vertex.size > 1 or width == 1):
             self.note(vertex)
-            vertex.gradient = ops.fma(gradient, factor, before)
+            vertex.gradient = ternary(_FMA, gradient, factor, before)
         else:
-            self.give(vertex, product(gradient, factor, sparse=sparse), width, sparse=sparse)
+            self.give(vertex, product(gradient, factor, sparse), width, sparse)
 
     def _wait(self, vertex: Vertex, gradient: Node) -> None:
         pending = dict(vertex.pending or {})
         before = pending.get(gradient.size)
-        pending[gradient.size] = gradient if before is None else ops.add(before, gradient)
+        pending[gradient.size] = gradient if before is None else binary(_PLUS, before, gradient)
         vertex.pending = pending
 
     def scatter(self, vertex: Vertex, gradient: Node, index: Node, mask: Node, mode: int = _AUTO) -> None:
@@ -125,12 +129,12 @@ class Flow:
             total = vertex.gradient
             for size, node in pending.items():
                 part = reduce(node, _ADD) if size != _SCATTERED else node
-                total = part if total is None else ops.add(total, part)
+                total = part if total is None else binary(_PLUS, total, part)
             vertex.gradient, vertex.pending = total, None
         return vertex.gradient
 
     def has_gradient(self, vertex: Vertex) -> bool:
         """Whether anything has been given to a vertex."""
-        if vertex.rule is HUB:
+        if vertex.rule is _HUB:
             return bool(vertex.info.received)
         return vertex.gradient is not None or bool(vertex.pending)

@@ -32,7 +32,7 @@ def masked(mask: Node, value: Node, *, inverted: bool = False) -> Node:
     return ops.select(mask, zero, value) if inverted else ops.select(mask, value, zero)  # type: ignore[no-any-return]
 
 
-def product(gradient: Node, factor: Node, *, sparse: bool) -> Node:
+def product(gradient: Node, factor: Node, sparse: bool) -> Node:
     """Gradient times factor; zeros of a ``sparse`` gradient have no part, and stay zero beside infinity and NaN."""
     result = ops.mul(gradient, factor)
     if not sparse:

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..ir.build import counter, literal
-from ..ir.dual import Vertex
 from ..ir.node import Node
 from ..ir.steps import step, transposed
 from ..ir.trace import access, cast, gather, ops, reduce, scatter, segment, view
+from ..ir.vertex import Vertex
 from ..passes.positions import positions
 from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
@@ -50,7 +50,7 @@ def _identity_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node 
 
 
 def _identity_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
-    flow.give(vertex.a, gradient, vertex.size, sparse=vertex.sparse)
+    flow.give(vertex.a, gradient, vertex.size, vertex.sparse)
 
 
 def _cast_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
@@ -59,7 +59,7 @@ def _cast_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | No
 
 def _cast_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     assert vertex.a is not None
-    flow.give(vertex.a, cast(gradient, vertex.a.type), vertex.size, sparse=vertex.sparse)
+    flow.give(vertex.a, cast(gradient, vertex.a.type), vertex.size, vertex.sparse)
 
 
 # --- reads and writes by index ---------------------------------------------------------------------------------------
@@ -77,7 +77,7 @@ def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     source = vertex.a
     assert source is not None
     if source.size == 1:
-        flow.give(source, masked(mask, gradient), vertex.size, sparse=True)
+        flow.give(source, masked(mask, gradient), vertex.size, True)
     else:
         flow.scatter(source, gradient, index, mask)
 
@@ -113,12 +113,12 @@ def _scatter_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
             own = scatter(full(gradient, vertex.size), number(gradient, 0), index, mask, _IDENTITY, mode)
         elif op != _ADD:
             own = masked(ops.eq(before, vertex.r), gradient)
-        flow.give(vertex.a, own, vertex.size, sparse=True)
+        flow.give(vertex.a, own, vertex.size, True)
     if vertex.b is not None:
         part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
         if op not in (_IDENTITY, _ADD):
             part = masked(_follows_value(vertex), part)
-        flow.give(vertex.b, part, width, sparse=True)
+        flow.give(vertex.b, part, width, True)
 
 
 def _follows_value(vertex: Vertex) -> Node:
@@ -220,10 +220,10 @@ def _reduction_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     assert operand is not None
     gradient = _expanded(vertex, gradient)
     if vertex.x is None:
-        flow.give(operand, gradient, operand.size, sparse=vertex.sparse)
+        flow.give(operand, gradient, operand.size, vertex.sparse)
     else:
         x, _, _, r = flow.kept(vertex)
-        flow.give_product(operand, gradient, _factor(vertex, x, r), operand.size, sparse=True)
+        flow.give_product(operand, gradient, _factor(vertex, x, r), operand.size, True)
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def give_view(flow: Flow, source: Vertex, gradient: Node, width: int, base: int,
               *, sparse: bool) -> None:
     """Give a vertex the gradient of a view of it."""
     if source.size == 1:
-        flow.give(source, gradient, width, sparse=sparse)
+        flow.give(source, gradient, width, sparse)
         return
     axes = list(axes)
     for number_ in range(len(axes) - 1, -1, -1):  # an element that is repeated gets the sum
@@ -284,7 +284,7 @@ def give_view(flow: Flow, source: Vertex, gradient: Node, width: int, base: int,
         if inverse is not None:
             if gradient.size != 1:
                 gradient = _permuted(gradient, axes) or _viewed(gradient, *inverse)
-            flow.give(source, gradient, source.size, sparse=sparse)
+            flow.give(source, gradient, source.size, sparse)
             return
     extents, strides = tuple(extent for extent, _ in axes), tuple(stride for _, stride in axes)
     if axes:
@@ -339,7 +339,7 @@ def _scan_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | No
 
 def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     back = _sum_scan(vertex, full(gradient, vertex.size), 1 - vertex.info.options[2])
-    flow.give(vertex.a, back, vertex.size, sparse=vertex.sparse)
+    flow.give(vertex.a, back, vertex.size, vertex.sparse)
 
 
 def _sum_scan(vertex: Vertex, node: Node, reverse: int) -> Node:
@@ -372,7 +372,7 @@ def _sort_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | No
 def _sort_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     assert vertex.a is not None
     if gradient.size == 1:
-        flow.give(vertex.a, gradient, vertex.size, sparse=vertex.sparse)
+        flow.give(vertex.a, gradient, vertex.size, vertex.sparse)
     else:
         flow.scatter(vertex.a, gradient, _order(vertex), _true(), _NO_CONFLICTS)
 

@@ -10,10 +10,12 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from ..context import state
-from ..ir.dual import HUB, LEAF, Scope, Vertex, live_vertices
+from ..ir.dual import Scope
 from ..ir.node import Node
-from ..ir.trace import ops
-from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, WHERE, Partial, Rule
+from ..ir.trace import ops, unary
+from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
+from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
+from ..ops.table import KIND
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
 from .structure import FORWARD, REVERSE, NoDerivative
@@ -29,6 +31,7 @@ class Consumed(RuntimeError):
     """Derivatives would have to flow through what an earlier traversal has taken apart."""
 
 
+_NEG = KIND["neg"]
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())
 
@@ -169,18 +172,27 @@ def _refuse_again(flow: Flow) -> None:
 def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     x, y, z, r = flow.kept(vertex)
     width, sparse = vertex.size, vertex.sparse
-    for partial, operand in zip(vertex.rule.partials, (vertex.a, vertex.b, vertex.c), strict=False):
-        if operand is None or partial is None or not flow.takes(operand):
+    partials = vertex.rule.partials
+    for position in range(len(partials)):
+        operand = vertex.a if position == 0 else vertex.b if position == 1 else vertex.c
+        if operand is None or not flow.takes(operand):
             continue
-        how = partial.how
+        partial = partials[position]
+        how, _, factor = partial
         if how == PASSED:
-            flow.give(operand, gradient, width, sparse=sparse)
+            flow.give(operand, gradient, width, sparse)
         elif how == NEGATED:
-            flow.give(operand, ops.neg(gradient), width, sparse=sparse)
+            flow.give(operand, unary(_NEG, gradient), width, sparse)
+        elif how == TIMES_Y:
+            flow.give_product(operand, gradient, y, width, sparse)
+        elif how == TIMES_X:
+            flow.give_product(operand, gradient, x, width, sparse)
+        elif how == TIMES_R:
+            flow.give_product(operand, gradient, r, width, sparse)
         elif how == FACTOR:
-            flow.give_product(operand, gradient, partial.factor(FORMULAS, x, y, z, r), width, sparse=sparse)
+            flow.give_product(operand, gradient, factor(FORMULAS, x, y, z, r), width, sparse)
         else:
-            flow.give(operand, _where(partial, gradient, x, y, z, r), width, sparse=True)
+            flow.give(operand, _where(partial, gradient, x, y, z, r), width, True)
 
 
 def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
@@ -219,7 +231,7 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
         result = None
     if result is not None:
         sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
-        flow.give(vertex, result, result.size, sparse=sparse)
+        flow.give(vertex, result, result.size, sparse)
 
 
 def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -> Node | None:
@@ -233,13 +245,14 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
         if how == PASSED:
             change = gradient
         elif how == NEGATED:
-            change = ops.neg(gradient)
-        elif how == FACTOR:
-            factor = partial.factor(FORMULAS, x, y, z, r)
+            change = unary(_NEG, gradient)
+        elif how <= FACTOR:
+            factor = y if how == TIMES_Y else x if how == TIMES_X else r if how == TIMES_R else \
+                partial.factor(FORMULAS, x, y, z, r)
             if result is not None and not operand.sparse:
                 result = ops.fma(gradient, factor, result)
                 continue
-            change = product(gradient, factor, sparse=operand.sparse)
+            change = product(gradient, factor, operand.sparse)
         else:
             change = _where(partial, gradient, x, y, z, r)
             flow.note(vertex)

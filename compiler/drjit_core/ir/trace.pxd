@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
+from .dual cimport primal, recorded, without
 from .fold cimport attribute, fold1, fold2, fold3, fold_cast
 from .simplify cimport binary as simpler_of_two
 from .simplify cimport ternary as simpler_of_three

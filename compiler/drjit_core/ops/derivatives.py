@@ -16,11 +16,12 @@ import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["BOTH", "FACTOR", "NEGATED", "OTHERWISE", "PASSED", "Partial", "RULES", "Rule", "WHERE"]
+__all__ = ["BOTH", "FACTOR", "NEGATED", "OTHERWISE", "PASSED", "Partial", "RULES", "Rule",
+           "TIMES_R", "TIMES_X", "TIMES_Y", "WHERE"]
 
-#: How a change carries over: as it is; negated; multiplied by a factor; where a mask, the first operand, is set; where
-#: it is not; where a factor, which is a mask, is set.
-PASSED, NEGATED, FACTOR, WHERE, OTHERWISE, BOTH = range(6)
+#: How a change carries over: as it is; negated; multiplied by the first or second operand, or by the result; multiplied
+#: by a factor; where a mask, the first operand, is set; where it is not; where a factor, which is a mask, is set.
+PASSED, NEGATED, TIMES_X, TIMES_Y, TIMES_R, FACTOR, WHERE, OTHERWISE, BOTH = range(9)
 
 
 class Partial(NamedTuple):
@@ -86,10 +87,10 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "neg": (_negate,),
     "add": (_pass, _pass),
     "sub": (_pass, _negate),
-    "mul": (_factor("y", lambda o, x, y, z, r: y), _factor("x", lambda o, x, y, z, r: x)),
+    "mul": (Partial(TIMES_Y, "y"), Partial(TIMES_X, "x")),
     "div": (_factor("y", lambda o, x, y, z, r: o.rcp(y)),
             _factor("yr", lambda o, x, y, z, r: o.neg(o.div(r, y)))),
-    "fma": (_factor("y", lambda o, x, y, z, r: y), _factor("x", lambda o, x, y, z, r: x), _pass),
+    "fma": (Partial(TIMES_Y, "y"), Partial(TIMES_X, "x"), _pass),
     "abs": (_factor("x", lambda o, x, y, z, r: _sign(o, x)),),
     "sqrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 0.5), r)),),
     "minimum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y)),
@@ -106,7 +107,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "atan": (_factor("x", lambda o, x, y, z, r: o.rcp(_one_plus_square(o, x))),),
     "atan2": (_factor("xy", lambda o, x, y, z, r: o.div(y, _squares(o, x, y))),
               _factor("xy", lambda o, x, y, z, r: o.neg(o.div(x, _squares(o, x, y))))),
-    "exp": (_factor("r", lambda o, x, y, z, r: r),),
+    "exp": (Partial(TIMES_R, "r"),),
     "exp2": (_factor("r", lambda o, x, y, z, r: o.mul(r, o.number(r, _LOG_2))),),
     "log": (_factor("x", lambda o, x, y, z, r: o.rcp(x)),),
     "log2": (_factor("x", lambda o, x, y, z, r: o.div(o.number(x, 1 / _LOG_2), x)),),

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t, uint64_t
 
 from ..context cimport Context, current as context_of
+from ..ir.dual cimport without
 from ..ir.node cimport Node
 from .buffer cimport Buffer
 from .cpu.straight cimport host_address

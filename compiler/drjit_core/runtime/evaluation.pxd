@@ -1,6 +1,7 @@
 cimport cython
 
 from ..context cimport Context, current
+from ..ir.dual cimport without
 from ..ir.node cimport Node
 
 cdef int _UNDEFINED

@@ -1,0 +1,28 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..ir.build cimport literal
+from ..ir.dual cimport dual
+from ..ir.node cimport Node
+from ..ir.trace cimport binary, gather, reduce, ternary
+from ..ir.vertex cimport Vertex
+
+cdef int _PLUS, _MUL, _FMA, _SCATTERED
+cdef object _HUB
+
+
+cdef class Flow:
+    cdef public bint again
+    cdef object _members
+    cdef dict _before
+
+    cpdef bint takes(self, Vertex vertex)
+    cpdef tuple kept(self, Vertex vertex)
+    cpdef note(self, Vertex vertex)
+    cpdef clear(self, Vertex vertex)
+    @cython.locals(before=Node)
+    cpdef give(self, Vertex vertex, Node gradient, int64_t width, bint sparse=*)
+    @cython.locals(before=Node)
+    cpdef give_product(self, Vertex vertex, Node gradient, Node factor, int64_t width, bint sparse)
+    cpdef Node gradient(self, Vertex vertex)
+    cpdef bint has_gradient(self, Vertex vertex)

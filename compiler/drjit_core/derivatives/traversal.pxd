@@ -1,0 +1,15 @@
+cimport cython
+
+from ..ir.node cimport Node
+from ..ir.trace cimport unary
+from ..ir.vertex cimport Vertex
+from .flow cimport Flow
+
+cdef int _NEG
+
+@cython.locals(gradient=Node)
+cdef object _reverse_one(Flow flow, Vertex vertex)
+@cython.locals(x=Node, y=Node, z=Node, r=Node, operand=Vertex, position=cython.int, how=cython.int, partials=tuple)
+cdef object _reverse_row(Flow flow, Vertex vertex, Node gradient)
+@cython.locals(result=Node)
+cdef object _forward_one(Flow flow, Vertex vertex)

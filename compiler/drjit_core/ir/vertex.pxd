@@ -1,0 +1,30 @@
+cimport cython
+from cpython.object cimport PyObject
+from libc.stdint cimport int64_t
+
+from .node cimport Node
+
+
+cdef class Vertex:
+    cdef public object rule
+    cdef public int type
+    cdef public bint sparse
+    cdef public int64_t size
+    cdef public int64_t id
+    cdef public Vertex a
+    cdef public Vertex b
+    cdef public Vertex c
+    cdef public Node x
+    cdef public Node y
+    cdef public Node z
+    cdef public Node r
+    cdef public object info
+    cdef public Node gradient
+    cdef public object pending
+    cdef public object label
+    cdef PyObject* older  # the list of all vertices that live
+    cdef PyObject* younger
+
+
+cpdef int64_t last_vertex() noexcept
+cpdef Vertex new_vertex(object rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c)
