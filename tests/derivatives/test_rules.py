@@ -34,8 +34,8 @@ def test_functions_of_one_array(name: str) -> None:
     check(getattr(dr, name), on(UNARY[name]))
 
 
-@pytest.mark.parametrize("name", ["atan2", "hypot", "power", "minimum", "maximum", "copysign", "mulsign", "fmin", "fmax",
-                                  "dot"])
+@pytest.mark.parametrize("name", ["atan2", "hypot", "power", "minimum", "maximum", "copysign", "mulsign", "fmin",
+                                  "fmax", "dot"])
 def test_functions_of_two_arrays(name: str) -> None:
     check(getattr(dr, name), on(P), on(Q))
 
@@ -180,12 +180,14 @@ TENSORS = {
     "keepdims": lambda t: t - dr.mean(t, axis=1, keepdims=True),
     "softmax": lambda t: dr.exp(t) / dr.sum(dr.exp(t), axis=2, keepdims=True),
     "layer norm": lambda t: (t - dr.mean(t, axis=2, keepdims=True)) / dr.sqrt(dr.var(t, axis=2, keepdims=True) + 1e-3),
-    "slices": lambda t: t[1:, ::2, -1], "new axis": lambda t: t[:, None, 1], "integer array": lambda t: t[INDEX[:3] % 3],
+    "slices": lambda t: t[1:, ::2, -1], "new axis": lambda t: t[:, None, 1],
+    "integer array": lambda t: t[INDEX[:3] % 3],
     "list": lambda t: t[:, [0, 2], 1:3], "moveaxis": lambda t: dr.moveaxis(t, 0, 2),
     "swapaxes": lambda t: dr.swapaxes(t, 0, 1), "transpose": lambda t: dr.transpose(t) * 2,
     "reshape": lambda t: dr.reshape(t, (4, 15)), "stack": lambda t: dr.stack((t, t * 2)),
     "concat": lambda t: dr.concat((t, t * t), axis=1), "ravel": dr.ravel, "reversed": lambda t: t[::-1, :, ::-1],
-    "cumsum": lambda t: dr.cumsum(t, axis=1), "sort": lambda t: dr.sort(t, axis=2), "sort 0": lambda t: dr.sort(t, axis=0),
+    "cumsum": lambda t: dr.cumsum(t, axis=1), "sort": lambda t: dr.sort(t, axis=2),
+    "sort 0": lambda t: dr.sort(t, axis=0),
     "repeat": lambda t: dr.repeat(t, 2, axis=1), "cross entropy": lambda t: cross_entropy(t),
     "array": lambda t: t.array * t.array, "split": lambda t: dr.split(t, 2, axis=1)[1],
     "pooling": lambda t: dr.max(dr.reshape(t, (3, 2, 2, 5)), axis=2),
@@ -227,7 +229,8 @@ def test_transpositions_of_many_elements() -> None:
 
 PRODUCTS = {
     "matrices": ((5, 6), (6, 4)), "matrix and vector": ((5, 6), (6,)), "vector and matrix": ((6,), (6, 4)),
-    "vectors": ((6,), (6,)), "batch": ((3, 5, 6), (6, 4)), "batches": ((3, 1, 5, 6), (2, 6, 4)), "large": ((40, 50), (50, 30)),
+    "vectors": ((6,), (6,)), "batch": ((3, 5, 6), (6, 4)), "batches": ((3, 1, 5, 6), (2, 6, 4)),
+    "large": ((40, 50), (50, 30)),
     "short": ((4, 2), (2, 4)), "outer": ((4, 1), (1, 5)),
 }
 
@@ -266,8 +269,8 @@ def complex_of(*parts: Any) -> list[Any]:
     return [ad.Complex2f64(*parts[k:k + 2]) for k in range(0, len(parts), 2)]
 
 
-COMPLEX = ["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-           "tanh", "asinh", "acosh", "atanh", "abs", "conj", "square"]
+COMPLEX = ["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "tan", "asin", "acos", "atan", "sinh",
+           "cosh", "tanh", "asinh", "acosh", "atanh", "abs", "conj", "square"]
 
 
 @pytest.mark.parametrize("name", COMPLEX)

@@ -135,10 +135,11 @@ _KEPT = bytes(bits for row in OPS for bits in _kept(row.derivative))
 
 def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
     """The result of a row whose operands are duals, some of them: a dual, if a derivative flows to it."""
-    if not _IS_FLOAT[value.type] or _RULES[kind] is None:
+    rule = _RULES[kind]
+    if rule is None or not _IS_FLOAT[value.type]:
         return value
     place = 3 * kind
-    return _recorded(_RULES[kind], value, x, y, z, _KEPT[place], _KEPT[place + 1], _KEPT[place + 2])
+    return _recorded(rule, value, x, y, z, _KEPT[place], _KEPT[place + 1], _KEPT[place + 2])
 
 
 def attached(rule: Rule, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
@@ -193,8 +194,9 @@ def _recorded(rule: Rule, value: Node, x: Node, y: Node | None, z: Node | None, 
 
 def _refuse(rule: Rule) -> None:
     raise SymbolicValue(
-        f"an operation ({rule.name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, branch "
-        "or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+        f"an operation ({rule.name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, "
+        "branch or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or "
+        "mode='evaluated'.")
 
 
 def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, keeps: str = "") -> Node:
