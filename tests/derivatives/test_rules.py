@@ -24,9 +24,10 @@ def on(values: Any) -> tuple[Any, Any]:
     return F, values
 
 
-UNARY = dict.fromkeys((
-    "sin cos tan cot exp exp2 log log2 sqrt rsqrt rcp cbrt sinh cosh tanh asinh erf erfc lgamma abs square sincos "
-    "sincosh sum prod min max mean var std norm squared_norm cumsum prefix_sum sort median reverse ravel").split(), P)
+UNARY = dict.fromkeys([
+    "sin", "cos", "tan", "cot", "exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "cbrt", "sinh", "cosh", "tanh",
+    "asinh", "erf", "erfc", "lgamma", "abs", "square", "sincos", "sincosh", "sum", "prod", "min", "max", "mean",
+    "var", "std", "norm", "squared_norm", "cumsum", "prefix_sum", "sort", "median", "reverse", "ravel"], P)
 UNARY |= dict.fromkeys(("asin", "acos", "atan", "atanh", "erfinv", "safe_sqrt", "safe_asin", "safe_acos"), P * 0.6)
 UNARY |= {"acosh": P + 1}
 

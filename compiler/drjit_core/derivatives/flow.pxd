@@ -13,8 +13,10 @@ cdef object _HUB
 
 cdef class Flow:
     cdef public bint again
-    cdef object _members
-    cdef dict _before
+    cdef int64_t number
+    cdef bint selective
+    cdef list _without
+    cdef list _with
 
     cpdef bint takes(self, Vertex vertex)
     cpdef tuple kept(self, Vertex vertex)

@@ -7,7 +7,8 @@ they are scattered to.
 
 from __future__ import annotations
 
-from collections.abc import Container
+import itertools
+from collections.abc import Iterable
 from typing import Any
 
 from ..ir.build import literal, resize
@@ -34,14 +35,23 @@ def full(node: Node, size: int) -> Node:
     return gather(node, literal(UINT32, 0, size), literal(BOOL, True), True) if found is None else found
 
 
+#: Numbers of flows.
+_next = itertools.count(1).__next__
+
+
 class Flow:
     """One traversal: ``again`` says that its own operations are to be differentiated, too."""
 
-    def __init__(self, *, again: bool = False, members: Container[int] | None = None) -> None:
+    def __init__(self, *, again: bool = False, members: Iterable[Vertex] | None = None) -> None:
         self.again = again
-        #: The ids of vertices that take part; ``None`` if all do.
-        self._members = members
-        self._before: dict[int, tuple[Vertex, Any, Any, bool]] = {}
+        self.number = _next()
+        #: Whether only ``members`` take part.
+        self.selective = members is not None
+        for vertex in members or ():
+            vertex.member = self.number
+        #: Vertices that had no gradient before; and those that had one, with that.
+        self._without: list[Vertex] = []
+        self._with: list[tuple[Vertex, Any, Any, bool]] = []
 
     # --- what vertices have kept -------------------------------------------------------------------------------------
 
@@ -58,18 +68,25 @@ class Flow:
 
     def takes(self, vertex: Vertex | None) -> bool:
         """Whether derivatives flow to a vertex."""
-        return vertex is not None and (self._members is None or vertex.id in self._members)
+        return vertex is not None and (not self.selective or vertex.member == self.number)
 
     # --- gradients ---------------------------------------------------------------------------------------------------
 
     def note(self, vertex: Vertex) -> None:
         """Remember the gradient of a vertex, which is about to change."""
-        if vertex.id not in self._before:
-            self._before[vertex.id] = (vertex, vertex.gradient, vertex.pending, vertex.sparse)
+        if vertex.noted == self.number:
+            return
+        vertex.noted = self.number
+        if vertex.gradient is None and vertex.pending is None and not vertex.sparse:
+            self._without.append(vertex)
+        else:
+            self._with.append((vertex, vertex.gradient, vertex.pending, vertex.sparse))
 
     def roll_back(self) -> None:
         """Give all gradients back what they were."""
-        for vertex, gradient, pending, sparse in self._before.values():
+        for vertex in self._without:
+            vertex.gradient, vertex.pending, vertex.sparse = None, None, False
+        for vertex, gradient, pending, sparse in self._with:
             vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
 
     def clear(self, vertex: Vertex) -> None:

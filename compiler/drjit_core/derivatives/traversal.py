@@ -65,15 +65,7 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     if mode == BACKWARD:
         scope = _isolating()
         todo = list(vertices)
-        while todo:
-            vertex = todo.pop()
-            if vertex.id in found:
-                continue
-            if scope is not None and vertex.id <= scope.boundary:
-                scope.postponed[vertex.id] = vertex
-                continue
-            found[vertex.id] = vertex
-            todo += vertex.operands()
+        _reach(todo, found, scope)
     else:
         start = {vertex.id: vertex for vertex in vertices}
         if start:
@@ -86,6 +78,27 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     _queue.vertices = found
 
 
+def _reach(todo: list[Vertex], found: dict[int, Vertex], scope: Scope | None) -> None:
+    """Find all vertices that some depend on."""
+    while todo:
+        vertex = todo.pop()
+        if vertex.id in found:
+            continue
+        if scope is not None and vertex.id <= scope.boundary:
+            scope.postponed[vertex.id] = vertex
+            continue
+        found[vertex.id] = vertex
+        if vertex.rule is HUB:
+            todo += vertex.operands()
+            continue
+        if vertex.a is not None:
+            todo.append(vertex.a)
+        if vertex.b is not None:
+            todo.append(vertex.b)
+        if vertex.c is not None:
+            todo.append(vertex.c)
+
+
 def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
     """Let derivatives flow along the vertices that wait; returns the gradients of those that keep one.
 
@@ -94,7 +107,7 @@ def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
     vertices, _queue.vertices = _queue.vertices, {}
     order = [vertices[number] for number in sorted(vertices, reverse=mode == BACKWARD)]
     scope = _isolating()
-    flow = Flow(again=again, members=vertices if scope is None else {*vertices, *scope.postponed})
+    flow = Flow(again=again, members=order if scope is None else [*order, *scope.postponed.values()])
     try:
         _refuse_consumed(order)
         if mode == BACKWARD:
@@ -138,7 +151,18 @@ def _kept_part(mode: int, flags: int, vertex: Vertex, dependents: set[int]) -> b
 
 def _dependents(order: Sequence[Vertex]) -> set[int]:
     """The vertices that others of a traversal depend on."""
-    return {operand.id for vertex in order for operand in vertex.operands()}
+    found: set[int] = set()
+    for vertex in order:
+        if vertex.rule is HUB:
+            found.update(operand.id for operand in vertex.operands())
+            continue
+        if vertex.a is not None:
+            found.add(vertex.a.id)
+        if vertex.b is not None:
+            found.add(vertex.b.id)
+        if vertex.c is not None:
+            found.add(vertex.c.id)
+    return found
 
 
 def _reverse(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
@@ -289,7 +313,7 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
                 todo += vertex.operands()
     order = [found[number] for number in sorted(found, reverse=True)]
     _refuse_consumed(order)
-    flow = Flow(again=again, members=found)
+    flow = Flow(again=again, members=order)
     try:
         for vertex in order:
             flow.clear(vertex)

@@ -11,6 +11,8 @@ cdef class Vertex:
     cdef public bint sparse
     cdef public int64_t size
     cdef public int64_t id
+    cdef public int64_t member
+    cdef public int64_t noted
     cdef public Vertex a
     cdef public Vertex b
     cdef public Vertex c

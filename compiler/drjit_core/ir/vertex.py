@@ -24,7 +24,7 @@ class Vertex:
     whatever else it needs.
     """
 
-    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "pending", "r", "rule", "size",
+    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending", "r", "rule", "size",
                  "sparse", "type", "x", "y", "z")
 
     def __init__(self, rule: Any, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,
@@ -43,6 +43,8 @@ class Vertex:
         #: Whether zeros of the gradient mean that an element has no part, whatever it is multiplied by.
         self.sparse = False
         self.label: str | None = None
+        #: The numbers of the flows that it takes part in, and that have noted what its gradient was before.
+        self.member = self.noted = 0
         _last += 1
         self.id = _last
         _live[_last] = weakref.ref(self)
