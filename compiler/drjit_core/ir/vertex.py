@@ -24,8 +24,8 @@ class Vertex:
     whatever else it needs.
     """
 
-    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending", "r", "rule", "size",
-                 "sparse", "type", "x", "y", "z")
+    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending", "r",
+                 "rule", "size", "sparse", "type", "x", "y", "z")
 
     def __init__(self, rule: Any, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,
                  c: Vertex | None = None, info: Any = None) -> None:
