@@ -25,9 +25,8 @@ from .control.inline import inline
 from .control.loop import while_loop
 from .control.once import atomic, compensated, once
 from .derivatives.flow import Flow
-from .derivatives.structure import NoDerivative
 from .derivatives.traversal import BACKWARD, FORWARD_MODE, Consumed, enqueue, leave, pull, push, traverse
-from .errors import CompilationError, IncompatibleSizes, SymbolicValue, UnsupportedType
+from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined

@@ -6,7 +6,7 @@ layer adds the name of the user's function and argument.
 
 from __future__ import annotations
 
-__all__ = ["CompilationError", "IncompatibleSizes", "SymbolicValue", "UnsupportedType"]
+__all__ = ["CompilationError", "IncompatibleSizes", "NoDerivative", "SymbolicValue", "UnsupportedType"]
 
 
 class IncompatibleSizes(RuntimeError):
@@ -29,6 +29,10 @@ class UnsupportedType(TypeError):
 
 class SymbolicValue(RuntimeError):
     """An operation needs a value that exists only inside a loop that is being traced, or was."""
+
+
+class NoDerivative(RuntimeError):
+    """An operation of which there is no derivative is differentiated."""
 
 
 class CompilationError(RuntimeError):

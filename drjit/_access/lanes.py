@@ -29,7 +29,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from drjit_core import KIND, Node, innermost, literal, ops
+from drjit_core import KIND, Node, innermost, literal, ops, primal
 
 from .._base.types import BOOL
 
@@ -73,7 +73,7 @@ def note_writes(nodes: Sequence[Node]) -> None:
     """Remember of nodes that are the results of writes which array they are versions of; evaluation forgets it."""
     if _stack.masks:
         origins = _stack.origins
-        for node in nodes:
+        for node in map(primal, nodes):
             origin: Node = node
             while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
                 origin = origin.d0
@@ -83,7 +83,8 @@ def note_writes(nodes: Sequence[Node]) -> None:
 def note_version(node: Node, original: Node) -> Node:
     """Remember that a node, which is returned, holds the same array as another one before it is written to."""
     if _stack.masks and node is not original:
-        _stack.origins[node.id] = _stack.origins.get(original.id, original.id)
+        before = primal(original).id
+        _stack.origins[primal(node).id] = _stack.origins.get(before, before)
     return node
 
 
@@ -92,8 +93,8 @@ def written_from(new: Node, old: Node) -> bool:
 
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
     """
-    origins = _stack.origins
-    return new.id in origins and origins[new.id] == origins.get(old.id, old.id)
+    origins, after, before = _stack.origins, primal(new).id, primal(old).id
+    return after in origins and origins[after] == origins.get(before, before)
 
 
 def lane_mask(width: int) -> Node | None:

@@ -145,8 +145,8 @@ def store_element(array: Any, position: int, value: Any) -> None:
         return
     if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
         node = array._n
-        store_written(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE,
-                                      0, 0)])
+        store(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
+        schedule(array._nodes())
         return
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])

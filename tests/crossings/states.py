@@ -12,6 +12,7 @@ import numpy as np
 
 import drjit as dr
 from drjit import llvm
+from drjit.llvm import ad
 
 from .model import Array, difference
 
@@ -269,6 +270,22 @@ def _random_in_loop(mode: str) -> Callable[[], Sample]:
 _LANES = [[1, 2, 3, 4], [5, 6, 7, 8], [4, 3, 2, 1], [2, 2, 3, 3]]
 _GRID = [[3, 1, 4], [2, 5, 6]]
 
+def _tracked(name: str, numbers: Any, operation: Callable[[Any], Any] = lambda x: x) -> Callable[[], Sample]:
+    """An array that tracks derivatives, or depends on one that does."""
+    def make() -> Sample:
+        cls = getattr(ad, name)
+        variable = cls(*numbers)
+        dr.enable_grad(variable)
+        return Sample(operation(variable), _array(numbers, "f8" if name == "Float64" else "f4"), keep=[variable])
+
+    return make
+
+
+def _after_evaluation(array: Any) -> Any:
+    dr.eval(array)
+    return array
+
+
 STATES = [
     # how a flat array came to be
     State("literal", _simple(lambda: dr.full(llvm.Float, 3, 4), [3] * 4)),
@@ -283,6 +300,10 @@ STATES = [
     State("gathered",
         _simple(lambda: dr.gather(llvm.Float, llvm.Float(2, 4, 1, 3), llvm.UInt(3, 2, 1, 0)), [3, 1, 4, 2])),
     # scalar types
+    State("tracked", _tracked("Float", _NUMBERS)),
+    State("one-tracked", _tracked("Float", [3])),
+    State("tracked-result", _tracked("Float", _NUMBERS, lambda x: x * 1)),
+    State("tracked-evaluated", _tracked("Float64", _NUMBERS, lambda x: _after_evaluation(x * 1))),
     State("half", _flat("Float16", "f2")),
     State("double", _flat("Float64", "f8")),
     State("int", _flat("Int", "i4")),

@@ -50,6 +50,8 @@ def _named(names: str) -> frozenset[str]:
 
 #: Predicates and reasons; the first that applies is the one.
 EXCLUDED: list[tuple[Predicate, str]] = [
+    (lambda c: "tracked" in c.state and c.place.startswith("symbolic"),
+     "symbolic loops refuse what tracks derivatives, see tests/derivatives"),
     (lambda c: not c.room or c.letter not in c.touch.letters, "*"),  # the row of the touch says why
     (lambda c: c.count == 0 and c.place.endswith("captured"),
      "an empty array has no lane that could be combined with those of a loop"),
@@ -152,6 +154,8 @@ _THE_SAME = {
 }
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
+    (lambda c: "tracked" in c.state and c.touch.name.startswith(("scatter-exch", "scatter-cas")),
+     Refusal((RuntimeError,), "no derivative of an update", "what an update finds has no derivative")),
     (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.place.endswith("carried")),
      Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
     (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and

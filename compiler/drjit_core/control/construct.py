@@ -73,10 +73,7 @@ class Construct:
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         self.given = given
-        if any(node.kind == DUAL for node in given):
-            raise SymbolicValue(
-                f"{call_site(function)}(): a variable tracks derivatives, and there are none yet of symbolic loops, "
-                "branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+        self._refuse_derivatives(given)
         self.label = label
         self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
@@ -94,6 +91,12 @@ class Construct:
         self.traced: list[Traced] = []
         #: What a function has raised.
         self.failure: Exception | None = None
+
+    def _refuse_derivatives(self, nodes: Sequence[Node]) -> None:
+        if any(node.kind == DUAL for node in nodes):
+            raise SymbolicValue(
+                f"{call_site(self.function)}(): a variable tracks derivatives, and there are none yet of symbolic "
+                "loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
@@ -130,6 +133,7 @@ class Construct:
         open_(region)
         try:
             trace(traced)
+            self._refuse_derivatives(traced.results)
             scope_of(*traced.results)
             if region.outside and not region.by_index:
                 raise self.refusal(self.OUTSIDE)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ..errors import UnsupportedType
+from ..errors import NoDerivative
 from ..ir import trace
 from ..ir.build import broadcast_size, literal
 from ..ir.dual import derived, primal
 from ..ir.node import Node
-from ..ir.symbolic import innermost
+from ..ir.symbolic import call_site, innermost
 from ..ops.table import DUAL, LITERAL
-from ..types import BOOL, TYPES, ReduceOp
+from ..types import BOOL, ReduceOp
 from .loop import while_loop
 
 __all__ = ["atomic", "compensated", "once"]
@@ -36,8 +36,8 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     Lanes of one packet take turns in their order; otherwise there is none.
     """
     if target.kind == DUAL or value.kind == DUAL:
-        raise UnsupportedType("atomic update whose old value is read, differentiated: use drjit.detach()",
-                              TYPES[target.type].name)
+        raise NoDerivative(f"{call_site('scatter')}(): there is no derivative of an update that returns what it has "
+                           "found; use drjit.detach() if none is meant to flow.")
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
         return trace.atomic(target, value, index, mask, op, mode, expected)

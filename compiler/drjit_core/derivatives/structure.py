@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+from ..errors import NoDerivative
 from ..ir.build import counter, literal
 from ..ir.node import Node
 from ..ir.steps import step, transposed
@@ -19,7 +20,7 @@ from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
 from .formulas import FORMULAS, masked, number
 
-__all__ = ["FORWARD", "REVERSE", "NoDerivative"]
+__all__ = ["FORWARD", "REVERSE", "no_derivative"]
 
 Gradients = Sequence[Node | None]
 _ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
@@ -27,11 +28,9 @@ _ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
 _NO_CONFLICTS, _PERMUTE = ReduceMode.NoConflicts.value, ReduceMode.Permute.value
 
 
-class NoDerivative(RuntimeError):
-    """An operation of which there is no derivative."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(f"there is no derivative of a {what}; use drjit.detach() if none is meant to flow")
+def no_derivative(what: str) -> NoDerivative:
+    """The error of what cannot be differentiated."""
+    return NoDerivative(f"there is no derivative of a {what}; use drjit.detach() if none is meant to flow")
 
 
 def _true() -> Node:
@@ -130,7 +129,7 @@ def _follows_value(vertex: Vertex) -> Node:
 
 def _require_extremum(op: int) -> None:
     if op not in (_MIN, _MAX):
-        raise NoDerivative(f"scatter-reduction {ReduceOp(op).name}")
+        raise no_derivative(f"scatter-reduction {ReduceOp(op).name}")
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -192,7 +191,7 @@ def _factor(vertex: Vertex, x: Node, r: Node) -> Node:
     if op in (_MIN, _MAX):
         return ops.select(ops.eq(x, beside), one, zero)  # type: ignore[no-any-return]
     if op != _MUL:
-        raise NoDerivative(f"reduction {ReduceOp(op).name}")
+        raise no_derivative(f"reduction {ReduceOp(op).name}")
     # the product of the others: where there is one zero, that of all that are not zero
     is_zero = ops.eq(x, zero)
     rest = ops.select(is_zero, one, x)
@@ -345,7 +344,7 @@ def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 def _sum_scan(vertex: Vertex, node: Node, reverse: int) -> Node:
     op, exclusive, _ = vertex.info.options
     if op != _ADD:
-        raise NoDerivative(f"prefix reduction {ReduceOp(op).name}")
+        raise no_derivative(f"prefix reduction {ReduceOp(op).name}")
     return step("scan", (node,), [(node.type, node.size)], (op, exclusive, reverse), vertex.info.extents)[0]
 
 

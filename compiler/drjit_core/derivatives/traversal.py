@@ -18,7 +18,7 @@ from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R,
 from ..ops.table import KIND
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
-from .structure import FORWARD, REVERSE, NoDerivative
+from .structure import FORWARD, REVERSE, no_derivative
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "enqueue",
            "enqueued", "leave", "pull", "push", "traverse"]
@@ -190,7 +190,7 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
 
 def _refuse_again(flow: Flow) -> None:
     if flow.again:
-        raise NoDerivative("derivative that a custom operation computes")
+        raise no_derivative("derivative that a custom operation computes")
 
 
 def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
