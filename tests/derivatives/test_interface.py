@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import threading
 from typing import Any
 
 import numpy as np
@@ -587,6 +588,60 @@ def test_mistakes_in_calls() -> None:
     x = variable(1)
     with pytest.raises(NotImplementedError, match=r"OneWay.backward\(\) is not implemented: the operation has no"):
         dr.backward(dr.custom(OneWay, x))
+
+
+def test_callbacks_may_traverse() -> None:
+    """A custom operation that computes its part again, and differentiates that, as checkpointing does."""
+    weight = variable(3)
+
+    class Again(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            self.add_input(weight)
+            self.x = x
+            return dr.detach(dr.sin(x * weight))
+
+        def backward(self) -> None:
+            x = dr.detach(self.x)
+            dr.enable_grad(x)
+            y = dr.sin(x * weight)
+            dr.set_grad(y, self.grad_out())
+            dr.enqueue(Mode.Backward, y)
+            dr.traverse(Mode.Backward)
+            self.set_grad_in("x", x.grad)
+
+    def gradients(inner: Any) -> list[list[float]]:
+        x = variable(0.5, 1.5)
+        dr.clear_grad(weight)
+        y = weight * 2 + inner(x * weight) * weight
+        dr.backward(y * weight)
+        return [numbers(x.grad), numbers(weight.grad)]
+
+    expected = gradients(lambda x: dr.sin(x * weight))
+    found = gradients(lambda x: dr.custom(Again, x))
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-5)
+    np.testing.assert_allclose(found[1], expected[1], rtol=1e-5)
+
+
+def test_threads_share_variables() -> None:
+    x = variable(1, 2)
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            for _ in range(50):
+                dr.backward(dr.sum(dr.sin(x) * x))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+    base = variable(1, 2)
+    dr.backward(dr.sum(dr.sin(base) * base))
+    np.testing.assert_allclose(x.grad.numpy(), 200 * base.grad.numpy(), rtol=1e-4)
 
 
 # --- functions of functions ------------------------------------------------------------------------------------------

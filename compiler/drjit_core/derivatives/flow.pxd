@@ -17,6 +17,7 @@ cdef class Flow:
     cdef bint selective
     cdef list _without
     cdef list _with
+    cdef list _outer
 
     cpdef bint takes(self, Vertex vertex)
     cpdef tuple kept(self, Vertex vertex)

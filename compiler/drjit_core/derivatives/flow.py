@@ -35,8 +35,9 @@ def full(node: Node, size: int) -> Node:
     return gather(node, literal(UINT32, 0, size), literal(BOOL, True), True) if found is None else found
 
 
-#: Numbers of flows.
+#: Numbers of flows; and those of flows that have not ended, of one thread at a time.
 _next = itertools.count(1).__next__
+_running: list[int] = []
 
 
 class Flow:
@@ -47,11 +48,24 @@ class Flow:
         self.number = _next()
         #: Whether only ``members`` take part.
         self.selective = members is not None
-        for vertex in members or ():
-            vertex.member = self.number
+        #: What they were members of before, if that is a flow that has not ended: a callback of it has begun this one.
+        self._outer: list[tuple[Vertex, int]] = []
+        if members is not None:
+            if _running:
+                self._outer = [(vertex, vertex.member) for vertex in members]
+            for vertex in members:
+                vertex.member = self.number
+            _running.append(self.number)
         #: Vertices that had no gradient before; and those that had one, with that.
         self._without: list[Vertex] = []
         self._with: list[tuple[Vertex, Any, Any, bool]] = []
+
+    def end(self) -> None:
+        """No more flows."""
+        if self.selective:
+            _running.remove(self.number)
+        for vertex, number in self._outer:
+            vertex.member = number
 
     # --- what vertices have kept -------------------------------------------------------------------------------------
 
@@ -84,10 +98,10 @@ class Flow:
 
     def roll_back(self) -> None:
         """Give all gradients back what they were."""
+        for vertex, gradient, pending, sparse in reversed(self._with):  # some twice, if there was a flow within
+            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
         for vertex in self._without:
             vertex.gradient, vertex.pending, vertex.sparse = None, None, False
-        for vertex, gradient, pending, sparse in self._with:
-            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
 
     def clear(self, vertex: Vertex) -> None:
         """A gradient has done what it was for."""

@@ -1,5 +1,7 @@
 cimport cython
 
+from libc.stdint cimport int64_t
+
 from ..ir.node cimport Node
 from ..ir.trace cimport unary
 from ..ir.vertex cimport Vertex
@@ -14,7 +16,7 @@ cdef object _reverse_row(Flow flow, Vertex vertex, Node gradient)
 @cython.locals(result=Node)
 cdef object _forward_one(Flow flow, Vertex vertex)
 @cython.locals(vertex=Vertex)
-cdef object _reach(list todo, dict found, object scope)
+cdef object _reach(list todo, list found, int64_t number, object scope)
 @cython.locals(vertex=Vertex, found=set)
 cdef set _dependents(list order)
 @cython.locals(vertex=Vertex)
@@ -23,3 +25,5 @@ cdef object _refuse_consumed(list order)
 cdef object _reverse(Flow flow, list order, int flags)
 @cython.locals(inner=cython.bint)
 cdef bint _kept_part(int mode, int flags, Vertex vertex, set dependents)
+@cython.locals(vertex=Vertex)
+cdef object _cut(list order)

@@ -6,6 +6,8 @@ reverse by descending ones.
 
 from __future__ import annotations
 
+import itertools
+import operator
 import threading
 from collections.abc import Iterable, Sequence
 
@@ -36,11 +38,18 @@ _NEG = KIND["neg"]
 CONSUMED = Rule("consumed", ())
 
 
+#: Traversals and their marks in vertices belong to one thread at a time; callbacks of custom operations may traverse.
+_lock = threading.RLock()
+_number = operator.attrgetter("id")
+_next_queue = itertools.count(1).__next__
+
+
 class _Queue(threading.local):
-    """The vertices that the next traversal of this thread visits."""
+    """The vertices that the next traversal of this thread visits, which have its number."""
 
     def __init__(self) -> None:
-        self.vertices: dict[int, Vertex] = {}
+        self.vertices: list[Vertex] = []
+        self.number = _next_queue()
 
 
 _queue = _Queue()
@@ -61,33 +70,24 @@ def _isolating() -> Scope | None:
 
 def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     """Let the next traversal visit vertices, and all that depend on them, or that they depend on."""
-    found = dict(_queue.vertices)
-    if mode == BACKWARD:
-        scope = _isolating()
-        todo = list(vertices)
-        _reach(todo, found, scope)
-    else:
-        start = {vertex.id: vertex for vertex in vertices}
-        if start:
-            reached = set(start)
-            found.update(start)
-            for vertex in live_vertices(min(start)):
-                if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
-                    reached.add(vertex.id)
-                    found[vertex.id] = vertex
-    _queue.vertices = found
+    with _lock:
+        if mode == BACKWARD:
+            _reach(list(vertices), _queue.vertices, _queue.number, _isolating())
+        else:
+            _reach_forward(list(vertices), _queue.vertices, _queue.number)
 
 
-def _reach(todo: list[Vertex], found: dict[int, Vertex], scope: Scope | None) -> None:
+def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | None) -> None:
     """Find all vertices that some depend on."""
     while todo:
         vertex = todo.pop()
-        if vertex.id in found:
+        if vertex.queued == number:
             continue
         if scope is not None and vertex.id <= scope.boundary:
             scope.postponed[vertex.id] = vertex
             continue
-        found[vertex.id] = vertex
+        vertex.queued = number
+        found.append(vertex)
         if vertex.rule is HUB:
             todo += vertex.operands()
             continue
@@ -99,32 +99,56 @@ def _reach(todo: list[Vertex], found: dict[int, Vertex], scope: Scope | None) ->
             todo.append(vertex.c)
 
 
-def traverse(mode: int, flags: int, *, again: bool = False) -> list[Node]:
+def _reach_forward(start: list[Vertex], found: list[Vertex], number: int) -> None:
+    """Find all vertices that depend on some."""
+    if not start:
+        return
+    reached = {vertex.id for vertex in start}
+    for vertex in start:
+        if vertex.queued != number:
+            vertex.queued = number
+            found.append(vertex)
+    for vertex in live_vertices(min(reached)):
+        if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
+            reached.add(vertex.id)
+            if vertex.queued != number:
+                vertex.queued = number
+                found.append(vertex)
+
+
+def traverse(mode: int, flags: int) -> list[Node]:
     """Let derivatives flow along the vertices that wait; returns the gradients of those that keep one.
 
     If it raises, all gradients and edges are as before.
     """
-    vertices, _queue.vertices = _queue.vertices, {}
-    order = [vertices[number] for number in sorted(vertices, reverse=mode == BACKWARD)]
-    scope = _isolating()
-    flow = Flow(again=again, members=order if scope is None else [*order, *scope.postponed.values()])
-    try:
-        _refuse_consumed(order)
-        if mode == BACKWARD:
-            _reverse(flow, order, flags)
-        else:
-            _forward(flow, order, flags)
-    except BaseException:
-        flow.roll_back()
-        raise
-    finally:
-        _forget_custom(order)
-    if flags & CLEAR_EDGES:
-        for vertex in order:
-            if vertex.rule is not LEAF:
-                vertex.release()
-                vertex.rule = CONSUMED
-    return [vertex.gradient for vertex in order if vertex.gradient is not None]
+    order, _queue.vertices, _queue.number = _queue.vertices, [], _next_queue()
+    order.sort(key=_number, reverse=mode == BACKWARD)
+    with _lock:
+        scope = _isolating()
+        flow = Flow(members=order if scope is None else [*order, *scope.postponed.values()])
+        try:
+            _refuse_consumed(order)
+            if mode == BACKWARD:
+                _reverse(flow, order, flags)
+            else:
+                _forward(flow, order, flags)
+        except BaseException:
+            flow.roll_back()
+            raise
+        finally:
+            flow.end()
+            _forget_custom(order)
+        if flags & CLEAR_EDGES:
+            _cut(order)
+        return [vertex.gradient for vertex in order if vertex.gradient is not None]
+
+
+def _cut(order: list[Vertex]) -> None:
+    """Cut all edges."""
+    for vertex in order:
+        if vertex.rule is not LEAF:
+            vertex.release()
+            vertex.rule = CONSUMED
 
 
 def _refuse_consumed(order: Sequence[Vertex]) -> None:
@@ -312,6 +336,12 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
             if vertex.id not in ends:
                 todo += vertex.operands()
     order = [found[number] for number in sorted(found, reverse=True)]
+    with _lock:
+        return _pull(outputs, inputs, order, ends, again=again)
+
+
+def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], order: list[Vertex], ends: set[int], *,
+          again: bool) -> list[Node | None]:
     _refuse_consumed(order)
     flow = Flow(again=again, members=order)
     try:
@@ -322,8 +352,9 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
         for vertex in order:
             if vertex.id not in ends and flow.has_gradient(vertex):
                 _reverse_one(flow, vertex)
-        return [flow.gradient(vertex) if vertex.id in found else None for vertex in inputs]
+        return [flow.gradient(vertex) if flow.takes(vertex) else None for vertex in inputs]
     finally:
+        flow.end()
         _forget_custom(order)
         flow.roll_back()
 
@@ -338,7 +369,13 @@ def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, ag
             if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
                 reached.add(vertex.id)
                 order.append(vertex)
-    order.sort(key=lambda vertex: vertex.id)
+    order.sort(key=_number)
+    with _lock:
+        return _push(inputs, outputs, order, given, again=again)
+
+
+def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], order: list[Vertex], given: set[int], *,
+          again: bool) -> list[Node | None]:
     flow = Flow(again=again)
     try:
         for vertex in order:
@@ -350,6 +387,7 @@ def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, ag
                 _forward_one(flow, vertex)
         return [flow.gradient(vertex) for vertex in outputs]
     finally:
+        flow.end()
         _forget_custom(order)
         flow.roll_back()
 

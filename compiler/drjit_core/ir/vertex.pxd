@@ -13,6 +13,7 @@ cdef class Vertex:
     cdef public int64_t id
     cdef public int64_t member
     cdef public int64_t noted
+    cdef public int64_t queued
     cdef public Vertex a
     cdef public Vertex b
     cdef public Vertex c

@@ -24,8 +24,8 @@ class Vertex:
     whatever else it needs.
     """
 
-    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending", "r",
-                 "rule", "size", "sparse", "type", "x", "y", "z")
+    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending",
+                 "queued", "r", "rule", "size", "sparse", "type", "x", "y", "z")
 
     def __init__(self, rule: Any, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,
                  c: Vertex | None = None, info: Any = None) -> None:
@@ -43,8 +43,9 @@ class Vertex:
         #: Whether zeros of the gradient mean that an element has no part, whatever it is multiplied by.
         self.sparse = False
         self.label: str | None = None
-        #: The numbers of the flows that it takes part in, and that have noted what its gradient was before.
-        self.member = self.noted = 0
+        #: The numbers of the flow that it takes part in, of that which has noted what its gradient was before, and of the
+        #: queue that it is in.
+        self.member = self.noted = self.queued = 0
         _last += 1
         self.id = _last
         _live[_last] = weakref.ref(self)
