@@ -88,8 +88,8 @@ __version__ = "0.1.0"
 # The elementwise functions, which are rows of the compiler's op table.
 globals().update(_FUNCTIONS)
 
-#: Packages of array types, imported when they are first needed.
-_PACKAGES = ("auto", "cuda", "scalar")
+#: Packages of array types, and of optimisers, imported when they are first needed.
+_PACKAGES = ("auto", "cuda", "opt", "scalar")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
                  if not name.startswith("_")
@@ -102,7 +102,7 @@ del _name
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
     Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax freeze wrap FilterMode WrapMode dda nn opt"""
+    reorder_threads switch syntax freeze wrap FilterMode WrapMode dda nn"""
 
 
 def __getattr__(name: str) -> _Any:

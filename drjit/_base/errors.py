@@ -15,7 +15,7 @@ from typing import Any
 from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
-           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "Site", "SizeError", "called",
+           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError", "called",
            "describe", "describe_all", "no_deletion", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
@@ -28,6 +28,10 @@ class ArgumentError(TypeError, RuntimeError):
 
 class SizeError(RuntimeError):
     """Arrays whose sizes do not go together."""
+
+
+class RangeError(ValueError, RuntimeError):
+    """A number that an argument cannot have; a ``RuntimeError`` too, as above."""
 
 
 class FormatError(ValueError, RuntimeError):

@@ -1,0 +1,145 @@
+"""Loss scaling: gradients of half precision that neither vanish nor overflow."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import drjit_core as core
+from drjit_core import Node, ReduceOp, cast, literal, ops, primal
+
+from .._base.arguments import require_count, require_float
+from .._base.array import ArrayBase
+from .._base.errors import RangeError, describe
+from .._base.types import BOOL, FLOAT32, UINT32, reshape, retype
+from .._promotion.promote import wrap
+from .base import Optimizer
+
+__all__ = ["GradScaler"]
+
+
+class GradScaler:
+    """Scaling of the loss, and of gradients back, in programs that compute with half precision.
+
+    Gradients of half precision become zero where they are small. Those of a loss that is multiplied by a large number
+    do not, and a step may divide them by that number. If it is too large, gradients overflow: the scaler finds that
+    out (by infinities and NaN among them), skips the step, and goes on with a smaller scale. If nothing overflows for
+    long, it tries larger ones. (P. Micikevicius et al., "Mixed Precision Training", ICLR 2018.) All of this happens on
+    the device: the program does not wait for it.
+
+    - ``init_scale``, above 0, is the scale to begin with. It is large, so that the first steps may be skipped.
+    - ``growth_factor``, at least 1: what the scale is multiplied by after a step, once ``growth_interval`` steps have
+      passed without an overflow, until there is one.
+    - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow.
+    - ``debug`` prints a line whenever the scale changes, and waits for each step.
+
+    >>> from drjit.llvm.ad import Float16
+    >>> from drjit.opt import GradScaler, SGD
+    >>> opt = SGD(lr=0.5, params={"x": Float16(3)})
+    >>> scaler = GradScaler(init_scale=1024)
+    >>> x = opt["x"]
+    >>> dr.backward(scaler.scale(x * x * 1e-4))
+    >>> scaler.step(opt)
+    >>> dr.allclose(opt["x"], 3 - 3e-4, rtol=1e-3)
+    True
+    """
+
+    def __init__(self, init_scale: float = 65536.0, growth_factor: float = 2.0, backoff_factor: float = 0.5,
+                 growth_interval: int = 2000, debug: bool = False) -> None:
+        scale, growth, backoff = (require_float("drjit.opt.GradScaler", name, value) for name, value in (
+            ("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor)))
+        for name, value, valid, wanted in (("init_scale", scale, scale > 0, "above 0"),
+                                           ("growth_factor", growth, growth >= 1, ">= 1"),
+                                           ("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")):
+            if not valid:
+                raise RangeError(f"drjit.opt.GradScaler(): {name!r} must be {wanted}, found {value!r}.")
+        self.growth_factor, self.backoff_factor = growth, backoff
+        self.growth_interval = require_count("drjit.opt.GradScaler", "growth_interval", growth_interval)
+        self.debug = bool(debug)
+        self._scale = core.opaque(literal(FLOAT32, scale))
+        #: Steps since the last overflow.
+        self._steps = core.opaque(literal(UINT32, 0))
+
+    def __repr__(self) -> str:
+        options = ("growth_factor", "backoff_factor", "growth_interval", "debug")
+        return f"GradScaler({', '.join(f'{name}={getattr(self, name)}' for name in options)})"
+
+    def scale(self, arg: Any, /) -> Any:
+        """Multiply an array (a loss) by the scale; half precision becomes single precision.
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import GradScaler
+        >>> GradScaler(init_scale=4).scale(Float(1, 2))
+        [4, 8]
+        """
+        return arg * self._array("scale", arg, self._scale)
+
+    def unscale(self, arg: Any, /) -> Any:
+        """Divide an array by the scale. (:meth:`step` does that with gradients.)
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import GradScaler
+        >>> GradScaler(init_scale=4).unscale(Float(1, 2))
+        [0.25, 0.5]
+        """
+        return arg * self._array("unscale", arg, ops.div(literal(FLOAT32, 1), self._scale))
+
+    def _array(self, method: str, arg: Any, node: Node) -> Any:
+        """A number of the scaler's as an array that goes with an argument."""
+        if not isinstance(arg, ArrayBase) or not arg._dynamic or arg._kind != "f":
+            raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point numbers, "
+                            f"found {describe(arg)}.")
+        return wrap(retype(reshape(type(arg), ()), FLOAT32), [node])
+
+    def step(self, opt: Optimizer, **kwargs: Any) -> None:
+        """Let an optimiser make a step with gradients of the scaled loss, unless one of them is infinite or NaN.
+
+        ``kwargs`` goes to :meth:`Optimizer.step`: ``eval``, that is.
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import GradScaler, SGD
+        >>> opt, scaler = SGD(lr=1, params={"x": Float(1)}), GradScaler(init_scale=4)
+        >>> dr.set_grad(opt["x"], dr.inf)
+        >>> scaler.step(opt)
+        >>> opt["x"], scaler.scale(Float(1))
+        ([1], [2])
+        """
+        if not isinstance(opt, Optimizer):
+            raise TypeError(f"drjit.opt.GradScaler.step(): 'opt' must be an optimiser, found {describe(opt)}.")
+        unknown = kwargs.keys() - {"eval"}
+        if unknown:
+            raise TypeError(f"drjit.opt.GradScaler.step(): {', '.join(map(repr, sorted(unknown)))} cannot be given: the "
+                            "scaler says itself what gradients are multiplied by, and whether the step is made.")
+        parameters = list(opt._parameters.values())
+        if not parameters:
+            return
+        finite = literal(BOOL, True)
+        for parameter in parameters:
+            for node in parameter.gradients():
+                finite = ops.and_(finite, core.reduce(core.isfinite(node), ReduceOp.And.value))
+        cls = type(parameters[0].value)
+        arrays = [wrap(retype(reshape(cls, ()), node.type), [node])
+                  for node in (ops.div(literal(FLOAT32, 1), self._scale), finite)]
+        opt.step(grad_scale=arrays[0], active=arrays[1], **{**kwargs, "eval": False})
+        before = self._scale
+        steps = ops.add(self._steps, literal(UINT32, 1))
+        grows = ops.gt(steps, literal(UINT32, self.growth_interval))
+        growth = ops.select(grows, literal(FLOAT32, self.growth_factor), literal(FLOAT32, 1))
+        self._scale = ops.mul(before, ops.select(finite, growth, literal(FLOAT32, self.backoff_factor)))
+        self._steps = ops.select(finite, steps, literal(UINT32, 0))
+        core.schedule([self._scale, self._steps])
+        if kwargs.get("eval", True):
+            opt._evaluate()
+        if self.debug:
+            old, new = (core.read_element(node, 0) for node in (before, self._scale))
+            if old != new:
+                print(f"GradScaler: {'increasing' if new > old else 'overflow: reducing'} the scale from {old:g} to "
+                      f"{new:g}")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_scale": core.read_element(self._scale, 0), "_steps": core.read_element(
+            self._steps, 0)}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._scale = core.opaque(literal(FLOAT32, state["_scale"]))
+        self._steps = core.opaque(literal(UINT32, state["_steps"]))
