@@ -27,7 +27,7 @@ from drjit_core import (
     set_flag as set_flag,
 )
 
-from . import auto as auto, cuda as cuda, detail as detail, llvm as llvm, random as random, scalar as scalar
+from . import auto as auto, cuda as cuda, detail as detail, llvm as llvm, opt as opt, random as random, scalar as scalar
 from .random import Generator
 
 __version__: str

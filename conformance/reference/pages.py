@@ -84,7 +84,7 @@ class Page(NamedTuple):
 def public_names() -> list[str]:
     """All public names, with dots: those of ``drjit``, of its modules, and what packages of types have besides."""
     found = [f"drjit.{name}" for name in drjit.__all__ if f"drjit.{name}" not in _PACKAGES]
-    found += [f"drjit.{module}.{name}" for module in ("detail", "random")
+    found += [f"drjit.{module}.{name}" for module in ("detail", "opt", "random")
               for name in getattr(drjit, module).__all__]
     found += [f"drjit.llvm.{name}" for name in _GENERATORS]
     return [*found, *_PACKAGES]
@@ -122,10 +122,16 @@ def pages() -> list[Page]:
 
 
 def members(cls: type) -> dict[str, Any]:
-    """The public members of a class by name, with functions of a property, in the order of their definition."""
+    """The public members of a class by name, with functions of a property, in the order of their definition.
+
+    What it inherits from another public class of its module is told there.
+    """
     order: dict[str, None] = {}
     for base in cls.__mro__[::-1]:
-        if base.__module__.partition(".")[0] in ("drjit", "drjit_core"):
+        if base is not cls and base.__module__ == cls.__module__ and base.__name__ in getattr(
+                importlib.import_module(cls.__module__), "__all__", ()):
+            order = {}
+        elif base.__module__.partition(".")[0] in ("drjit", "drjit_core"):
             order.update(dict.fromkeys(vars(base)))
     special = _SPECIAL if issubclass(cls, ArrayBase) else ()
     found = {name: inspect.getattr_static(cls, name) for name in order if not name.startswith("_") or name in special}

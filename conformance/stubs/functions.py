@@ -265,7 +265,7 @@ from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs
 
 from typing_extensions import Buffer, TypeVar, TypeVarTuple
 """
-_MODULES = ["auto", "cuda", "detail", "llvm", "random", "scalar"]
+_MODULES = ["auto", "cuda", "detail", "llvm", "opt", "random", "scalar"]
 
 
 def _class(name: str, cls: type) -> list[str]:

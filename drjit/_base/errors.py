@@ -15,8 +15,8 @@ from typing import Any
 from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
-           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError", "called",
-           "describe", "describe_all", "no_deletion", "translate", "user_part"]
+           "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError",
+           "called", "describe", "describe_all", "no_deletion", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)

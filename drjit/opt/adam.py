@@ -108,8 +108,8 @@ class AdamW(Adam):
 
     A step of AdamW is that of Adam, and subtracts :math:`\eta\lambda p` as well, where :math:`\eta` is the learning
     rate, :math:`\lambda` is ``weight_decay`` and :math:`p` the value before the step. (I. Loshchilov and F. Hutter,
-    "Decoupled Weight Decay Regularization", ICLR 2019.) A penalty in the loss would be scaled by Adam, as gradients are;
-    this is not.
+    "Decoupled Weight Decay Regularization", ICLR 2019.) A penalty in the loss would be scaled by Adam, as gradients
+    are; this is not.
 
     ``weight_decay`` is a number from 0 on. For the other arguments see :class:`Adam` and :class:`Optimizer`.
 

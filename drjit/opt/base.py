@@ -12,14 +12,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import drjit_core as core
 from drjit_core import LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal
 
 from .._ad.arrays import differentiable, gradient_of
-from .._base.array import ArrayBase
 from .._base.arguments import require_float
+from .._base.array import ArrayBase
 from .._base.errors import RangeError, SizeError, describe
 from .._base.types import FLOAT16, FLOAT32, reshape, retype
 from .._base.values import plain_scalar
@@ -151,9 +151,9 @@ class Step:
         shapes = _tensor_shape(array), _tensor_shape(value)
         if len(nodes) != len(self.values) or (shapes[0] != shapes[1] and None not in shapes and nodes[0].size != 1) or \
                 any(node.size not in (1, own.size) for node, own in zip(nodes, self.values, strict=True)):
-            raise SizeError(f"{self.function}(): {what} does not fit the parameter {self.parameter.name!r}: an array of "
-                            f"the shape {array.shape} goes with one of the shape {value.shape} only if they are equal, "
-                            "or if it has one element.")
+            raise SizeError(f"{self.function}(): {what} does not fit the parameter {self.parameter.name!r}: an array "
+                            f"of the shape {array.shape} goes with one of the shape {value.shape} only if they are "
+                            "equal, or if it has one element.")
         return [self.number(node.payload, tag) if node.kind == _LITERAL and node.size == 1 else self.cast(node)
                 for node in nodes]
 
@@ -313,35 +313,37 @@ class Optimizer(MutableMapping[str, Any]):
         """Raise, if a value cannot be a parameter."""
 
     def __contains__(self, key: object, /) -> bool:
-        """Whether there is a parameter of a name.
-
-        >>> from drjit.llvm.ad import Float
-        >>> from drjit.opt import SGD
-        >>> "x" in SGD(lr=1, params={"x": Float(1)})
-        True
-        """
+        """Whether there is a parameter of a name."""
         return key in self._parameters
 
     def __len__(self) -> int:
+        """The number of parameters."""
         return len(self._parameters)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._parameters)
 
     def __getitem__(self, key: str, /) -> Any:
+        """The value of a parameter: a variable, whose gradient the next step follows."""
         return self._find("__getitem__", key).array()
 
     def __setitem__(self, key: str, value: Any, /) -> None:
+        """Change the value of a parameter, or add one.
+
+        What is kept for a parameter (momentum and the like) stays, unless its type or shape changes. Evaluates nothing,
+        except that constants are put in memory. Raises a ``TypeError`` for anything but arrays that can track
+        derivatives, and a ``RuntimeError`` for empty ones.
+        """
         function = self._method("__setitem__")
         if not isinstance(key, str):
             raise TypeError(f"{function}(): the name of a parameter must be a str, found {describe(key)}.")
         if not differentiable(value):
             hint = "" if not isinstance(value, ArrayBase) or value._kind != "f" or not value._dynamic else \
                 " Types of the same name in drjit.*.ad do."
-            raise TypeError(f"{function}(): the parameter {key!r} must be an array or a tensor of floating-point numbers "
-                            f"that can track derivatives, found {describe(value)}.{hint}" + (
-                                "" if isinstance(value, ArrayBase) else " The arrays of a PyTree are parameters of "
-                                "their own, each by its name."))
+            if not isinstance(value, ArrayBase):
+                hint = " The arrays of a PyTree are parameters of their own, each by its name."
+            raise TypeError(f"{function}(): the parameter {key!r} must be an array or a tensor of floating-point "
+                            f"numbers that can track derivatives, found {describe(value)}.{hint}")
         if any(not node.size for node in value._nodes()) or not value._nodes():
             raise SizeError(f"{function}(): the parameter {key!r} is empty.")
         self._check(key, value)
@@ -363,6 +365,7 @@ class Optimizer(MutableMapping[str, Any]):
         self._parameters[key] = found
 
     def __delitem__(self, key: str, /) -> None:
+        """Remove a parameter, and what is kept for it."""
         self._find("__delitem__", key)
         del self._parameters[key]
 
@@ -419,7 +422,7 @@ class Optimizer(MutableMapping[str, Any]):
 
     # Two optimisers with equal parameters are not the same, and arrays have no truth value.
     __eq__ = object.__eq__
-    __hash__ = object.__hash__  # type: ignore[assignment]
+    __hash__ = object.__hash__
 
     def __repr__(self) -> str:
         rates = {"default": self._rate} | {
@@ -547,6 +550,7 @@ class Optimizer(MutableMapping[str, Any]):
 
     def _clear(self, parameter: Parameter) -> None:
         value = parameter.value
+        # each in memory of its own: the kernel of the first step is that of all others
         parameter.state = {name: wrap_like(value, type(value), [
             core.opaque(literal(node.type, 0, node.size)) for node in value._nodes()]) for name in self._slots}
         parameter.shared, parameter.steps = {}, 0
@@ -577,14 +581,14 @@ class Optimizer(MutableMapping[str, Any]):
 def _items(function: str, params: Any) -> list[tuple[str, Any]]:
     """Names and values of a mapping, or of pairs."""
     try:
-        return [(key, params[key]) for key in params.keys()] if hasattr(params, "keys") else \
+        return [(key, params[key]) for key in params] if hasattr(params, "keys") else \
             [(key, value) for key, value in params]
     except (TypeError, ValueError):
         raise TypeError(f"{function}(): parameters must be given as a dictionary from names to arrays, found "
                         f"{describe(params)}.") from None
 
 
-def _mask(function: str, active: Any) -> Node | bool | None:
+def _mask(function: str, active: Any) -> Node | Literal[False] | None:
     """The argument ``active``: ``None`` if all parameters take part, ``False`` if none does."""
     if active is None or active is True:
         return None

@@ -70,8 +70,8 @@ class Muon(Optimizer):
 
     def _check(self, key: str, value: Any) -> None:
         if not _is_matrix(value):
-            raise ArgumentError(f"{self._method('__setitem__')}(): the parameter {key!r} must be a tensor with two axes, "
-                                f"found {describe(value)} of shape {value.shape}.")
+            raise ArgumentError(f"{self._method('__setitem__')}(): the parameter {key!r} must be a tensor with two "
+                                f"axes, found {describe(value)} of shape {value.shape}.")
 
     def _accepted(self, items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
         return ((key, value) for key, value in items if _is_matrix(value))

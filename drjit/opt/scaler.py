@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import drjit_core as core
-from drjit_core import Node, ReduceOp, cast, literal, ops, primal
+from drjit_core import Node, ReduceOp, literal, ops
 
 from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
@@ -86,8 +86,8 @@ class GradScaler:
     def _array(self, method: str, arg: Any, node: Node) -> Any:
         """A number of the scaler's as an array that goes with an argument."""
         if not isinstance(arg, ArrayBase) or not arg._dynamic or arg._kind != "f":
-            raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point numbers, "
-                            f"found {describe(arg)}.")
+            raise TypeError(f"drjit.opt.GradScaler.{method}(): the argument must be an array of floating-point "
+                            f"numbers, found {describe(arg)}.")
         return wrap(retype(reshape(type(arg), ()), FLOAT32), [node])
 
     def step(self, opt: Optimizer, **kwargs: Any) -> None:
@@ -107,8 +107,8 @@ class GradScaler:
             raise TypeError(f"drjit.opt.GradScaler.step(): 'opt' must be an optimiser, found {describe(opt)}.")
         unknown = kwargs.keys() - {"eval"}
         if unknown:
-            raise TypeError(f"drjit.opt.GradScaler.step(): {', '.join(map(repr, sorted(unknown)))} cannot be given: the "
-                            "scaler says itself what gradients are multiplied by, and whether the step is made.")
+            raise TypeError(f"drjit.opt.GradScaler.step(): {', '.join(map(repr, sorted(unknown)))} cannot be given: "
+                            "the scaler says itself what gradients are multiplied by, and whether the step is made.")
         parameters = list(opt._parameters.values())
         if not parameters:
             return
@@ -132,8 +132,8 @@ class GradScaler:
         if self.debug:
             old, new = (core.read_element(node, 0) for node in (before, self._scale))
             if old != new:
-                print(f"GradScaler: {'increasing' if new > old else 'overflow: reducing'} the scale from {old:g} to "
-                      f"{new:g}")
+                what = "increasing" if new > old else "overflow: reducing"
+                print(f"GradScaler: {what} the scale from {old:g} to {new:g}")  # noqa: T201 - asked for
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_scale": core.read_element(self._scale, 0), "_steps": core.read_element(
