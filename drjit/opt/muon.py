@@ -41,8 +41,8 @@ class Muon(Optimizer):
     hidden layers in neural networks", https://kellerjordan.github.io/posts/muon/, 2024.)
 
     - ``lr`` is the spectral norm of a step, but for the factor of tall matrices.
-    - ``params`` must be tensors with two axes. :meth:`Optimizer.update` ignores all other entries of a dictionary, so that it may
-      be given all parameters of a network.
+    - ``params`` must be tensors with two axes. :meth:`Optimizer.update` ignores all other entries of a dictionary, so
+      that it may be given all parameters of a network.
     - ``momentum`` is in [0, 1), ``ns_steps`` an int from 0 on, ``weight_decay`` a number from 0 on (:math:`\lambda`).
 
     For the other arguments see :class:`Optimizer`. The products of matrices are kernels of their own.

@@ -107,7 +107,8 @@ def expected(rule, options, p, gradients, lr=0.1, masked=False, first=1):
 
 
 def flat(array):
-    return np.array(array, dtype=np.float64).reshape(-1)
+    values = np.array(array).reshape(-1)
+    return np.concatenate([values.real, values.imag]) if np.iscomplexobj(values) else values.astype(np.float64)
 
 
 def close(array, wanted, tolerance=2e-5):

@@ -15,12 +15,14 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 #: Name, arguments, the number that it returns with its tolerance, and the size of the picture (width, height). What is
 #: expected: the area of the Mandelbrot set, pi, the solid angle of a sphere as the camera projects it, a concentration
-#: that neither dies out nor fills everything, the variance of sums of steps of length 1, and a small error.
+#: that neither dies out nor fills everything, the variance of sums of steps of length 1, a small error, and how many
+#: decibels better a photograph becomes.
 CASES = [
     ("mandelbrot", {"size": 120, "iterations": 100}, 1.5066, 0.1, (120, 120)),
     ("monte_carlo_pi", {"points": 1 << 16}, math.pi, 0.03, (1200, 600)),
     ("ray_sphere", {"size": 100}, 0.176, 0.005, (100, 100)),
     ("reaction_diffusion", {"size": 64, "steps": 400}, 0.12, 0.1, (64, 64)),
+    ("fit_photo", {"size": 100, "steps": 60}, 1.5, 0.5, (1200, 860)),
     ("random_walk", {"walkers": 20_000, "steps": 100}, 100, 5, (1200, 720)),
     ("fit_oscillator", {"samples": 20_000}, 0.0, 0.02, (1440, 600)),
 ]
@@ -38,6 +40,8 @@ def load(name):
 def test_picture_and_number(name, arguments, expected, tolerance, size, tmp_path):
     image = pytest.importorskip("PIL.Image")
     pytest.importorskip("matplotlib")
+    if name == "fit_photo":
+        pytest.importorskip("sklearn")
     output = tmp_path / "out" / f"{name}.png"
     found = load(name).main(**arguments, output=output)
     assert isinstance(found, float)
