@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 import drjit_core as core
 from drjit_core import LEAF, SHAPE, Node, Vertex, cast, dual, literal, ops, primal
 
-from .._ad.arrays import differentiable, gradient_of
+from .._ad.arrays import differentiable
 from .._base.arguments import require_float
 from .._base.array import ArrayBase
 from .._base.errors import RangeError, SizeError, describe
@@ -72,9 +72,9 @@ class Parameter:
         return wrap_like(self.value, self.cls, nodes)
 
     def gradients(self) -> Nodes:
-        """The gradients of the components, in the type that is stored."""
-        return [gradient_of(dual(node, vertex)) for node, vertex in zip(
-            values_of(self.value), self.vertices, strict=True)]
+        """The gradients of the components, in the type that is stored; of one element, if all have the same."""
+        return [literal(vertex.type, 0) if vertex.gradient is None else primal(vertex.gradient)
+                for vertex in self.vertices]
 
     def shape(self) -> tuple[Any, ...]:
         """Equal for parameters of one type and shape."""
