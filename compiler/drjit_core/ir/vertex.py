@@ -43,8 +43,8 @@ class Vertex:
         #: Whether zeros of the gradient mean that an element has no part, whatever it is multiplied by.
         self.sparse = False
         self.label: str | None = None
-        #: The numbers of the flow that it takes part in, of that which has noted what its gradient was before, and of the
-        #: queue that it is in.
+        #: The numbers of the flow that it takes part in, of that which has noted what its gradient was before, and of
+        #: the queue that it is in.
         self.member = self.noted = self.queued = 0
         _last += 1
         self.id = _last
