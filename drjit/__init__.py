@@ -72,6 +72,7 @@ from ._ad.arrays import (
     set_grad_enabled,
 )
 from ._ad.custom import CustomOp, custom
+from ._ad.explain import explain_grad
 from ._ad.functions import gradcheck, hvp, jacobian, value_and_grad
 from ._ad.listing import graphviz_ad, whos_ad
 from ._ad.traversal import (

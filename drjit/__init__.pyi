@@ -3104,6 +3104,8 @@ def expand_dims(value: ArrayT, /, axis: int | tuple[int, ...]) -> ArrayT:
     """A tensor with axes of size 1 inserted, at the positions ``axis`` (int or tuple) of the result."""
 def expand_threshold() -> int:
     """Number of elements up to which scatter-reductions use a table per thread instead of atomic updates."""
+def explain_grad(x: Any, y: Any) -> str:
+    """Whether derivatives flow from one array to another, and if not, which operations cut the path."""
 def expr_t(*args: Any) -> Any:
     """The type of an arithmetic expression that involves the arguments: arrays, numbers, or types of such."""
 def float16_array_t(arg: Any, /) -> Any:

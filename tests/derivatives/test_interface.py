@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import gc
 import pickle
+import re
 import threading
 from typing import Any
 
@@ -721,6 +722,38 @@ def test_the_verifier_finds_duals_behind_tracing() -> None:
     x = variable(1, 2)
     with pytest.raises(VerificationError, match="is a value with a derivative"):
         verify([x._n])
+
+
+@pytest.mark.parametrize(("function", "words"), [
+    (lambda x: x * 2 + dr.sin(x), r"^Derivatives flow from x to y.$"),
+    (lambda x: dr.floor(x) + x, r"^Derivatives flow from x to y. Some paths are cut:\n  by floor$"),
+    (lambda x: Float(ad.Int(x)) * 2, r"is cut:\n  by a conversion to int32$"),
+    (lambda x: dr.select(x > 1, Float(1), Float(2)), r"is cut:\n  by gt$"),
+    (lambda x: dr.gather(Float, Float(1, 2, 3), ad.UInt32(x)), r"is cut:\n  by a conversion to uint32$"),
+    (lambda x: dr.detach(x * 2) + 1, r"is cut:\n  by detach\(\), suspend_grad\(\), or a type that tracks no"),
+    (lambda x: Float(dr.reinterpret_array(ad.UInt32, x)), r"is cut:\n  by a reinterpretation of bits$"),
+    (lambda x: Float(dr.argmin(x)), r"is cut:\n  by extremum$"),
+    (lambda x: Float(1), r"as far as is known, y is not computed from x"),
+    (lambda x: evaluated(dr.floor(x) * 2), r"as far as is known, y is not computed from x"),
+])
+def test_explanations_of_what_cuts_derivatives(function: Any, words: str) -> None:
+    x = variable(0.5, 1.5)
+    assert re.search(words, dr.explain_grad(x, function(x)))
+
+
+def evaluated(array: Any) -> Any:
+    dr.eval(array)
+    return array
+
+
+def test_explanations_name_lines_and_refuse_other_values() -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        x = variable(0.5, 1.5)
+        y = dr.round(x)
+    assert re.search(r"by round \(.*test_interface.py:\d+\)", dr.explain_grad({"x": x}, [y]))
+    assert "x is no variable" in dr.explain_grad(Float(1), x)
+    with pytest.raises(TypeError, match=r"drjit.explain_grad\(\): the argument 'y' must be a traced array"):
+        dr.explain_grad(x, 1.5)
 
 
 # --- lifetimes -------------------------------------------------------------------------------------------------------
