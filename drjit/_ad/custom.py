@@ -365,10 +365,11 @@ class _Link:
 
     def _run(self, stage: str, flow: Flow) -> None:
         self.stage, self.flow = stage, flow
+        self.operation._link = self  # for now only: nothing is to wait for the garbage collector
         try:
             getattr(self.operation, stage)()
         finally:
-            self.stage, self.flow = "done", None
+            self.operation._link = self.flow = None
 
 
 def _zero(leaf: Any) -> Any:
@@ -418,10 +419,9 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
     try:
         result = operation.eval(*detach(list(args)), **detach(kwargs))
     finally:
-        link.stage = "done"
+        operation._link = None
     link.leaves, link.spec = flatten(detach(result), "drjit.custom")
     if not link.inputs:
-        operation._link = None
         return link.spec.rebuild(link.leaves)
     hub = Vertex(HUB, 0, 1, info=link)
     hub.label = operation.name()

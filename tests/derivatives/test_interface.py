@@ -552,6 +552,20 @@ def test_implicit_inputs_and_outputs() -> None:
     assert numbers(y.grad) == [3, 3] and numbers(z.grad) == [10, 10]
 
 
+def test_custom_operations_do_not_wait_for_the_garbage_collector() -> None:
+    gc.collect()
+    before = len(drjit_core.live_vertices())
+    gc.disable()
+    try:
+        for flow in (dr.backward, lambda y: None):
+            x, y = variable(1, 2), variable(3)
+            flow(dr.custom(Product, x, y))
+            del x, y
+            assert len(drjit_core.live_vertices()) == before
+    finally:
+        gc.enable()
+
+
 @pytest.mark.parametrize(("act", "error", "message"), [
     (lambda op: op.set_grad_in("z", 1), TypeError,
      r"Product.set_grad_in\(\): there is no argument 'z'; there are: 'x', 'y'"),
