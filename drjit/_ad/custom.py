@@ -13,7 +13,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
-from .._trees.pytree import TreeSpec, flatten
+from .._trees.pytree import TreeSpec, flatten, transform
 from .arrays import _converted, detach, differentiable, variables
 
 __all__ = ["CustomOp", "custom"]
@@ -372,6 +372,11 @@ class _Link:
             self.operation._link = self.flow = None
 
 
+def _same(leaf: Any) -> Any:
+    """An array with the same contents, which stay when the other one is written to."""
+    return wrap_like(leaf, type(leaf), leaf._nodes()) if differentiable(leaf) else leaf
+
+
 def _zero(leaf: Any) -> Any:
     if isinstance(leaf, ArrayBase) and leaf._dynamic:
         return wrap_like(leaf, type(leaf), [literal(node.type, 0, node.size) for node in leaf._nodes()])
@@ -415,7 +420,8 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
             named.update(value)
         else:
             named[name] = value
-    link = operation._link = _Link(operation, named)
+    # what is written to the arguments afterwards does not matter
+    link = operation._link = _Link(operation, transform("drjit.custom", _same, named))
     try:
         result = operation.eval(*detach(list(args)), **detach(kwargs))
     finally:

@@ -359,11 +359,14 @@ class _Maker:
 
     def like(self, name: str) -> str:
         """An operand that can be combined with another elementwise."""
+        return self.pick(self.all_like(name))
+
+    def all_like(self, name: str) -> list[str]:
         kind, shape = self.shapes[name]
         if kind == "T":
-            return self.pick(self.names("T", lambda other: _broadcasts(shape, other)))
+            return self.names("T", lambda other: _broadcasts(shape, other))
         size = shape[-1]
-        return self.pick(self.names(kind, lambda other: 1 in (size, other[-1]) or size == other[-1]))
+        return self.names(kind, lambda other: 1 in (size, other[-1]) or size == other[-1])
 
     def any(self) -> str:
         return self.pick(list(self.shapes))
@@ -410,6 +413,8 @@ class _Maker:
     def ternary(self) -> Statement:
         a = self.any()
         b, c = self.like(a), self.like(a)
+        if c not in self.all_like(b):
+            raise Rejected
         text, *conditions = self.random.choice(TERNARY)
         return self.new(text.format(a, b, c), a, b, c, conditions=[k.format(a, b, c) for k in conditions])
 
@@ -616,7 +621,7 @@ class _Maker:
     def various(self) -> Statement:
         a = self.flat()
         text, *conditions = self.random.choice(FLAT)
-        return self.new(text.format(a, k=self.random.randint(1, 3)), a, conditions=[c.format(a) for c in conditions])
+        return self.new(text.format(a, k=self.random.randint(2, 3)), a, conditions=[c.format(a) for c in conditions])
 
 
 UNARY: list[tuple[str, ...]] = [

@@ -552,6 +552,27 @@ def test_implicit_inputs_and_outputs() -> None:
     assert numbers(y.grad) == [3, 3] and numbers(z.grad) == [10, 10]
 
 
+@pytest.mark.parametrize("write", [
+    lambda x: dr.scatter(x, Float(100), ad.UInt32(0)), lambda x: x.__imul__(3), lambda x: x.__setitem__(0, 7.0),
+])
+def test_writes_to_the_arguments_of_custom_operations_do_not_matter(write: Any) -> None:
+    for mode in (Mode.Forward, Mode.Backward):
+        x, y = variable(1, 2), Float(3)
+        argument, second = Float(x), Float(y)
+        z = dr.custom(Product, argument, second)
+        write(argument)
+        write(second)
+        dr.forward(x) if mode is Mode.Forward else dr.backward(z)
+        assert numbers(z.grad if mode is Mode.Forward else x.grad) == [3, 3]
+    v = ad.Array3f(1, 2, 3)
+    dr.enable_grad(v)
+    z = dr.custom(Product, v, ad.Array3f(2))
+    w = v.y
+    v.y *= 5
+    dr.backward(z)
+    assert [numbers(g) for g in (v.x.grad, w.grad, v.z.grad)] == [[2], [0], [2]]
+
+
 def test_custom_operations_do_not_wait_for_the_garbage_collector() -> None:
     gc.collect()
     before = len(drjit_core.live_vertices())
