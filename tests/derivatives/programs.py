@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Differences", "Leaf", "Machine", "Program", "Rejected", "Statement", "differences", "generate", "numbers", "shrink"]
+__all__ = ["Differences", "Leaf", "Machine", "Program", "Rejected", "Statement", "differences", "generate", "numbers",
+           "shrink", "weighted", "weights"]
 
 Array = np.ndarray[Any, Any]
 #: How far operands keep away from points where there is no derivative, and how far finite differences go.
@@ -143,8 +144,11 @@ class Machine:
                 "loop": self.loop, "filtered": self.filtered}
 
     def array(self, leaf: Leaf, values: Array | None = None) -> Any:
-        """An array for a leaf."""
-        return self.types[leaf.kind](leaf.values if values is None else values)
+        """An array for a leaf: a literal, if all elements are equal."""
+        values = leaf.values if values is None else values
+        if leaf.kind == "F" and values.size > 1 and (values == values[0]).all():
+            return self.dr.full(self.types["F"], float(values[0]), values.size)
+        return self.types[leaf.kind](values)
 
     def run(self, statement: Statement) -> None:
         """Run a statement."""
@@ -263,6 +267,22 @@ def _operations(dr: Any) -> tuple[Any, Any]:
 
     _classes[id(dr)] = Product, Pair
     return Product, Pair
+
+
+def weights(values: dict[str, Any], seed: int) -> dict[str, Array]:
+    """Numbers for each element of some arrays, always the same."""
+    source = np.random.default_rng(seed)
+    return {name: source.uniform(-1, 1, value.numpy().shape) for name, value in values.items()}
+
+
+def weighted(values: dict[str, Any], factors: dict[str, Array], dr: Any, flat: Any) -> Any:
+    """The weighted sum of all elements of some arrays, as an array of one."""
+    total = flat(0)
+    for name, factor in factors.items():
+        value = values[name]
+        product = dr.sum(value * type(value)(factor), axis=None)
+        total += flat(product.array if dr.is_tensor_v(product) else product)
+    return total
 
 
 # --- finite differences ----------------------------------------------------------------------------------------------
@@ -441,6 +461,13 @@ class _Maker:
     def scattered(self) -> Statement:
         target = self.flat()
         n = self.size(target)
+        if n >= 3 and self.random.random() < 0.2:
+            v = self.pick(self.names("V"))
+            k = self.size(v)
+            count = k if k > 1 else self.random.randint(1, 4)
+            op = "scatter" if k <= n // 3 and count <= n // 3 else "scatter_add"
+            index = self.indices(count, n // 3, unique=op == "scatter")
+            return self.change(f"dr.{op}({target}, {v}, {index})", target, v)
         op = self.random.choice(["Identity", "Add", "Add", "Min", "Max"])
         value = self.pick(self.names("F", lambda shape: op != "Identity" or shape[0] <= n))
         k = self.size(value)
@@ -477,7 +504,7 @@ class _Maker:
     def blocks(self) -> Statement:
         a = self.flat(2)
         n = self.size(a)
-        size = self.random.choice([k for k in range(1, n + 1) if n % k == 0])
+        size = self.random.choice([k for k in range(2, n + 1) if n % k == 0])
         text, *conditions = self.random.choice(BLOCKS)
         return self.new(text.format(a, size), a, conditions=[c.format(a) for c in conditions])
 
@@ -557,8 +584,7 @@ class _Maker:
         if fitting:
             a = self.pick(fitting)
             return self.change(f"{v}.{part} {self.random.choice(['=', '+=', '*='])} {a}", v, a)
-        text = self.random.choice(VECTORS)
-        return self.new(text.format(v), v, conditions=[f"nonzero(dr.norm({v}))"])
+        return self.new(f"dr.norm({v})", v, conditions=[f"nonzero(dr.norm({v}))"])
 
     def vectors(self) -> Statement:
         v = self.pick(self.names("V"))
@@ -576,6 +602,28 @@ class _Maker:
         if self.random.random() < 0.4:
             return self.new(f"{a}.array * {self.constant()}", a)
         return self.new(f"dr.reshape({a}, {_split(self.random, count)})", a)
+
+    def taken(self) -> Statement:
+        a = self.tensor(1)
+        shape = self.shapes[a][1]
+        axis = self.random.randrange(len(shape))
+        count = self.random.randint(1, 4)
+        choice = self.random.randrange(4)
+        if choice == 0:
+            return self.new(f"dr.take({a}, {self.indices(count, shape[axis])}, axis={axis})", a)
+        if choice == 1:
+            return self.new(f"{a}[{self.indices(count, shape[0])}]", a)
+        if choice == 2:
+            limit = self.constant()
+            return self.change(f"{a}[{a} > {limit}] = {self.constant()}", a, conditions=[f"off({a}, {limit})"])
+        return self.new(f"dr.gather(F, {a}.array, {self.indices(count, int(np.prod(shape)))})", a)
+
+    def mixed(self) -> Statement:
+        """With arrays of integers and literals."""
+        a = self.flat()
+        n = self.size(a)
+        text = self.random.choice(MIXED)
+        return self.new(text.format(a, n=n, i=self.indices(n, 3), m=self.mask(n), c=self.constant()), a)
 
     def permuted(self) -> Statement:
         a = self.tensor(2)
@@ -652,12 +700,15 @@ TERNARY: list[tuple[str, ...]] = [
     ("{0} * {1} - {2} * {0}",), ("dr.clip({0}, dr.minimum({1}, {2}), dr.maximum({1}, {2}))",
                                 "apart({0}, {1})", "apart({0}, {2})", "apart({1}, {2})"),
 ]
-HELD = ["{0} * hold({0})", "hold({0}) * {1}", "{0} + hold({1}) * {1}", "suspended(lambda a, b: a * dr.sin(b), (), ({0}, "
-        "{1}))", "suspended(lambda a, b: a * dr.sin(b) + a, ({0} * 2,), ({1} * 3,))",
-        "resumed(lambda a, b: a * dr.sin(b) + dr.cos(a * b), ({0} * 2,), ({1} * 3,))", "resumed(lambda a, b: a * b, (), "
-        "({0}, {1}))", "replaced(dr.floor({0} * 4), {1} * {0})", "replaced({0}, {1})", "product({0}, {1})",
-        "rotated({0}, {1})", "product({0} * 2, {0})", "product({0}, hold({1}))", "hold({0}) - {0}",
-        "narrow(32, {0}) * {1}", "narrow(32, {0} * {1})", "narrow(16, {0}) + {1}", "product(hold({0}), hold({1})) + {0}"]
+HELD = [
+    "{0} * hold({0})", "hold({0}) * {1}", "{0} + hold({1}) * {1}", "hold({0}) - {0}",
+    "suspended(lambda a, b: a * dr.sin(b), (), ({0}, {1}))",
+    "suspended(lambda a, b: a * dr.sin(b) + a, ({0} * 2,), ({1} * 3,))",
+    "resumed(lambda a, b: a * dr.sin(b) + dr.cos(a * b), ({0} * 2,), ({1} * 3,))",
+    "resumed(lambda a, b: a * b, (), ({0}, {1}))", "replaced(dr.floor({0} * 4), {1} * {0})", "replaced({0}, {1})",
+    "product({0}, {1})", "rotated({0}, {1})", "product({0} * 2, {0})", "product({0}, hold({1}))",
+    "product(hold({0}), hold({1})) + {0}", "narrow(32, {0}) * {1}", "narrow(32, {0} * {1})", "narrow(16, {0}) + {1}",
+]
 REDUCTIONS: list[tuple[str, ...]] = [
     ("dr.sum({0}{1}) * 0.5",), ("dr.mean({0}{1})",), ("dr.prod({0}{1})",), ("dr.max({0}{1})", "distinct({0})"),
     ("dr.min({0}{1})", "distinct({0})"), ("{0} - dr.mean({0})",), ("dr.sum(dr.square({0}){1}) * 0.25",),
@@ -668,15 +719,21 @@ BLOCKS: list[tuple[str, ...]] = [
     ("dr.block_reduce(dr.ReduceOp.Mul, {0}, {1})",), ("dr.block_reduce(dr.ReduceOp.Min, {0}, {1})", "distinct({0})"),
 ]
 ALONG: list[tuple[str, ...]] = [
-    ("dr.cumsum({0}, axis={1}) * 0.5",), ("dr.sort({0}, axis={1})", "distinct({0})"),
-    ("dr.repeat({0}, 2, axis={1})",), ("dr.sort({0}, axis={1}, descending=True)", "distinct({0})"),
+    ("dr.cumsum({0}, axis={1}) * 0.5",), ("dr.prefix_sum({0}, axis={1}) * 0.5",),
+    ("dr.cumsum({0}, axis={1}, reverse=True) * 0.5",), ("dr.sort({0}, axis={1})", "distinct({0})"),
+    ("dr.sort({0}, axis={1}, descending=True)", "distinct({0})"), ("dr.repeat({0}, 2, axis={1})",),
+    ("dr.var({0}, axis={1})",), ("dr.std({0}, axis={1})", "between(dr.var({0}, axis={1}), 0.1, 1e9)"),
 ]
 FLAT: list[tuple[str, ...]] = [
     ("dr.prefix_sum({0}) * 0.5",), ("dr.cumsum({0}) * 0.5",), ("dr.prefix_sum({0}, reverse=True) * 0.5",),
     ("dr.sort({0})", "distinct({0})"), ("dr.sort({0}, descending=True)", "distinct({0})"), ("dr.reverse({0})",),
-    ("dr.repeat({0}, {k})",), ("dr.tile({0}, {k})",), ("filtered({0}, 0.1)", "off({0}, 0.1)", "between(dr.max({0}), "
-     "0.1, 1e9)"), ("F({0}) * {0}",), ("dr.dot({0}, {0}) * 0.25",), ("dr.var({0}) + dr.mean({0})",),
+    ("dr.repeat({0}, {k})",), ("dr.tile({0}, {k})",), ("F({0}) * {0}",), ("dr.dot({0}, {0}) * 0.25",),
+    ("filtered({0}, 0.1)", "off({0}, 0.1)", "between(dr.max({0}), 0.1, 1e9)"), ("dr.var({0}) + dr.mean({0})",),
 ]
+MIXED = ["{0} * {i}", "{i} - {0}", "dr.select({m}, {0}, {c})", "dr.select({m}, 0.5, {0})",
+         "dr.linspace(F, 0, 1, {n}) * {0}", "dr.full(F, {c}, {n}) - {0}", "dr.zeros(F, {n}) * {0} + {0}",
+         "dr.arange(F, {n}) * {0} * 0.1", "dr.select(True, {0}, {c})", "dr.sum({0}, mode='symbolic') * 0.5",
+         "dr.sum({0}, mode='evaluated') * 0.5", "dr.fma({0}, {c}, {i})", "dr.prod(1 + {0} * 0.1)"]
 VECTORS = ["dr.dot({0}, {1})", "dr.cross({0}, {1})", "dr.norm({0}) + dr.sum({1})", "dr.normalize({0})",
            "dr.ravel({0})", "{0}.x * {1}", "dr.squared_norm({0}) * {1}.z", "V({0}.y, {1}.x, {0}.y)"]
 
@@ -699,7 +756,7 @@ def _fits(shape: tuple[int, ...], into: tuple[int, ...]) -> bool:
 
 def _multiplies(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
     try:
-        return (np.empty(a) @ np.empty(b)).size > 0
+        return (np.zeros(a) @ np.zeros(b)).size > 0
     except ValueError:
         return False
 
@@ -726,14 +783,20 @@ def shape_of(value: Any) -> tuple[str, tuple[int, ...]]:
     return "F", (len(value),)
 
 
-WAYS = (["unary"] * 5 + ["binary"] * 6 + ["ternary"] * 2 + ["held"] * 4 + ["gathered"] * 2 + ["scattered"] * 3
-        + ["reduced"] * 3 + ["blocks", "axes", "sliced", "sliced", "assigned", "assigned", "assigned", "in_place",
-                             "in_place", "components", "components", "vectors", "reshaped", "permuted", "joined",
-                             "multiplied", "multiplied", "looped", "evaluated", "evaluated", "various", "various"])
+#: Ways of making statements, as often as they are to be drawn.
+WAYS = [way for way, count in {
+    "unary": 5, "binary": 6, "ternary": 2, "held": 4, "gathered": 2, "scattered": 3, "reduced": 3, "blocks": 1,
+    "axes": 2, "sliced": 2, "assigned": 3, "in_place": 2, "components": 2, "vectors": 1, "reshaped": 1, "permuted": 1,
+    "joined": 1, "multiplied": 2, "looped": 1, "taken": 2, "mixed": 2, "evaluated": 2, "various": 2,
+}.items() for _ in range(count)]
 
 
-def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (), longest: int = 40) -> tuple[Program, Differences]:
-    """The program of a seed, and its finite differences; ``without`` names ways of making statements, and texts that they must not have."""
+def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (),
+             longest: int = 40) -> tuple[Program, Differences]:
+    """The program of a seed, and its finite differences.
+
+    ``without`` names ways of making statements, and texts that they must not have.
+    """
     source = random.Random(seed)
     n = source.choice([1, 2, 3, 6, 6, 7, 12])
     shapes: list[tuple[str, tuple[int, ...]]] = [("F", (n,)), ("F", (source.choice([1, n]),)), ("V", (3, n))]
@@ -742,6 +805,8 @@ def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (), lon
     leaves = []
     for number, (kind, shape) in enumerate(shapes):
         values = [round(source.choice([-1, 1]) * source.uniform(0.2, 1.4), 2) for _ in range(int(np.prod(shape)))]
+        if source.random() < 0.15:
+            values = values[:1] * len(values)
         leaves.append(Leaf(f"x{number}", kind, np.array(values).reshape(shape), source.random() < 0.8))
     if not any(leaf.variable for leaf in leaves):
         leaves[0] = dataclasses.replace(leaves[0], variable=True)
@@ -754,7 +819,10 @@ def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (), lon
             break
         way = source.choice(WAYS)
         try:
-            statement = getattr(_Maker(source, known, len(statements)), way)()
+            try:
+                statement = getattr(_Maker(source, known, len(statements)), way)()
+            except (ValueError, IndexError):  # there is nothing to choose from in an empty array
+                continue
             if way in without or any(text in statement.text for text in without):
                 raise Rejected
             state.try_(statement)
@@ -775,7 +843,7 @@ def shrink(program: Program, dr: Any, types: Any, fails: Callable[[Program], boo
     """A smaller program that fails as well."""
     def still(candidate: Program) -> bool:
         names = {leaf.name for leaf in candidate.leaves} | {statement.target for statement in candidate.statements}
-        if not names.issuperset(candidate.results):
+        if not names.issuperset(candidate.results) or not any(leaf.variable for leaf in candidate.leaves):
             return False
         try:
             differences(candidate, dr, types)

@@ -6,11 +6,9 @@ as small as it goes; ``DRJIT_FUZZ_SEED=<seed> pytest -k fresh`` runs programs fr
 
 from __future__ import annotations
 
-import contextlib
 import gc
 import os
-import random
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ import pytest
 import drjit as dr
 import drjit_core
 from drjit.llvm import ad
-from tests.derivatives.programs import Differences, Machine, Program, differences, generate, numbers, shrink
+from tests.derivatives.programs import Differences, Machine, Program, differences, generate, numbers, shrink, weighted, weights
 
 Array = np.ndarray[Any, Any]
 INTERPRETER = "interpreter"
@@ -71,18 +69,12 @@ class Run:
         return {name: numbers(value) for name, value in found.items()}
 
     def weights(self) -> dict[str, Array]:
-        """Numbers for each element of the results, always the same."""
-        source = np.random.default_rng(self.program.seed)
-        return {name: source.uniform(-1, 1, value.numpy().shape) for name, value in self.results.items()}
+        """What results are multiplied by."""
+        return weights(self.results, self.program.seed)
 
     def loss(self) -> Any:
         """The sum of all results, weighted."""
-        total: Any = ad.Float64(0)
-        for name, weight in self.weights().items():
-            value = self.results[name]
-            product = dr.sum(value * type(value)(weight), axis=None)
-            total += ad.Float64(product.array if dr.is_tensor_v(product) else product)
-        return total
+        return weighted(self.results, self.weights(), dr, ad.Float64)
 
     def gradients(self) -> dict[str, Array]:
         """Of the variables."""
@@ -141,10 +133,9 @@ def in_reverse_mode(program: Program, expected: Differences, **options: Any) -> 
     """Reverse mode and finite differences."""
     run = Run(program, **options)
     found = run.reverse()
-    weights = run.weights()
-    wanted = sum(float((weight * expected.expected(name)).sum()) for name, weight in weights.items())
-    terms = sum(float(np.abs(weight * expected.expected(name)).sum()) for name, weight in weights.items())
-    scale = max(terms, max((float(np.abs(gradient).sum()) for gradient in found.values()), default=0))
+    terms = [weight * expected.expected(name) for name, weight in run.weights().items()]
+    wanted = sum(float(term.sum()) for term in terms)
+    scale = max(sum(float(np.abs(term).sum()) for term in terms), max((float(np.abs(gradient).sum()) for gradient in found.values()), default=0))
     precision = tolerance(program) if not options.get("single") else max(5e-3, tolerance(program))
     return disagreement({"reverse mode": np.array(along(found, expected.directions))},
                         {"reverse mode": np.array(wanted)}, precision, scale=scale)
@@ -201,7 +192,7 @@ def of_second_order(program: Program, expected: Differences) -> str:
     """Products with the Hessian: finite differences of gradients, and its symmetry."""
     names = list(expected.directions)
     tape = expected.machines[0].tape
-    weights = Run(program).weights()
+    factors = Run(program).weights()
 
     def function(*variables: Any, replay: bool = False) -> Any:
         machine = Machine(dr, ad, tracks=not replay, tape=tape if replay else None)
@@ -211,12 +202,7 @@ def of_second_order(program: Program, expected: Differences) -> str:
             machine.values[leaf.name] = machine.array(leaf) if array is None else type(array)(array)
         for statement in program.statements:
             machine.run(statement)
-        total: Any = ad.Float64(0)
-        for name, weight in weights.items():
-            value = machine.values[name]
-            product = dr.sum(value * type(value)(weight), axis=None)
-            total += ad.Float64(product.array if dr.is_tensor_v(product) else product)
-        return total
+        return weighted(machine.values, factors, dr, ad.Float64)
 
     leaves = {leaf.name: leaf for leaf in program.leaves}
     machine = Machine(dr, ad, tracks=True)
@@ -227,7 +213,8 @@ def of_second_order(program: Program, expected: Differences) -> str:
 
     def gradient(step: float) -> list[Array]:
         everything = tuple(range(len(names)))
-        return [numbers(g) for g in dr.value_and_grad(lambda *a: function(*a, replay=True), everything)(*arrays(step))[1]]
+        found = dr.value_and_grad(lambda *a: function(*a, replay=True), everything)(*arrays(step))
+        return [numbers(g) for g in found[1]]
 
     source = np.random.default_rng(program.seed + 1)
     others = {name: source.uniform(-1, 1, leaves[name].values.shape) for name in names}
@@ -249,18 +236,12 @@ def of_second_order(program: Program, expected: Differences) -> str:
         return ""  # too bent for finite differences
     found = disagreement(first, wanted, max(tolerance(program), 1e-5 + doubt / largest), scale=largest)
     a, b = along(first, others), along(second, expected.directions)
-    if not found and abs(a - b) > 1e-8 * max(largest, abs(a)) * 100:
+    if not found and abs(a - b) > (tolerance(program) if "narrow" in program.text else 1e-6) * max(largest, abs(a)):
         found = f"the Hessian is not symmetric: {a} and {b}"
     return found
 
 
 # --- tests -----------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _no_growth() -> Iterator[None]:
-    gc.collect()
-    yield
 
 
 def failure(program: Program, checks: Sequence[Check], expected: Differences | None = None) -> str:
@@ -288,3 +269,43 @@ def examine(seed: int, checks: Sequence[Check], **options: Any) -> None:
         checks = [check for check in checks if check.__name__ == kind]
         small = shrink(program, dr, ad, lambda candidate: bool(failure(candidate, checks)))
         pytest.fail(f"seed {seed}: {failure(small, checks) or found}\n{small}", pytrace=False)
+
+
+CHECKS: tuple[Check, ...] = (in_forward_mode, in_reverse_mode, on_the_interpreter, written_afterwards,
+                             in_single_precision, twice)
+#: What has derivatives of derivatives.
+SMOOTH = {"without": ("product(", "rotated("), "longest": 12}
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_derivatives_of_random_programs(block: int) -> None:
+    for seed in range(25 * block, 25 * block + 25):
+        examine(seed, [CHECKS[seed % len(CHECKS)]], longest=20)
+
+
+@pytest.mark.parametrize("block", range(5))
+def test_second_derivatives_of_random_programs(block: int) -> None:
+    for seed in range(10 * block, 10 * block + 10):
+        examine(seed, [of_second_order], **SMOOTH)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(40))
+def test_derivatives_of_many_programs(block: int) -> None:
+    for seed in range(10_000 + 100 * block, 10_100 + 100 * block):
+        examine(seed, [in_forward_mode, in_reverse_mode, CHECKS[2 + seed % 4]])
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("block", range(10))
+def test_second_derivatives_of_many_programs(block: int) -> None:
+    for seed in range(10_000 + 100 * block, 10_100 + 100 * block):
+        examine(seed, [of_second_order], **SMOOTH)
+
+
+@pytest.mark.skipif("DRJIT_FUZZ_SEED" not in os.environ, reason="DRJIT_FUZZ_SEED names the first of 200 fresh seeds")
+def test_derivatives_of_fresh_programs() -> None:
+    start = int(os.environ["DRJIT_FUZZ_SEED"])
+    for seed in range(start, start + 200):
+        examine(seed, [in_forward_mode, in_reverse_mode, *CHECKS[2:]])
+        examine(seed, [of_second_order], **SMOOTH)

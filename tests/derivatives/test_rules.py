@@ -126,6 +126,30 @@ def test_blocks(name: str) -> None:
     check(BLOCKS[name], on(P[:6]))
 
 
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_of_literals(name: str) -> None:
+    def gradients(x: Any) -> list[float]:
+        dr.enable_grad(x)
+        y = BLOCKS[name](x)
+        dr.backward(y * y)
+        return [*flat(y), *flat(x.grad)]
+
+    np.testing.assert_allclose(gradients(dr.full(F, 0.75, 6)), gradients(F([0.75] * 6)))
+
+
+def test_gradients_that_are_literals_flow_through_views_that_repeat() -> None:
+    mask = T(RANDOM.random((1, 2)) + 1)[:, [0, 0]] > 0.1
+    check(lambda a: dr.sum(dr.select(mask, a, a) * 2, axis=None), (T, Q[:2].reshape(2, 1)))
+    gradient, product = dr.hvp(lambda a: dr.sum(dr.square(dr.select(mask, a, a)), axis=None), T(Q[:2].reshape(2, 1)),
+                               T([[1], [10]]))
+    np.testing.assert_allclose([flat(gradient), flat(product)], [4 * Q[:2], [4, 40]])
+    x = T([[0.5]])
+    dr.enable_grad(x)
+    y = dr.var(x[:, [0, 0]].T[::-1, [0, 0]], axis=1)
+    dr.backward(y)
+    assert flat(y).tolist() == [0, 0] and flat(x.grad).tolist() == [0]
+
+
 @pytest.mark.parametrize("op", [dr.ReduceOp.Identity, dr.ReduceOp.Add, dr.ReduceOp.Min, dr.ReduceOp.Max],
                          ids=lambda op: op.name)
 @pytest.mark.parametrize("mode", [dr.ReduceMode.Auto, dr.ReduceMode.Direct, dr.ReduceMode.Expand],

@@ -556,5 +556,10 @@ def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0
         return None
     part = min(part or extent, extent)
     size = outer * inner * -(-extent // part)
-    assert a.size == outer * extent * inner and size > 1 < part and a.kind > LITERAL
+    assert a.size == outer * extent * inner and size > 1 < part
+    if a.kind == LITERAL:
+        if extent % part == 0:
+            single = reduce(literal(a.type, a.payload, part, a.attr), op)
+            return literal(a.type, single.payload, size, single.attr)
+        a = opaque(a)
     return append(SEGMENT, a.type, size, a, attr=op, payload=(extent, inner, part))
