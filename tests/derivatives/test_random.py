@@ -274,7 +274,7 @@ def examine(seed: int, checks: Sequence[Check], **options: Any) -> None:
 CHECKS: tuple[Check, ...] = (in_forward_mode, in_reverse_mode, on_the_interpreter, written_afterwards,
                              in_single_precision, twice)
 #: What has derivatives of derivatives.
-SMOOTH = {"without": ("product(", "rotated("), "longest": 12}
+SMOOTH = {"without": ("product", "rotated"), "longest": 12}
 
 
 @pytest.mark.parametrize("block", range(10))
