@@ -25,9 +25,12 @@ sys.path.insert(0, str(ROOT / "tests" / "derivatives"))
 
 from programs import Machine, Program, differences, generate, numbers, shrink, weighted, weights  # noqa: E402
 
-#: What the wheel has no counterpart of, as patterns of statements: assignments to lists of rows, axes that change places
-#: with themselves, broadcast tensors in ``replace_grad``, and derivatives of extrema of scattered single elements.
-MISSING = (r"^\w+\[.*\[.*\].*\] .?= ", r"axes?\(\w+, (\d), \1\)", "replaced", r"scatter_reduce\(dr.ReduceOp.M")
+#: What the wheel has no counterpart of, as patterns of statements: lists of rows of tensors, assignments by masks, axes
+#: that change places with themselves, broadcast tensors in ``replace_grad``, derivatives of extrema of scattered single
+#: elements, and of loops without a bound; vectors that are written to arrays whose size is no multiple of theirs. And
+#: permuted tensors: there, gradients that such a step gives a variable replace those that it had.
+MISSING = (r"\w\[.*\[.*\].*\]", r"\w\[\w+ > .*\] = ", r"axes?\(\w+, (\d), \1\)", "replaced",
+           "permuted", r"scatter_reduce\(dr.ReduceOp.M", "loop", r"scatter\w*\(\w+, \w+, I\(\[\d(, \d)*\]\)\)$")
 
 
 def gradients(program: Program, dr: Any, types: Any) -> dict[str, list[float]]:

@@ -272,8 +272,8 @@ def _operations(dr: Any) -> tuple[Any, Any]:
 
 def weights(values: dict[str, Any], seed: int) -> dict[str, Array]:
     """Numbers for each element of some arrays, always the same."""
-    source = np.random.default_rng(seed)
-    return {name: source.uniform(-1, 1, value.numpy().shape) for name, value in values.items()}
+    return {name: np.random.default_rng([seed, *name.encode()]).uniform(-1, 1, value.numpy().shape)
+            for name, value in values.items()}
 
 
 def weighted(values: dict[str, Any], factors: dict[str, Array], dr: Any, flat: Any) -> Any:
