@@ -28,9 +28,9 @@ from programs import Machine, Program, differences, generate, numbers, shrink, w
 #: What the wheel has no counterpart of, as patterns of statements: lists of rows of tensors, assignments by masks, axes
 #: that change places with themselves, broadcast tensors in ``replace_grad``, derivatives of extrema of scattered single
 #: elements, and of loops without a bound; vectors that are written to arrays whose size is no multiple of theirs. And
-#: permuted tensors: there, gradients that such a step gives a variable replace those that it had.
+#: permuted tensors and sorting: there, gradients that such a step gives a variable replace those that it had.
 MISSING = (r"\w\[.*\[.*\].*\]", r"\w\[\w+ > .*\] = ", r"axes?\(\w+, (\d), \1\)", "replaced",
-           "permuted", r"scatter_reduce\(dr.ReduceOp.M", "loop", r"scatter\w*\(\w+, \w+, I\(\[\d(, \d)*\]\)\)$")
+           "permuted", r"dr\.sort", r"scatter_reduce\(dr.ReduceOp.M", "loop", r"scatter\w*\(\w+, \w+, I\(\[\d(, \d)*\]\)\)$")
 
 
 def gradients(program: Program, dr: Any, types: Any) -> dict[str, list[float]]:
