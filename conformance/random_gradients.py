@@ -29,8 +29,8 @@ from programs import Machine, Program, differences, generate, numbers, shrink, w
 #: that change places with themselves, broadcast tensors in ``replace_grad``, derivatives of extrema of scattered single
 #: elements, and of loops without a bound; vectors that are written to arrays whose size is no multiple of theirs. And
 #: permuted tensors and sorting: there, gradients that such a step gives a variable replace those that it had.
-MISSING = (r"\w\[.*\[.*\].*\]", r"\w\[\w+ > .*\] = ", r"axes?\(\w+, (\d), \1\)", "replaced",
-           "permuted", r"dr\.sort", r"scatter_reduce\(dr.ReduceOp.M", "loop", r"scatter\w*\(\w+, \w+, I\(\[\d(, \d)*\]\)\)$")
+MISSING = (r"\w\[.*\[.*\].*\]", r"\w\[\w+ > .*\] = ", r"axes?\(\w+, (\d), \1\)", "replaced", "permuted",
+           r"dr\.sort", r"scatter_reduce\(dr.ReduceOp.M", "loop", r"scatter\w*\(\w+, \w+, I\(\[\d(, \d)*\]\)\)$")
 
 
 def gradients(program: Program, dr: Any, types: Any) -> dict[str, list[float]]:
