@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
+import weakref
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import drjit_core as core
-from drjit_core import HUB, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked
+from drjit_core import HUB, LEAF, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked
 
-from .._access.store import store
+from .._access.store import store, store_same
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
@@ -253,7 +256,7 @@ class _Link:
         self.places: list[list[int]] = []
         self.outputs: list[tuple[int, int]] = []  # types and sizes
         self.more_outputs: list[Any] = []
-        self.more: list[tuple[Any, list[int]]] = []
+        self.more: list[tuple[weakref.ref[Any], list[int]]] = []
         #: Gradients by the places of outputs: what reverse mode has brought, and what forward mode sends.
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -338,30 +341,40 @@ class _Link:
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the arguments."""
-        for array, places in self.more:
-            self._show(array, places, flow)
-        self._run("backward", flow)
+        with self._showing(self.received):
+            self._run("backward", flow)
 
     def forward(self, flow: Flow) -> None:
         """Let changes flow from the arguments to the results."""
-        further = [(vertex, place) for array, places in self.more
-                   for node, place in zip(array._nodes(), places, strict=True)
-                   if (vertex := core.vertex_of(node)) is not None]
-        for vertex, _ in further:
-            flow.clear(vertex)
-        self._run("forward", flow)
-        for vertex, place in further:  # what it has accumulated there flows on from the operation
+        with self._showing({}) as vertices:
+            self._run("forward", flow)
+        for place, vertex in vertices.items():  # what it has accumulated there flows on from the operation
             if vertex.gradient is not None:
                 self.sent[place] = vertex.gradient
-            flow.clear(vertex)
 
-    def _show(self, array: Any, places: list[int], flow: Flow) -> None:
-        """Let further results have their gradients while a callback runs."""
-        for node, place in zip(array._nodes(), places, strict=True):
-            vertex, found = core.vertex_of(node), self.received.get(place)
-            if vertex is not None and found is not None:
-                flow.note(vertex)
-                vertex.gradient = found
+    @contextlib.contextmanager
+    def _showing(self, gradients: Mapping[int, Node]) -> Iterator[dict[int, Vertex]]:
+        """While a callback runs, let further results have gradients as the operation left them, whatever they are now.
+        """
+        vertices: dict[int, Vertex] = {}
+        before = []
+        for reference, places in self.more:
+            array = reference()
+            if array is None:
+                continue
+            nodes = []
+            for place in places:
+                type_, size = self.outputs[place]
+                vertex = vertices[place] = Vertex(LEAF, type_, size)
+                vertex.gradient = gradients.get(place)
+                nodes.append(dual(literal(type_, 0, size), vertex))
+            before.append((array, array._nodes()))
+            store_same(array, nodes)
+        try:
+            yield vertices
+        finally:
+            for array, nodes in before:
+                store_same(array, nodes)
 
     def _run(self, stage: str, flow: Flow) -> None:
         self.stage, self.flow = stage, flow
@@ -439,5 +452,5 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
     for array in link.more_outputs:
         nodes, places = link.attach(array._nodes(), hub)
         store(array, nodes)
-        link.more.append((array, places))
+        link.more.append((weakref.ref(array), places))
     return link.spec.rebuild(found)

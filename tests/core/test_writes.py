@@ -6,6 +6,7 @@ Indices of plain writes are unique, because which of two writes to one element o
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import numpy as np
@@ -128,6 +129,7 @@ def test_copies_are_made_only_if_somebody_else_holds_the_target() -> None:
     x = array(np.zeros(100_000), INT32)
     evaluate([x])
     indices = counter(100_000)
+    gc.collect()  # what others have left
     before = malloc_statistics()
     for i in range(5):
         x = write(x, literal(INT32, i + 2), ops.xor(indices, literal(UINT32, 1)))

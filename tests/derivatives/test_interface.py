@@ -587,6 +587,37 @@ def test_custom_operations_do_not_wait_for_the_garbage_collector() -> None:
         gc.enable()
 
 
+def test_an_implicit_output_that_is_written_to_later() -> None:
+    memory = dr.zeros(Float, 2)
+
+    class Writes(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            memory[:] = x * 5
+            self.add_output(memory)
+            return x + 0
+
+        def backward(self) -> None:
+            self.set_grad_in("x", self.grad_out() + 5 * dr.grad(memory))
+
+        def forward(self) -> None:
+            dr.accum_grad(memory, 5 * self.grad_in("x"))
+            self.set_grad_out(self.grad_in("x"))
+
+    for backward in (True, False):
+        x = variable(1, 2)
+        y = dr.custom(Writes, x)
+        z = memory * 3
+        memory[0] = 100
+        if backward:
+            dr.backward(y + z)
+            assert numbers(x.grad) == [16, 16]
+        else:
+            dr.forward(x)
+            assert numbers(z.grad) == [15, 15]
+        assert numbers(memory) == [100, 10]
+        memory = dr.zeros(Float, 2)
+
+
 @pytest.mark.parametrize(("act", "error", "message"), [
     (lambda op: op.set_grad_in("z", 1), TypeError,
      r"Product.set_grad_in\(\): there is no argument 'z'; there are: 'x', 'y'"),
