@@ -108,6 +108,7 @@ OTHERWISE = [
     (r"^(True|2|1\.5) (==|!=) ", "Python asks the left operand first, and `float == object` is a `bool` to a checker"),
     (r"^dr\.(lerp|fma|clip|select)\(.*(_Bool|b\b)", "masks that become numbers only by the other arguments"),
     (r"^dr\.normalize\(\w+Matrix", "the rows of a matrix, of different lengths"),
+    (r"^dr\.imag\((True|2|1\.5)\)", "the stub says that it is 0, the sample that it is an int"),
     (r"^dr\.mulsign\(\w+, (True|2|1\.5)\)", "the sign of a Python number does not promote"),
 ]
 #: Where it may object to what runs, or know nothing.
