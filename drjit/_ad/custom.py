@@ -17,7 +17,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten, transform
-from .arrays import _converted, detach, differentiable, variables
+from .arrays import _converted, detach, differentiable, variables, vertices_of
 
 __all__ = ["CustomOp", "custom"]
 
@@ -205,7 +205,7 @@ class CustomOp:
         >>> weight.grad
         [5]
         """
-        self._require("add_input", "eval").inputs += core_vertices("drjit.CustomOp.add_input", arg)
+        self._require("add_input", "eval").inputs += vertices_of("drjit.CustomOp.add_input", arg)
 
     def add_output(self, arg: Any, /) -> None:
         """Declare that arrays beside the result depend on the arguments. In :meth:`eval`.
@@ -235,12 +235,6 @@ class CustomOp:
         return self._link
 
 
-def core_vertices(function: str, *args: Any) -> list[Vertex]:
-    """The vertices of arrays whose derivatives are tracked."""
-    found = [tracked(node) for array in variables(function, *args) for node in array._nodes()]
-    return [vertex for vertex in found if vertex is not None]
-
-
 class _Link:
     """What a custom operation has to do with the graph: the payload of its vertex."""
 
@@ -249,7 +243,7 @@ class _Link:
         self.arguments = arguments
         self.stage = "eval"
         self.flow: Flow | None = None
-        self.inputs = [vertex for value in arguments.values() for vertex in core_vertices("drjit.custom", value)]
+        self.inputs = [vertex for value in arguments.values() for vertex in vertices_of("drjit.custom", value)]
         #: The result without derivatives, by leaves; and for each component node of its arrays the place of its vertex.
         self.leaves: list[Any] = []
         self.spec: TreeSpec | None = None

@@ -15,6 +15,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import STRUCTURE, Node, Vertex, dual, literal, ops, primal, tracked
 
+from .._arrays.broadcasting import concatenate, make
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe
 from .._base.nodes import broadcast, values
@@ -231,31 +232,12 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     cls: Any = lookup(type(x)._record._replace(kind="tensor", shape=(), type=node.type))
     shape = (*_shape(result), *_shape(x))
     if not parts:
-        return wrap_tensor(cls, core.invalid(node.type), shape)
-    flat = parts[0] if len(parts) == 1 else _joined(parts)
+        return make(cls, core.invalid(node.type), shape)
+    flat = parts[0] if len(parts) == 1 else concatenate(parts)
     if by_column and len(parts) > 1 and rows > 1:
         found = core.view(flat, 0, (rows, columns), (1, rows))
         flat = flat if found is None else found
-    return wrap_tensor(cls, flat, shape)
-
-
-def wrap_tensor(cls: Any, node: Node, shape: tuple[int, ...]) -> Any:
-    """A tensor of a node and a shape."""
-    result = cls.__new__(cls)
-    result._n, result._s, result._o = node, shape, None
-    return result
-
-
-def _joined(parts: Sequence[Node]) -> Node:
-    """Nodes of equal sizes one behind the other."""
-    size = parts[0].size
-    result = core.undefined(parts[0].type, size * len(parts))
-    scalar = core.VarType.UInt32.value
-    for number, part in enumerate(parts):
-        index = ops.add(core.counter(size, scalar), literal(scalar, number * size))
-        result = core.scatter(result, part, index, literal(core.VarType.Bool.value, True), 0,
-                              core.ReduceMode.NoConflicts.value)
-    return result
+    return make(cls, flat, shape)
 
 
 def _unit(vertex: Vertex, position: int) -> Node:

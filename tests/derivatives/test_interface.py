@@ -16,6 +16,7 @@ import drjit as dr
 import drjit_core
 from drjit import llvm
 from drjit.llvm import ad
+from drjit_core.derivatives.structure import STRUCTURE as directions
 from drjit_core.ir.node import node_count
 from drjit_core.ir.verify import VerificationError, verify
 from tests.derivatives.harness import flat
@@ -439,6 +440,21 @@ def test_scopes_for_some_variables() -> None:
     with pytest.raises(ZeroDivisionError), dr.suspend_grad():
         raise ZeroDivisionError
     assert dr.grad_enabled(x)
+
+
+def test_isolated_scopes_track_what_the_scope_around_them_tracks() -> None:
+    x, y = variable(2), variable(3)
+    with dr.suspend_grad(), dr.resume_grad(x):
+        before = x * y
+        with dr.isolate_grad():
+            after = before * 2
+            assert dr.grad_enabled(before, after) and not dr.grad_enabled(y)
+    dr.backward(after)
+    assert numbers(x.grad) == [6] and numbers(y.grad) == [0]
+
+
+def test_every_rule_with_structure_has_both_directions() -> None:
+    assert set(directions) == set(drjit_core.STRUCTURE)
 
 
 def test_isolated_scopes_postpone() -> None:

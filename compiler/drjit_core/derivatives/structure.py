@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from ..errors import NoDerivative
 from ..ir.build import counter, literal
@@ -20,7 +21,7 @@ from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
 from .formulas import FORMULAS, masked, number
 
-__all__ = ["FORWARD", "REVERSE", "no_derivative"]
+__all__ = ["STRUCTURE", "Structure", "no_derivative"]
 
 Gradients = Sequence[Node | None]
 _ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
@@ -445,15 +446,21 @@ def _output_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
     vertex.a.info.received[vertex.info] = gradient
 
 
-FORWARD: dict[str, Callable[[Flow, Vertex, Gradients], Node | None]] = {
-    "identity": _identity_forward, "cast": _cast_forward, "gather": _gather_forward, "scatter": _scatter_forward,
-    "reduce": _reduction_forward, "segment": _reduction_forward, "access": _layout_forward, "view": _layout_forward,
-    "transpose": _layout_forward, "scan": _scan_forward, "sort": _sort_forward, "matmul": _matmul_forward,
-    "output": _output_forward,
-}
-REVERSE: dict[str, Callable[[Flow, Vertex, Node], None]] = {
-    "identity": _identity_reverse, "cast": _cast_reverse, "gather": _gather_reverse, "scatter": _scatter_reverse,
-    "reduce": _reduction_reverse, "segment": _reduction_reverse, "access": _layout_reverse, "view": _layout_reverse,
-    "transpose": _layout_reverse, "scan": _scan_reverse, "sort": _sort_reverse, "matmul": _matmul_reverse,
-    "output": _output_reverse,
+class Structure(NamedTuple):
+    """The two directions of an operation."""
+
+    forward: Callable[[Flow, Vertex, Gradients], Node | None]
+    reverse: Callable[[Flow, Vertex, Node], None]
+
+
+_reduction = Structure(_reduction_forward, _reduction_reverse)
+_layouts = Structure(_layout_forward, _layout_reverse)
+#: By the names of the rules in :data:`drjit_core.ir.dual.STRUCTURE`.
+STRUCTURE: dict[str, Structure] = {
+    "identity": Structure(_identity_forward, _identity_reverse), "cast": Structure(_cast_forward, _cast_reverse),
+    "gather": Structure(_gather_forward, _gather_reverse), "scatter": Structure(_scatter_forward, _scatter_reverse),
+    "reduce": _reduction, "segment": _reduction,
+    "access": _layouts, "view": _layouts, "transpose": _layouts,
+    "scan": Structure(_scan_forward, _scan_reverse), "sort": Structure(_sort_forward, _sort_reverse),
+    "matmul": Structure(_matmul_forward, _matmul_reverse), "output": Structure(_output_forward, _output_reverse),
 }

@@ -20,10 +20,10 @@ from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R,
 from ..ops.table import KIND
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
-from .structure import FORWARD, REVERSE, no_derivative
+from .structure import STRUCTURE, no_derivative
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "enqueue",
-           "enqueued", "leave", "pull", "push", "traverse"]
+           "leave", "pull", "push", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -55,15 +55,10 @@ class _Queue(threading.local):
 _queue = _Queue()
 
 
-def enqueued() -> int:
-    """How many vertices wait for a traversal."""
-    return len(_queue.vertices)
-
-
 def _isolating() -> Scope | None:
     """The innermost scope that traversals must not leave."""
     scope: Scope | None = state.derivatives
-    while scope is not None and not scope.isolated:
+    while scope is not None and not scope.limit:
         scope = scope.outer
     return scope
 
@@ -83,7 +78,7 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
         vertex = todo.pop()
         if vertex.queued == number:
             continue
-        if scope is not None and vertex.id <= scope.boundary:
+        if scope is not None and vertex.id <= scope.limit:
             scope.postponed[vertex.id] = vertex
             continue
         vertex.queued = number
@@ -101,19 +96,19 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
 
 def _reach_forward(start: list[Vertex], found: list[Vertex], number: int) -> None:
     """Find all vertices that depend on some."""
-    if not start:
-        return
-    reached = {vertex.id for vertex in start}
-    for vertex in start:
+    for vertex in _following(start):
         if vertex.queued != number:
             vertex.queued = number
             found.append(vertex)
-    for vertex in live_vertices(min(reached)):
-        if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
-            reached.add(vertex.id)
-            if vertex.queued != number:
-                vertex.queued = number
-                found.append(vertex)
+
+
+def _following(start: Sequence[Vertex]) -> list[Vertex]:
+    """Some vertices, and all that depend on them."""
+    found = {vertex.id: vertex for vertex in start}
+    for vertex in live_vertices(min(found)) if found else ():
+        if vertex.id not in found and any(operand.id in found for operand in vertex.operands()):
+            found[vertex.id] = vertex
+    return list(found.values())
 
 
 def traverse(mode: int, flags: int) -> list[Node]:
@@ -209,7 +204,7 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
     if vertex.rule.partials:
         _reverse_row(flow, vertex, gradient)
     elif vertex.rule is not LEAF:
-        REVERSE[vertex.rule.name](flow, vertex, gradient)
+        STRUCTURE[vertex.rule.name].reverse(flow, vertex, gradient)
 
 
 def _refuse_again(flow: Flow) -> None:
@@ -274,7 +269,7 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     if vertex.rule.partials:
         result = _forward_row(flow, vertex, gradients)
     elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
-        result = FORWARD[vertex.rule.name](flow, vertex, gradients)
+        result = STRUCTURE[vertex.rule.name].forward(flow, vertex, gradients)
     else:
         result = None
     if result is not None:
@@ -362,14 +357,7 @@ def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], orde
 def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False) -> list[Node | None]:
     """The changes of some vertices for given changes of others; nothing is stored in the graph."""
     given = {vertex.id for vertex, _ in inputs}
-    order = [vertex for vertex, _ in inputs]
-    if given:
-        reached = set(given)
-        for vertex in live_vertices(min(given)):
-            if vertex.id not in reached and any(operand.id in reached for operand in vertex.operands()):
-                reached.add(vertex.id)
-                order.append(vertex)
-    order.sort(key=_number)
+    order = sorted(_following([vertex for vertex, _ in inputs]), key=_number)
     with _lock:
         return _push(inputs, outputs, order, given, again=again)
 

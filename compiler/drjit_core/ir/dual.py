@@ -38,19 +38,18 @@ _IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)
 class Scope:
     """Which vertices derivatives are tracked for, in the dynamic extent of a ``with`` statement."""
 
-    __slots__ = ("boundary", "enabled", "isolated", "off", "on", "outer", "postponed")
+    __slots__ = ("boundary", "enabled", "limit", "off", "on", "outer", "postponed")
 
     def __init__(self, outer: Scope | None, enabled: bool, boundary: int | None = None,
-                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *,
-                 isolated: bool = False) -> None:
+                 on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, limit: int = 0) -> None:
         self.outer = outer
         #: What holds for vertices that are not named: up to the boundary, and beyond it if none is named at all.
         self.enabled = enabled
         self.boundary = last_vertex() if boundary is None else boundary
         #: The ids of those for which the contrary holds.
         self.on, self.off = on, off
-        #: Whether traversals stop at the boundary, and go on when the scope ends, with what is postponed.
-        self.isolated = isolated
+        #: The vertex that traversals stop at, if any, to go on with what is postponed when the scope ends.
+        self.limit = limit
         self.postponed: dict[int, Vertex] = {}
 
     @staticmethod
@@ -73,7 +72,7 @@ class Scope:
     def isolating(outer: Scope | None) -> Scope:
         """Track what the scope around it does; traversals stop at what is there already."""
         before = outer or Scope(None, True)
-        return Scope(outer, before.enabled, last_vertex(), before.on, before.off, isolated=True)
+        return Scope(outer, before.enabled, before.boundary, before.on, before.off, limit=last_vertex())
 
     def tracks(self, vertex: Vertex) -> bool:
         """Whether operations on a value are recorded."""
@@ -154,28 +153,14 @@ def _recorded(rule: Rule, value: Node, x: Node, y: Node | None, z: Node | None, 
               third: int) -> Node:
     context = current()
     scope = context.derivatives
-    a: Vertex | None = None
-    b: Vertex | None = None
-    c: Vertex | None = None
+    a, b, c = _followed(x, first, scope), _followed(y, second, scope), _followed(z, third, scope)
     keeps = 0
-    if x.kind == _DUAL and first != _NONE:
-        a = x.payload
-        if scope is None or scope.tracks(a):
-            keeps = first
-        else:
-            a = None
-    if y is not None and y.kind == _DUAL and second != _NONE:
-        b = y.payload
-        if scope is None or scope.tracks(b):
-            keeps |= second
-        else:
-            b = None
-    if z is not None and z.kind == _DUAL and third != _NONE:
-        c = z.payload
-        if scope is None or scope.tracks(c):
-            keeps |= third
-        else:
-            c = None
+    if a is not None:
+        keeps = first
+    if b is not None:
+        keeps |= second
+    if c is not None:
+        keeps |= third
     if a is None and b is None and c is None:
         return value
     if context.region is not None:
@@ -190,6 +175,14 @@ def _recorded(rule: Rule, value: Node, x: Node, y: Node | None, z: Node | None, 
     if keeps & _R:
         vertex.r = value
     return dual(value, vertex)
+
+
+def _followed(operand: Node | None, keeps: int, scope: Scope | None) -> Vertex | None:
+    """The vertex of an operand that a rule has a partial for, if operations on it are to be recorded."""
+    if operand is None or operand.kind != _DUAL or keeps == _NONE:
+        return None
+    vertex: Vertex = operand.payload
+    return vertex if scope is None or scope.tracks(vertex) else None
 
 
 def _refuse(rule: Rule) -> None:

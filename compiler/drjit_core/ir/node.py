@@ -15,6 +15,7 @@ What ``attr`` and ``payload`` mean, by kind
 kind           ``attr``                        ``payload``
 =============  ==============================  =====================================
 LITERAL        PARAMETER, BAKED or SHAPE       the value, normalised to the type
+DUAL                                           the vertex (see :mod:`.dual`)
 BOUND                                          the value now, for the first launch
 EVALUATED                                      the buffer
 COUNTER        serial number of the extent

@@ -1,8 +1,8 @@
 """Traced mathematics: functions that are written in terms of the op table's rows, once for every backend.
 
 Each function takes and returns nodes.  It is traced as one node, of a row that is expanded when text is needed (see
-:mod:`drjit_core.ir.expansion`); the decorated functions of this package are the expansions.  Derivatives are rules of
-the array layer, in terms of these functions, since an expansion works on bits.
+:mod:`drjit_core.ir.expansion`); the decorated functions of this package are the expansions.  Derivatives are rules
+(:mod:`drjit_core.ops.derivatives`) in terms of these functions, since an expansion works on bits.
 
 Constants of the expansions are baked into the program.  Errors, and what they are for what kind of argument, are in the
 modules; ``conformance/accuracy.py`` prints them beside the documented ones.
