@@ -40,6 +40,7 @@ from ._functions.reductions import all, any, count, max, mean, min, none, prod, 
 from ._functions.resampling import convolve, resample
 from ._functions.shapes import expand_dims, ravel, reshape, squeeze, unravel
 from ._functions.statistics import std, var
+from ._functions.threads import reorder_threads
 from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t, diff_array_t, expr_t, float16_array_t,
     float32_array_t, float64_array_t, float_array_t, int32_array_t, int64_array_t, int8_array_t, int_array_t,
     is_arithmetic_v, is_array_v, is_complex_v, is_diff_v, is_dynamic_v, is_float_v, is_half_v, is_integral_v, is_jit_v,
@@ -49,7 +50,12 @@ from ._functions.traits import (Dynamic, array_t, backend_v, depth_v, detached_t
 from ._functions.transformations import (arg, conj, euler_to_quat, identity, imag, matrix_to_quat, quat_apply,
     quat_to_euler, quat_to_matrix, real, rotate, sh_eval, slerp, sphdir, transform_compose, transform_decompose)
 from ._functions.vectors import abs_dot, dot, norm, normalize, squared_norm, unit_angle
+from ._control.branch import if_stmt
+from ._control.call import switch
+from ._control.instances import dispatch, instance_array
+from ._control.local import Local, alloc_local
 from ._control.loop import while_loop
+from ._control.syntax import hint, syntax
 from ._random.generator import rng
 from ._tools.auto import set_backend
 from ._functions.evaluation import eval, make_opaque, schedule, shape, width
@@ -90,7 +96,7 @@ __version__ = "0.1.0"
 globals().update(_FUNCTIONS)
 
 #: Packages of array types, and of optimisers, imported when they are first needed.
-_PACKAGES = ("auto", "cuda", "opt", "scalar")
+_PACKAGES = ("auto", "cuda", "dda", "opt", "scalar")
 #: Every public name that is bound here: the imports above are the list.
 __all__ = sorted(name for name, value in globals().items()  # noqa: PLE0605
                  if not name.startswith("_")
@@ -102,8 +108,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    Local alloc_local dispatch hint if_stmt
-    reorder_threads switch syntax freeze wrap FilterMode WrapMode dda nn"""
+    freeze wrap FilterMode WrapMode nn"""
 
 
 def __getattr__(name: str) -> _Any:

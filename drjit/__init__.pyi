@@ -2686,6 +2686,20 @@ class CustomOp:
         """Declare that the result depends on arrays that are no arguments. In :meth:`eval`."""
     def add_output(self: Any, arg: Any, /) -> None:
         """Declare that arrays beside the result depend on the arguments. In :meth:`eval`."""
+class Local(Generic[T]):
+    """A buffer of local memory, made by :func:`alloc_local`: each element of a program has entries of its own."""
+    def __init__(self: Any, arg: Local[T]) -> None:
+        """A copy of another buffer: writes to one are not seen by the other."""
+    def __len__(self: Any) -> int:
+        """The number of entries that each element has."""
+    def read(self: Any, index: int | AnyArray, active: bool | AnyArray = True) -> T:
+        """The entry at ``index``, zero where ``active`` is not set."""
+    def write(self: Any, value: T, index: int | AnyArray, active: bool | AnyArray = True) -> None:
+        """Store ``value`` as the entry at ``index`` where ``active`` is set."""
+    def __getitem__(self: Any, arg: int | AnyArray, /) -> T:
+        """The entry at an index, see :meth:`read`."""
+    def __setitem__(self: Any, arg0: int | AnyArray, arg1: T, /) -> None:
+        """Store an entry at an index, see :meth:`write`."""
 class profile_enable:
     """Context manager that profiles a part of a program: keeps a history of the kernels that are launched in it."""
 class profile_range:
@@ -2731,6 +2745,8 @@ def all(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., ke
 def all(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 def allclose(a: Any, b: Any, rtol: float | None = None, atol: float | None = None, equal_nan: bool = False) -> bool:
     """Whether all elements of two arrays are equal, or ``|a - b| <= |b| * rtol + atol``."""
+def alloc_local(dtype: type[T], size: int, value: T | None = None) -> Local[T]:
+    """A buffer of ``size`` entries of type ``dtype``, of which each element of a program has its own."""
 @overload
 def any(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., keepdims: Literal[False] = ...) -> RedT:
     """Whether any element of a mask is set along one or several axes; false if there are none."""
@@ -3013,6 +3029,8 @@ def diff_array_t(arg: Any, /) -> Any:
     """The type of the same name that tracks derivatives; the type itself for anything but traced arrays."""
 def disable_grad(*args: Any) -> None:
     """Track no more derivatives with respect to arrays: they are constants from now on, and have no gradient."""
+def dispatch(inst: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``target(instance, *args, **kwargs)`` for the instance of every element; called once for each instance."""
 @overload
 def dot(arg0: ArrayBase[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT], arg1: SelfCpT, /) -> RedT:
     """Inner product of two arrays or Python sequences."""
@@ -3226,6 +3244,8 @@ def graphviz_ad(as_string: bool = False) -> Any:
     """The graph of derivatives as a GraphViz diagram: what :func:`whos_ad` lists, and how derivatives flow."""
 def has_backend(arg: JitBackend, /) -> bool:
     """Whether a backend is available on this machine. ``arg`` is a :class:`JitBackend`."""
+def hint(arg: T, /, *, mode: Literal['scalar', 'evaluated', 'symbolic'] | None = None, max_iterations: int | None = None, label: str | None = None, include: list[object] | None = None, exclude: list[object] | None = None, strict: bool = True) -> T:
+    """Options for an ``if``, a loop or a conditional expression of a function with ``@drjit.syntax``; returns ``arg``."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""
 def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any, Any]:
@@ -3255,8 +3275,12 @@ def hypot(a: _NumPyArray, b: AnyArray | float | _NumPyArray) -> Any: ...
 def hypot(a: AnyArray | float, b: _NumPyArray) -> Any: ...
 def identity(dtype: type[T], size: int = 1) -> T:
     """The identity element of a type: the identity matrix, or 1."""
+def if_stmt(args: tuple[*Ts,], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T], false_fn: Callable[[*Ts], T], arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), label: str | None = None, mode: Literal['scalar', 'symbolic', 'evaluated'] | None = None, strict: bool = True) -> T:
+    """``true_fn(*args) if cond else false_fn(*args)`` for every element."""
 def imag(arg: _HasImag[_R], /) -> _R:
     """Imaginary part of complex numbers, ``(i, j, k)`` part of quaternions as a 3D array; else zero."""
+def instance_array(base: type, index: type[ArrayBase]) -> Any:
+    """A type of arrays of instances of a class, or of classes derived from it; ``None`` is allowed."""
 def int32_array_t(arg: Any, /) -> Any:
     """The analogous type over elements of type int32; ``int`` for anything but arrays."""
 def int64_array_t(arg: Any, /) -> Any:
@@ -3609,7 +3633,7 @@ def none(value: bool, axis: int | tuple[int, ...] | EllipsisType | None = ..., k
 def none(value: AnyArray | Sequence[Any], axis: int | tuple[int, ...] | EllipsisType | None = ..., keepdims: bool = False) -> Any: ...
 @overload
 def norm(value: ArrayBase[Any, Any, Any, Any, RedT, Any, Any], axis: EllipsisType = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: Literal[False] = ...) -> RedT:
-    """Euclidean length, ``sqrt(sum(value * value))``."""
+    """Euclidean length, ``sqrt(sum(value * value))``. Its derivative is 0 where all elements are."""
 @overload
 def norm(value: _Tensor[T], axis: int | tuple[int, ...] | EllipsisType | None = ..., mode: Literal["symbolic", "evaluated"] | None = None, keepdims: bool = False) -> T: ...
 @overload
@@ -3785,6 +3809,8 @@ def reinterpret_array(dtype: type[ArrayT], value: ArrayBase, /) -> ArrayT:
     """The bits of an array, taken as another type whose elements have the same size."""
 def reinterpret_array_t(arg0: Any, arg1: VarType, /) -> Any:
     """The analogous type over another scalar type whose elements have the same size, see :func:`reinterpret_array`."""
+def reorder_threads(key: ArrayBase, num_bits: int, value: T) -> T:
+    """Ask for elements of equal keys to be computed next to each other; returns ``value`` as it is."""
 def repeat(value: T, count: int | Sequence[int] | ArrayBase, axis: int | None = None) -> T:
     """An array with each of its elements repeated ``count`` times in place."""
 def replace_grad(arg0: Any, arg1: Any, /) -> Any:
@@ -4081,8 +4107,12 @@ def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     """A context in which no derivatives are tracked, or none with respect to some arrays."""
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
+def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: Literal["symbolic", "evaluated"] | None = None, label: str | None = None, **kwargs: Any) -> Any:
+    """``targets[index](*args, **kwargs)`` for every element; each function is called once at most."""
 def sync_thread() -> None:
     """Wait for everything that has been launched."""
+def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, print_code: bool = False) -> Any:
+    """Decorator of functions whose control flow may depend on arrays."""
 def take(value: ArrayT, index: int | ArrayBase, axis: int = 0) -> ArrayT:
     """What ``value[..., index, ...]`` selects, with an integer or an integer array ``index`` at position ``axis``."""
 def take_interp(value: ArrayT, pos: float | ArrayBase, axis: int = 0) -> ArrayT:

@@ -19,13 +19,28 @@ from types import ModuleType as _Module
 
 from .rooms import report as rooms_report  # which chooses the form of the rooms, and so comes before the first one
 
+from .control.alike import KEPT_APART
 from .control.capture import Capture, capture
 from .control.choice import PLAIN, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
 from .control.once import atomic, compensated, once
+from .derivatives.choice import choose
 from .derivatives.flow import Flow
-from .derivatives.traversal import BACKWARD, FORWARD_MODE, Consumed, enqueue, leave, pull, push, traverse
+from .derivatives.loop import repeat
+from .derivatives.traversal import (
+    BACKWARD,
+    FORWARD_MODE,
+    Consumed,
+    add_gradients,
+    clear_gradients,
+    depends,
+    enqueue,
+    leave,
+    pull,
+    push,
+    traverse,
+)
 from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
@@ -39,7 +54,7 @@ from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
 from .ir.steps import step, step_again, transposed, transposed_source
-from .ir.vertex import HUB, LEAF, Vertex, live_vertices
+from .ir.vertex import HUB, LEAF, Vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
@@ -47,6 +62,7 @@ from .ir.symbolic import (
     is_same_in_all_elements,
     replace_elements,
     symbolic_error,
+    user_line,
     written_outside,
 )
 from .ir.trace import (
@@ -68,7 +84,7 @@ from .ir.trace import (
 )
 from .messages import log_level, set_log_level
 from .math import *
-from .ops.derivatives import RULES
+from .ops.derivatives import FACTOR, RULES, Partial, Rule
 from .ops.reductions import COMPARE_EXCHANGE, EXCHANGE, REDUCTIONS, Reduction
 from .ops.table import ELEMENTWISE, EXPANDED, FUNCTIONS, KIND, OPS, Op
 from .passes.positions import positions

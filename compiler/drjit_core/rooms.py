@@ -31,6 +31,7 @@ __all__ = ["ROOMS", "compiled", "digest", "report", "sources"]
 #: The modules that are compiled, in the order of their imports.
 ROOMS = (
     "drjit_core.context",
+    "drjit_core.ops.derivatives",
     "drjit_core.ir.node",
     "drjit_core.ir.symbolic",
     "drjit_core.ir.build",
@@ -40,6 +41,7 @@ ROOMS = (
     "drjit_core.ir.vertex",
     "drjit_core.ir.dual",
     "drjit_core.ir.trace",
+    "drjit_core.derivatives.formulas",
     "drjit_core.derivatives.flow",
     "drjit_core.derivatives.traversal",
     "drjit_core.runtime.elements",

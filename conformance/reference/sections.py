@@ -25,6 +25,7 @@ SECTIONS = {
 }
 #: Public names that Dr.Jit's reference does not list there, by the section where they are documented.
 ADDED = {
+    "Control flow": ["drjit.instance_array"],
     "Reductions": ["drjit.median"],
     "Random numbers": ["drjit.random", "drjit.random.Philox4x32Generator", "drjit.llvm.PCG32",
                        "drjit.llvm.Philox4x32"],

@@ -268,11 +268,17 @@ from typing_extensions import Buffer, TypeVar, TypeVarTuple
 _MODULES = ["auto", "cuda", "detail", "llvm", "opt", "random", "scalar"]
 
 
+#: Special methods of generic classes that checkers have to know.
+_SPECIAL = "__init__", "__len__", "__getitem__", "__setitem__"
+
+
 def _class(name: str, cls: type) -> list[str]:
-    """The stub of a class that programs derive from."""
-    lines = [f"class {name}:", f'    """{_first_line(cls)}"""']
+    """The stub of a class that programs derive from, or that is generic."""
+    parameters = ", ".join(parameter.__name__ for parameter in getattr(cls, "__parameters__", ()))
+    lines = [f"class {name}(Generic[{parameters}]):" if parameters else f"class {name}:",
+             f'    """{_first_line(cls)}"""']
     for method, function in vars(cls).items():
-        if inspect.isfunction(function) and not method.startswith("_"):
+        if inspect.isfunction(function) and (not method.startswith("_") or parameters and method in _SPECIAL):
             lines += [f"    {line}" for line in _function(method, function)]
     return lines
 

@@ -127,8 +127,9 @@ def scatter_exch(target: ArrayBase, value: Any, index: Any, active: Any = True) 
     finds what another one wrote, or what was there at first, in no particular order. ``target`` is a flat array of any
     element type, ``value`` is converted to its type; ``index`` and ``active`` are as in :func:`drjit.gather`.
 
-    Evaluates nothing: the next evaluation exchanges, once, and the result keeps what was found then. Raises a
-    ``TypeError`` for other targets and values, a ``RuntimeError`` if the sizes do not go together.
+    Derivatives follow the values to where they have gone. Evaluates nothing: the next evaluation exchanges, once, and
+    the result keeps what was found then. Raises a ``TypeError`` for other targets and values, a ``RuntimeError`` if the
+    sizes do not go together.
 
     >>> from drjit.llvm import Float, UInt
     >>> x = Float(1, 2, 3)
@@ -152,7 +153,8 @@ def scatter_cas(target: ArrayBase, compare: Any, value: Any, index: Any, active:
     and ``value`` are converted to its type; ``index`` and ``active`` are as in :func:`drjit.gather`.
 
     Evaluates nothing: the next evaluation compares and exchanges, once, and the results keep what was found then.
-    Raises a ``TypeError`` for other targets and values, a ``RuntimeError`` if the sizes do not go together.
+    Raises a ``TypeError`` for other targets and values, a ``RuntimeError`` if the sizes do not go together, or if
+    derivatives are tracked for target or value: there is none of a comparison.
 
     >>> from drjit.llvm import UInt
     >>> owner = UInt(0, 0, 7)

@@ -419,9 +419,9 @@ def _scatter_node(op: ReduceOp, target: Node, value: Node, index: Node, mask: No
     if not {index.size, mask.size, value.size} <= {1, width}:
         raise SizeError(f"{function}(): 'value', 'index' and 'active' have incompatible sizes: {value.size}, "
                         f"{index.size} and {mask.size} (they must be equal, or 1).")
-    if width > 1:
+    if width > 1 or op is ReduceOp.Identity:
         mask = with_lanes(mask, width)
-    elif op is not ReduceOp.Identity:
+    else:
         lanes = widest_mask()
         mask = mask if lanes is None else ops.and_(mask, lanes)
     check_literal(function, index, mask, target.size)

@@ -20,7 +20,9 @@ than one, is the width of the construct (the size of its mask):
   and writes several elements, is none of theirs: it is refused, unless all lanes do the same.
 * Reading a slice is harmless, and never masked. Reading by index yields zero in lanes that do not take part.
 
-A body must not be run when no lane takes part; masks of one element are hence of no consequence.
+The body of an evaluated loop is not run when no lane takes part; masks of one element are hence of no consequence
+there. Both sides of an evaluated branch are run, whatever lanes there are: accesses that are not per lane happen there
+if any lane takes part.
 """
 
 from __future__ import annotations
@@ -28,17 +30,29 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from drjit_core import KIND, Node, innermost, literal, ops, primal
+from drjit_core import KIND, Node, ReduceOp, gather, innermost, literal, ops, primal, reduce
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "lane_mask", "masked_access", "symbolic_width", "note_version", "note_writes", "widest_mask",
-           "with_lanes", "written_from"]
+__all__ = ["TRUE", "Part", "in_plain_code", "innermost_width", "lane_mask", "masked_access", "on_part", "part_of",
+           "part_depth", "symbolic_width", "note_version", "note_writes", "widest_mask", "with_lanes", "written_from"]
 
 TRUE = literal(BOOL, True)
 
 _and = ops.and_
+_OR = ReduceOp.Or.value
+
+
+class Part(NamedTuple):
+    """Some lanes of a construct, which what runs has been given as if there were no others."""
+
+    lanes: Node
+    #: The number of lanes of the construct.
+    width: int
+    #: How many masks there were when it began.
+    masks: int = 0
 
 
 class _Stack(threading.local):
@@ -46,23 +60,60 @@ class _Stack(threading.local):
 
     def __init__(self) -> None:
         self.masks: list[Node] = []
+        #: Those of them that belong to constructs which may run although no lane takes part.
+        self.uncertain: list[Node] = []
         #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
         self.origins: dict[int, int] = {}
+        #: Of evaluated calls, the lanes that the function that runs was given, innermost last.
+        self.parts: list[Part] = []
 
 
 _stack = _Stack()
 
 
 @contextmanager
-def masked_access(mask: Node) -> Iterator[None]:
-    """Reads and writes of elements inside happen only for the lanes whose mask is set; see the module's text."""
+def masked_access(mask: Node, some: bool = True) -> Iterator[None]:
+    """Reads and writes of elements inside happen only for the lanes whose mask is set; see the module's text.
+
+    ``some`` says that there are such lanes.
+    """
     _stack.masks.append(mask)
+    if not some:
+        _stack.uncertain.append(mask)
     try:
         yield
     finally:
         _stack.masks.pop()
+        if not some:
+            _stack.uncertain.pop()
         if not _stack.masks:
             _stack.origins.clear()
+
+
+@contextmanager
+def on_part(lanes: Node, width: int) -> Iterator[None]:
+    """What runs inside is given the elements of some lanes of a construct of so many."""
+    _stack.parts.append(Part(lanes, width, len(_stack.masks)))
+    try:
+        yield
+    finally:
+        _stack.parts.pop()
+
+
+def part_depth() -> int:
+    """How many functions of evaluated calls run within each other."""
+    return len(_stack.parts)
+
+
+def part_of(depth: int) -> Part | None:
+    """Which lanes run, of those that ran when :func:`part_depth` was so much; ``None`` if that is all of them."""
+    parts = _stack.parts[depth:]
+    if not parts:
+        return None
+    lanes = parts[0].lanes
+    for inner in parts[1:]:
+        lanes = gather(lanes, inner.lanes, TRUE)
+    return Part(lanes, parts[0].width)
 
 
 #: A write makes a new version of its target, of which there may first be a copy.
@@ -114,15 +165,45 @@ def symbolic_width() -> int:
     return 1 if region is None or region.live is None or region.uniform else region.live.size
 
 
+def innermost_width() -> int:
+    """The number of lanes of what is traced, or runs: that of the innermost construct with several ones, else 1."""
+    region = innermost()
+    if region is not None and region.live is not None and region.live.size != 1:
+        return region.live.size
+    first, width = (_stack.parts[-1].masks, _stack.parts[-1].lanes.size) if _stack.parts else (0, 1)
+    return next((mask.size for mask in reversed(_stack.masks[first:]) if mask.size != 1), width)
+
+
+def in_plain_code() -> bool:
+    """Whether no construct is traced, and none runs."""
+    return not _stack.masks and not _stack.parts and innermost() is None
+
+
 def with_lanes(mask: Node, width: int) -> Node:
     """A mask of an access of ``width`` elements, without the lanes that do not take part."""
     if not _stack.masks:
         return mask
     lanes = lane_mask(width)
-    return mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
+    result = mask if lanes is None else lanes if mask is TRUE else _and(mask, lanes)
+    for uncertain in _stack.uncertain:
+        if uncertain.size != width or width == 1:
+            some = _some(uncertain)
+            result = some if result is TRUE else _and(result, some)
+    return result
+
+
+def _some(lanes: Node) -> Node:
+    """Whether any lane takes part; where each lane of a region does what there is one of, whether it does."""
+    return lanes if lanes.size == 1 or lanes.scope else reduce(lanes, _OR)
 
 
 def widest_mask() -> Node | None:
     """The lanes that take part in the innermost construct, if it has more than one, for updates that all of them make.
     """
-    return lane_mask(_stack.masks[-1].size) if _stack.masks else None
+    if not _stack.masks:
+        return None
+    width = _stack.masks[-1].size
+    if not _stack.uncertain:
+        return lane_mask(width)
+    lanes = with_lanes(TRUE, width)
+    return None if lanes is TRUE else lanes

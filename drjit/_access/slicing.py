@@ -251,10 +251,13 @@ def require_lanes(function: str, access: Access, value: Node, value_shape: tuple
     width = symbolic_width()
     if width > 1 < access.shape_size and not access.per_lane and \
             (value.size != width or access.block is not None and len(value_shape) > 1):
+        region = core.innermost()
+        noun = "loop" if region is None else region.noun
         raise SymbolicValue(
-            f"{function}(): this assignment to {access.shape_size} elements is part of a symbolic loop with {width} "
+            f"{function}(): this assignment to {access.shape_size} elements is part of a symbolic {noun} with {width} "
             "elements, each of which writes if it takes part: one value, or a value or index for each element of the "
-            "loop. Assign before the loop, write one value after the other, or run the loop with mode='evaluated'.")
+            f"{noun}. Assign before the {noun}, write one value after the other, or run the {noun} with "
+            "mode='evaluated'.")
 
 
 def strided(source: Node, sizes: Sequence[int], strides: Sequence[int], base: int = 0) -> Node:

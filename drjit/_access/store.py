@@ -38,7 +38,7 @@ from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, index_type, pack
 from .lanes import TRUE, note_writes
 
-__all__ = ["Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
+__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
            "store_same", "store_written"]
 
 
@@ -162,15 +162,37 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 # --- what changes while a loop is traced -----------------------------------------------------------------------------
 
 
+class Buffers:
+    """The memory of ``dr.Local`` in the functions of an outermost construct, from one trace to the next."""
+
+    __slots__ = ("arrays", "made")
+
+    def __init__(self) -> None:
+        #: Arrays that are such memory, by their identity.
+        self.arrays: dict[int, Any] = {}
+        #: What was made within, by the place of the function and the number in it: a trace finds again what the one
+        #: before has made.
+        self.made: dict[tuple[int, ...], Any] = {}
+
+    def own(self, array: Any) -> bool:
+        """Whether an array is memory that was made within the construct."""
+        return any(array is entry for memory in self.made.values() for entry in memory.arrays)
+
+
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had.
 
     It is kept in a ``with`` statement, at whose end all arrays hold what they held at its beginning.
     """
 
-    __slots__ = ("attributes", "earlier", "entries", "inner", "narrow", "outer")
+    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "outer", "path")
 
-    def __init__(self) -> None:
+    def __init__(self, buffers: Buffers | None = None, path: tuple[int, ...] = ()) -> None:
+        #: Local memory, of this function and of those within, and where this one is in the outermost one.
+        self.buffers = Buffers() if buffers is None else buffers
+        self.path = path
+        #: How many buffers of local memory have been made in this trace.
+        self.made = 0
         self.entries: dict[int, tuple[Any, list[Node]]] = {}
         #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
         self.attributes: dict[int, tuple[Any, dict[str, Any]]] = {}
@@ -197,6 +219,7 @@ class Journal:
     def begin(self) -> None:
         """A trace begins, perhaps not the first one."""
         self.roll_back()
+        self.made = 0
         self.earlier, self.inner = self.inner or self.earlier, []
 
     def note(self, array: Any) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import drjit_core as core
-from drjit_core import LEAF, STRUCTURE, Flow, Node, Vertex, dual, literal, primal, tracked, vertex_of
+from drjit_core import LEAF, STRUCTURE, Node, Vertex, dual, literal, primal, tracked, vertex_of
 
 from .._access.store import store
 from .._base.array import ArrayBase
@@ -198,8 +198,7 @@ def clear_grad(arg: Any, /) -> None:
     >>> x.grad
     [0]
     """
-    for vertex in vertices_of("drjit.clear_grad", arg):
-        vertex.gradient, vertex.sparse = None, False
+    core.clear_gradients(vertices_of("drjit.clear_grad", arg))
 
 
 def set_grad(target: Any, source: Any) -> None:
@@ -247,18 +246,17 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
         for node, gradient in zip(nodes, _converted(function, leaf, value), strict=True):
             vertex = tracked(node)
             if vertex is not None:
+                if core.innermost() is not None and not node.scope:
+                    raise core.SymbolicValue(
+                        f"{function}(): this changes the gradient of an array that was made outside of the symbolic "
+                        "loop, branch or call that is being traced. Return what is to be added, and add it there.")
                 found.append((vertex, gradient))
 
     if isinstance(source, ArrayBase | bool | int | float):
         walk(function, lambda leaf: visit(leaf, source), target)
     else:
         walk(function, visit, target, source)
-    flow = Flow()
-    for vertex, gradient in found:
-        if clear:
-            flow.clear(vertex)
-        flow.give(vertex, gradient, gradient.size)
-        flow.gradient(vertex)
+    core.add_gradients(found, clear=clear)
 
 
 def _converted(function: str, array: Any, value: Any) -> list[Node]:

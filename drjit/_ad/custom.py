@@ -210,7 +210,9 @@ class CustomOp:
     def add_output(self, arg: Any, /) -> None:
         """Declare that arrays beside the result depend on the arguments. In :meth:`eval`.
 
-        Their changes and gradients are written and read as usual, by :func:`accum_grad` and :func:`grad`.
+        Their changes and gradients are written and read as usual, by :func:`accum_grad` and :func:`grad`. If the
+        operation refers to such an array itself (in an attribute, or a closure), both live until derivatives have
+        flowed.
 
         >>> from drjit.llvm.ad import Float
         >>> x, twice = Float(3), Float(0)
@@ -238,6 +240,9 @@ class CustomOp:
 class _Link:
     """What a custom operation has to do with the graph: the payload of its vertex."""
 
+    #: There are no derivatives of derivatives that a user computes.
+    again = False
+
     def __init__(self, operation: CustomOp, arguments: dict[Any, Any]) -> None:
         self.operation = operation
         self.arguments = arguments
@@ -258,6 +263,12 @@ class _Link:
     @property
     def name(self) -> str:
         return f"{self.operation.__class__.__name__}"
+
+    @staticmethod
+    def uses(place: int) -> tuple[bool, bool]:
+        """Whether an input is read by index as a whole, and whether it is used in another way."""
+        del place
+        return False, True
 
     def attach(self, nodes: list[Node], hub: Vertex) -> tuple[list[Node], list[int]]:
         """Make nodes results of the operation."""
@@ -284,7 +295,7 @@ class _Link:
 
         def change(node: Node) -> Node:
             vertex = tracked(node)
-            found = None if vertex is None else flow.gradient(vertex)
+            found = flow.change(vertex)
             return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
 
         found, spec = flatten(self._named("grad_in", key), "drjit.CustomOp.grad_in")
@@ -447,4 +458,5 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         nodes, places = link.attach(array._nodes(), hub)
         store(array, nodes)
         link.more.append((weakref.ref(array), places))
+    link.more_outputs = []  # which refer to the operation now
     return link.spec.rebuild(found)

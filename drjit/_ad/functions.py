@@ -10,10 +10,11 @@ import functools
 import random
 import struct
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import drjit_core as core
-from drjit_core import STRUCTURE, Node, Vertex, dual, literal, ops, primal, tracked
+from drjit_core import STRUCTURE, Node, Scope, Vertex, dual, literal, ops, primal, tracked, vertex_of
 
 from .._arrays.broadcasting import concatenate, make
 from .._base.array import ArrayBase
@@ -23,6 +24,7 @@ from .._base.types import lookup
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable
+from .traversal import explained, scoped
 
 __all__ = ["gradcheck", "hvp", "jacobian", "value_and_grad"]
 
@@ -34,6 +36,8 @@ class _Arguments:
         self.function = function
         self.leaves, self.spec = flatten(list(values), function)
         self.vertices: list[list[Vertex]] = []
+        #: The last vertex of the caller.
+        self.last = core.last_vertex()
         inner = []
         for leaf in self.leaves:
             if not differentiable(leaf):
@@ -55,6 +59,11 @@ class _Arguments:
             raise ArgumentError(f"{function}(): there is no array of a type that tracks derivatives among the "
                                 f"arguments (found {', '.join(map(describe, values)) or 'none'}).")
         self.values: list[Any] = self.spec.rebuild(inner)
+
+    def tracked(self) -> AbstractContextManager[None]:
+        """A context in which derivatives by the arguments are tracked, whatever the caller has suspended."""
+        outer = core.state.derivatives
+        return scoped(outer and Scope.resumed(outer, [vertex.id for vertex in self.flat()]))
 
     def flat(self) -> list[Vertex]:
         """All variables."""
@@ -84,9 +93,10 @@ def _results(function: str, value: Any) -> tuple[list[Any], TreeSpec]:
     return [leaf for leaf in leaves if differentiable(leaf)], spec
 
 
-def _tracks(arguments: _Arguments) -> bool:
-    """Whether the caller differentiates, too."""
-    return any(vertex.a is not None for vertex in arguments.flat())
+def _outer(arrays: Sequence[Any], arguments: _Arguments) -> bool:
+    """Whether results depend on variables of the caller, who may differentiate by these, too."""
+    return core.depends([vertex for array in arrays for node in array._nodes()
+                         if (vertex := vertex_of(node)) is not None], arguments.last)
 
 
 def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> Callable[..., tuple[Any, Any]]:
@@ -95,14 +105,15 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     ``function`` takes arrays and PyTrees and returns one; the gradient is that of the sum of all elements of the
     arrays of floats in there, with respect to the arguments whose positions ``argnums`` says (one position, or a tuple:
     then there is a tuple of gradients). It is structured like the arguments. Other arguments are passed on. May be
-    nested: the results have derivatives by what the caller tracks. Raises a ``TypeError`` if there is nothing to
-    differentiate by. Evaluates nothing.
+    nested: the results have derivatives by what the caller tracks, be it an argument or not. Raises a ``TypeError`` if
+    there is nothing to differentiate by. Evaluates nothing.
 
     >>> from drjit.llvm.ad import Float
     >>> dr.value_and_grad(lambda x: dr.sum(x * x))(Float(1, 2))
     ([5], [2, 4])
     """
-    positions = (argnums,) if isinstance(argnums, int) else tuple(argnums)
+    _require_callable("drjit.value_and_grad", function)
+    positions = _positions(argnums)
 
     @functools.wraps(function)
     def compute(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
@@ -111,16 +122,38 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
                 raise ArgumentError(f"drjit.value_and_grad(): 'argnums' names the argument {position}, but there are "
                                     f"{len(args)}.")
         chosen = [position % len(args) for position in positions]
+        if len(set(chosen)) < len(chosen):
+            raise ArgumentError(f"drjit.value_and_grad(): 'argnums' names an argument twice (found {argnums}, of "
+                                f"{len(args)}).")
         arguments = _Arguments("drjit.value_and_grad", [args[position] for position in chosen])
         given = list(args)
         for position, value in zip(chosen, arguments.values, strict=True):
             given[position] = value
-        result = function(*given, **kwargs)
-        arrays, _ = _results("drjit.value_and_grad", result)
-        gradients = arguments.rebuild(_pulled(arrays, None, arguments, again=_tracks(arguments)))
-        return _left(result, arguments), gradients[0] if isinstance(argnums, int) else tuple(gradients)
+        with arguments.tracked():
+            result = function(*given, **kwargs)
+            arrays, _ = _results("drjit.value_and_grad", result)
+            outer = _outer(arrays, arguments)
+            gradients = arguments.rebuild(_pulled(arrays, None, arguments, again=outer))
+        return result if outer else _plain(result, arguments), \
+            gradients[0] if isinstance(argnums, int) else tuple(gradients)
 
     return compute
+
+
+def _require_callable(name: str, function: Any) -> None:
+    """Refuse what is no function, such as the value of one."""
+    if not callable(function):
+        raise ArgumentError(f"{name}(): 'function' must be a function (found {describe(function)}).")
+
+
+def _positions(argnums: Any) -> tuple[int, ...]:
+    """The positions that an argument names."""
+    positions = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(positions, Sequence) or not positions or not all(isinstance(p, int) for p in positions):
+        raise ArgumentError(f"drjit.value_and_grad(): 'argnums' must be the position of an argument, or a tuple of "
+                            f"positions (found {describe(argnums)}); the arguments themselves go to the function that "
+                            f"is returned.")
+    return tuple(positions)
 
 
 def _pulled(arrays: Sequence[Any], gradients: Sequence[Node] | None, arguments: _Arguments, *,
@@ -132,13 +165,12 @@ def _pulled(arrays: Sequence[Any], gradients: Sequence[Node] | None, arguments: 
         vertex = tracked(node)
         if vertex is not None:
             outputs.append((vertex, literal(node.type, 1) if gradients is None else gradients[number]))
-    return core.pull(outputs, arguments.flat(), again=again)
+    with explained(arguments.function):
+        return core.pull(outputs, arguments.flat(), again=again)
 
 
-def _left(value: Any, arguments: _Arguments) -> Any:
-    """A result as the caller sees it: its derivatives are those by the caller's variables, if there are any."""
-    if _tracks(arguments):
-        return value
+def _plain(value: Any, arguments: _Arguments) -> Any:
+    """A result without derivatives."""
     leaves, spec = flatten(value, arguments.function)
     return spec.rebuild([wrap_like(leaf, type(leaf), [primal(node) for node in leaf._nodes()])
                          if differentiable(leaf) else leaf for leaf in leaves])
@@ -155,18 +187,22 @@ def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any,
     >>> dr.hvp(lambda x: dr.sum(x * x * x), Float(1, 2), Float(1, 10))
     ([3, 12], [6, 120])
     """
+    _require_callable("drjit.hvp", function)
     several = primals.__class__ is tuple
     arguments = _Arguments("drjit.hvp", primals if several else (primals,))
     changes = _like("drjit.hvp", arguments, tangents if several else (tangents,))
-    arrays, _ = _results("drjit.hvp", function(*arguments.values))
-    gradients = [_full(node, vertex) for node, vertex in
-                 zip(_pulled(arrays, None, arguments, again=True), arguments.flat(), strict=True)]
-    vertices = [tracked(node) for node in gradients]
-    inputs = list(zip(arguments.flat(), changes, strict=True))
-    known = core.push(inputs, [vertex for vertex in vertices if vertex is not None], again=_tracks(arguments))
+    with arguments.tracked():
+        arrays, _ = _results("drjit.hvp", function(*arguments.values))
+        outer = _outer(arrays, arguments)
+        gradients = [_full(node, vertex) for node, vertex in
+                     zip(_pulled(arrays, None, arguments, again=True), arguments.flat(), strict=True)]
+        vertices = [tracked(node) for node in gradients]
+        inputs = list(zip(arguments.flat(), changes, strict=True))
+        with explained("drjit.hvp"):
+            known = core.push(inputs, [vertex for vertex in vertices if vertex is not None], again=outer)
     rest = iter(known)
     products = [None if vertex is None else next(rest) for vertex in vertices]
-    first = arguments.rebuild(gradients if _tracks(arguments) else [primal(node) for node in gradients])
+    first = arguments.rebuild(gradients if outer else [primal(node) for node in gradients])
     second = arguments.rebuild(products)
     return (tuple(first), tuple(second)) if several else (first[0], second[0])
 
@@ -206,29 +242,30 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     [[2, 0],
      [0, 4]]
     """
+    _require_callable("drjit.jacobian", function)
     if mode not in ("auto", "forward", "reverse"):
         raise ArgumentError(f"drjit.jacobian(): 'mode' must be 'auto', 'forward' or 'reverse' (found {mode!r}).")
     _require_single("drjit.jacobian", "'x'", x)
     arguments = _Arguments("drjit.jacobian", (x,))
-    result = function(*arguments.values)
-    _require_single("drjit.jacobian", "the value of the function", result)
-    source, = arguments.flat()
-    node = result._nodes()[0]
-    rows, columns = node.size, source.size
-    again = _tracks(arguments)
-    vertex = tracked(node)
-    parts: list[Node]
-    if vertex is None:
-        parts = [literal(node.type, 0, rows * columns)] if rows * columns else []
-        by_column = False
-    elif mode == "forward" or mode == "auto" and columns <= rows:
-        parts = [_full(core.push([(source, _unit(source, k))], [vertex], again=again)[0], vertex)
-                 for k in range(columns)]
-        by_column = True
-    else:
-        parts = [_full(core.pull([(vertex, _unit(vertex, k))], [source], again=again)[0], source)
-                 for k in range(rows)]
-        by_column = False
+    with arguments.tracked():
+        result = function(*arguments.values)
+        _require_single("drjit.jacobian", "the value of the function", result)
+        source, = arguments.flat()
+        node = result._nodes()[0]
+        rows, columns = node.size, source.size
+        again = _outer([result], arguments)
+        vertex = tracked(node)
+        by_column = vertex is not None and (mode == "forward" or mode == "auto" and columns <= rows)
+        with explained("drjit.jacobian"):
+            parts: list[Node]
+            if vertex is None:
+                parts = [literal(node.type, 0, rows * columns)] if rows * columns else []
+            elif by_column:
+                parts = [_full(core.push([(source, _unit(source, k))], [vertex], again=again)[0], vertex)
+                         for k in range(columns)]
+            else:
+                parts = [_full(core.pull([(vertex, _unit(vertex, k))], [source], again=again)[0], source)
+                         for k in range(rows)]
     cls: Any = lookup(type(x)._record._replace(kind="tensor", shape=(), type=node.type))
     shape = (*_shape(result), *_shape(x))
     if not parts:
@@ -274,6 +311,7 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-6, atol:
     True
     """
     name = "drjit.gradcheck"
+    _require_callable(name, function)
     generator = random.Random(0)
 
     def moved(direction: Sequence[Sequence[float]], step: float) -> list[list[float]]:
@@ -297,20 +335,23 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-6, atol:
         direction = [[generator.gauss(0, 1) for _ in range(vertex.size)] for vertex in flat]
         above, below = evaluated(moved(direction, eps)), evaluated(moved(direction, -eps))
         expected = [(a - b) / (2 * eps) for a, b in zip(above, below, strict=True)]
-        arrays, _ = _results(name, function(*arguments.values))
-        nodes = [node for array in arrays for node in array._nodes()]
+        with arguments.tracked():
+            arrays, _ = _results(name, function(*arguments.values))
+            nodes = [node for array in arrays for node in array._nodes()]
+            outputs = [(node, tracked(node)) for node in nodes]
         changes = [core.import_copy(vertex.type, _packed(vertex.type, row))
                    for vertex, row in zip(flat, direction, strict=True)]
-        outputs = [(node, tracked(node)) for node in nodes]
-        pushed = iter(core.push(list(zip(flat, changes, strict=True)), [v for _, v in outputs if v is not None]))
+        with explained(name):
+            pushed = iter(core.push(list(zip(flat, changes, strict=True)), [v for _, v in outputs if v is not None]))
         forward: list[float] = []
         for node, vertex in outputs:
             change = next(pushed) if vertex is not None else None
             forward += [0.0] * node.size if change is None else values(primal(broadcast(change, node.size)))
         _compare("forward mode", forward, expected, atol, rtol)
         weights = [[generator.gauss(0, 1) for _ in range(node.size)] for node in nodes]
-        gradients = _pulled(arrays, [core.import_copy(node.type, _packed(node.type, row))
-                                     for node, row in zip(nodes, weights, strict=True)], arguments, again=False)
+        with arguments.tracked():
+            gradients = _pulled(arrays, [core.import_copy(node.type, _packed(node.type, row))
+                                         for node, row in zip(nodes, weights, strict=True)], arguments, again=False)
         total = 0.0
         for vertex, gradient, row in zip(flat, gradients, direction, strict=True):
             if gradient is not None:

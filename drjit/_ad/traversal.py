@@ -16,8 +16,8 @@ from .._trees.pytree import leaves
 from .arrays import grad, set_grad, vertices_of
 from .flags import flags_of, mode_of
 
-__all__ = ["backward", "backward_from", "backward_to", "enqueue", "forward", "forward_from", "forward_to",
-           "isolate_grad", "resume_grad", "suspend_grad", "traverse"]
+__all__ = ["backward", "backward_from", "backward_to", "enqueue", "explained", "forward", "forward_from",
+           "forward_to", "isolate_grad", "resume_grad", "scoped", "suspend_grad", "traverse"]
 
 
 def enqueue(mode: Any, *args: Any) -> None:
@@ -61,13 +61,20 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
 
 
 def _traverse(function: str, mode: int, flags: int) -> None:
-    try:
+    with explained(function):
         gradients = core.traverse(mode, flags)
+    core.schedule(gradients)
+
+
+@contextlib.contextmanager
+def explained(function: str) -> Iterator[None]:
+    """Let errors of a traversal name the function that the user called."""
+    try:
+        yield
     except CORE_ERRORS as error:
         raise translate(error, function) from None
     except (core.Consumed, core.NoDerivative) as error:
         raise RuntimeError(f"{function}(): {error}.") from None
-    core.schedule(gradients)
 
 
 def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) -> None:
@@ -213,7 +220,8 @@ def _flow_to(function: str, chosen: int, mode: int, args: tuple[Any, ...], flags
 
 
 @contextlib.contextmanager
-def _scoped(scope: Scope | None) -> Iterator[None]:
+def scoped(scope: Scope | None) -> Iterator[None]:
+    """Let a scope say which derivatives are tracked."""
     before = state.derivatives
     state.derivatives = scope
     try:
@@ -280,7 +288,7 @@ def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
 @contextlib.contextmanager
 def _isolation() -> Iterator[None]:
     scope = Scope.isolating(state.derivatives)
-    with _scoped(scope):
+    with scoped(scope):
         yield
     core.schedule(core.leave(scope))
 
@@ -292,7 +300,7 @@ def _scope(function: str, make: Callable[[Scope | None, set[int] | None], Scope]
         yield
         return
     numbers = _numbers(function, args)
-    with _scoped(make(state.derivatives, numbers if args else None)):
+    with scoped(make(state.derivatives, numbers if args else None)):
         yield
 
 

@@ -7,29 +7,33 @@ Python loop.
 
 from __future__ import annotations
 
-import gc
-import itertools
-import sys
+import threading
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType, MethodType
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
-from .._access.lanes import masked_access, written_from
-from .._access.store import Journal, innermost_journal, store, store_written
+from .._access.lanes import masked_access, with_lanes, written_from
+from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
 from .._base.nodes import broadcast
 from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
+from .choice import store_arguments
+from .frozen import Frozen
+from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
+from .state import arguments, copies, equal
 
-__all__ = ["while_loop"]
+__all__ = ["loop_of", "while_loop"]
 
 _FUNCTION = "drjit.while_loop"
+_WORDS = Words(_FUNCTION, "the body of this symbolic loop",
+               "make it a state variable: pass it in 'state' and return it from the body", "loop",
+               "run the loop with mode='evaluated'")
 _BOOL = VarType.Bool.value
 #: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
 _REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
@@ -45,16 +49,21 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     symbolic mode). ``cond`` returns a mask, or a ``bool`` for a plain Python loop; it must be free of side effects.
     ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
     ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
-    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` and
-    ``max_iterations`` are hints that do not change the result.
+    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` is a hint that
+    does not change the result.
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
     once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
-    to others, which happens for the elements that are still in the loop. In symbolic loops each of them writes one
-    value at a time, what is written can only be read by index, and other changes of arrays that are no state
-    (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made itself. If something
-    raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the body changes the
-    structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
+    to others, which happens for the elements that are still in the loop; arrays of the state are copies. In symbolic
+    loops each of them writes one value at a time, what is written can only be read by index, and other changes of
+    arrays that are no state (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made
+    itself. If something raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the
+    body changes the structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
+
+    Differentiable, but for writes of what is differentiated in symbolic mode. ``body`` is traced again when derivatives
+    are computed, with the variables that it referred to the first time. Reverse mode keeps the state of each iteration
+    in memory, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of them
+    (gradients of elements that take more are NaN), or for as many as there are, which an evaluation finds out.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(
@@ -65,8 +74,10 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ([7, 5, 0], [128, 160, 100])
     """
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
+    through, _next.through = _next.through, False
     try:
-        return _run(state, cond, body, names, label, mode, strict)  # type: ignore[no-any-return]
+        return _run(state, cond, body, names, label, mode, strict, max_iterations,  # type: ignore[no-any-return]
+                    through=through)
     except Exception as error:
         traceback = user_part(error)
         if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
@@ -81,6 +92,21 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
         if isinstance(error, _REFUSALS):
             raise error.with_traceback(None)  # noqa: B904
         raise
+
+
+class _Next(threading.local):
+    """Whether writes by index to the state of this thread's next loop reach the caller's arrays, too."""
+
+    through = False
+
+
+_next = _Next()
+
+
+def loop_of(*args: Any, **kwargs: Any) -> Any:
+    """``while_loop``, whose writes by index to the state reach the caller's arrays, as those of a Python loop do."""
+    _next.through = True
+    return while_loop(*args, **kwargs)
 
 
 def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
@@ -116,38 +142,25 @@ def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: An
 
 
 def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-         mode: str | None, strict: bool) -> Any:
+         mode: str | None, strict: bool, max_iterations: int | None, *, through: bool) -> Any:
     nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
     if mode is None:
         try:
-            test = cond(*_arguments(spec, nodes, leaves))
+            test = cond(*arguments(_FUNCTION, spec, nodes, leaves))
         except RuntimeError:
             _require_initialized(spec, leaves, names)
             raise
         mode = "scalar" if test.__class__ is bool else \
             "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
     if mode == "scalar":
-        return _scalar(spec.rebuild(_copies(spec, nodes, leaves)), cond, body)
+        return _scalar(spec.rebuild(copies(_FUNCTION, spec, nodes, leaves)), cond, body)
     _require_initialized(spec, leaves, names)
     if mode == "evaluated":
-        return _evaluated(nodes, leaves, spec, cond, body, names)
-    return _symbolic(nodes, leaves, spec, cond, body, names, label, strict)
+        return _evaluated(nodes, leaves, spec, cond, body, names, through=through)
+    return _symbolic(nodes, leaves, spec, cond, body, names, label, strict, max_iterations, through=through)
 
 
 # --- state -----------------------------------------------------------------------------------------------------------
-
-
-def _copies(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> list[Any]:
-    """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
-    found = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[0]
-    return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
-
-
-def _arguments(spec: TreeSpec, nodes: list[Node], leaves: list[Any]) -> Any:
-    """The state as the functions get it: containers and arrays of their own."""
-    if any(isinstance(leaf, ArrayBase) and not leaf._dynamic for leaf in leaves):
-        return spec.rebuild(_copies(spec, nodes, leaves))
-    return spec.rebuild_nodes(nodes, leaves)
 
 
 def _require_initialized(spec: TreeSpec, leaves: list[Any], names: Sequence[str]) -> None:
@@ -231,34 +244,27 @@ def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> A
     return state
 
 
-class _Captured(NamedTuple):
-    """A component of an array from outside that the body of a symbolic loop writes to by index."""
-
-    array: ArrayBase
-    position: int  # of the component
-    initial: Node
-
-
-class _Again(Exception):
-    """The body writes to arrays from outside: it must be traced with them as further variables."""
-
-    def __init__(self, captured: list[_Captured]) -> None:
-        super().__init__("the body writes to arrays from outside")
-        self.captured = captured
-
-
 def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-              body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool) -> Any:
+              body: Callable[..., Any], names: Sequence[str], label: str | None, strict: bool,
+              max_iterations: int | None, *, through: bool) -> Any:
     around = innermost_journal()
-    captured = [] if around is None else _captured_earlier(around)
+    captured = [] if around is None else captured_earlier(around)
     inner: list[Any] = []
+    buffers = Buffers() if around is None else around.buffers
     while True:
-        journal = Journal()
+        journal = journal_of(around, buffers)
         journal.inner = inner
         try:
-            results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured, journal)
-        except _Again as request:
+            results, final = _traced(nodes, leaves, spec, cond, body, names, label, strict, captured, journal,
+                                     max_iterations)
+        except Again as request:
             captured, inner = request.captured, journal.inner
+            continue
+        except Wider as request:
+            if around is not None:
+                raise
+            request.widen()
+            captured, inner = [], []
             continue
         except SymbolicValue:
             wide = _widened(nodes, leaves) if journal.narrow else nodes
@@ -270,51 +276,58 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
     if around is not None:
         around.inner.append([(weakref.ref(entry.array), entry.position) for entry in captured])
     state = spec.rebuild_nodes(results[:len(nodes)], final)
-    for (array, position, initial), result in zip(captured, results[len(nodes):], strict=True):
-        if result is not initial:
+    if through:
+        store_arguments(leaves, nodes, [result if core.is_version(core.primal(result)) else node
+                                        for node, result in zip(nodes, results, strict=False)])
+    for (array, position, initial, _), result in zip(captured, results[len(nodes):], strict=True):
+        if result is not initial and (around is not None or not buffers.own(array)):
             store_written(array, [result], position)
     return state
 
 
-def _captured_earlier(around: Journal) -> list[_Captured]:
-    """What this loop wrote to when the body around it was traced before: otherwise each level would double the traces.
-    """
-    number = len(around.inner)
-    if number >= len(around.earlier):
-        return []
-    found = []
-    for reference, position in around.earlier[number]:
-        array = reference()
-        if array is not None:
-            node = array._nodes()[position]
-            # an array of an earlier trace lives on as long as an exception that was raised in it is kept
-            if core.is_version(node) and node.scope in core.state.open:
-                found.append(_Captured(array, position, node))
-    return found
-
-
 def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any], body: Callable[..., Any],
-            names: Sequence[str], label: str | None, strict: bool, captured: list[_Captured],
-            journal: Journal) -> tuple[list[Node], list[Any]]:
+            names: Sequence[str], label: str | None, strict: bool, captured: list[Captured],
+            journal: Journal, max_iterations: int | None) -> tuple[list[Node], list[Any]]:
     """Nodes and leaves of the state after a loop, and the nodes of the arrays that it writes to."""
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
     count, final = len(nodes), leaves
+    frozen: Frozen | None = None
+
+    def begin(variables: list[Node]) -> None:
+        if frozen is not None:
+            frozen.require_unchanged()
+        journal.begin()  # the loop may be traced again
+        for (array, position, *_), formal in zip(captured, variables[count:], strict=True):
+            store(array, [formal], position)
 
     def run_condition(variables: list[Node]) -> Node:
-        journal.begin()  # the loop may be traced again
-        for (array, position, _), formal in zip(captured, variables[count:], strict=True):
-            store(array, [formal], position)
-        return _condition(cond(*_arguments(spec, variables[:count], leaves)))
+        if frozen is not None:  # for a derivative, which may trace one of the two alone
+            with journal:
+                begin(variables)
+                return test_of(variables)
+        begin(variables)
+        return test_of(variables)
+
+    def test_of(variables: list[Node]) -> Node:
+        test = _condition(cond(*arguments(_FUNCTION, spec, variables[:count], leaves)))
+        return with_lanes(test, test.size)
 
     def run_body(variables: list[Node]) -> list[Node]:
+        if frozen is not None:
+            with journal:
+                begin(variables)
+                return next_of(variables)
+        return next_of(variables)
+
+    def next_of(variables: list[Node]) -> list[Node]:
         nonlocal final
-        before = _arguments(spec, variables[:count], leaves)
+        before = arguments(_FUNCTION, spec, variables[:count], leaves)
         # a tensor of one element has as many as the loop is wide
         inside = flatten(before, _FUNCTION)[1] if tensors else spec
         results, final = _flattened(body(*before), inside, names)
         _require_sizes(variables[:count], results, spec, names)
         changed = [new for old, new in zip(variables, results, strict=False)
-                   if new is not old and not core.is_version(new)]
+                   if new is not old and not core.is_version(core.primal(new))]
         _require_common_size(changed, results, spec, names)
         if strict:
             _require_unchanged(leaves, final, spec, names)
@@ -322,18 +335,18 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
         final = [old if isinstance(old, ArrayBase) and old._dynamic else new
                  for old, new in zip(leaves, final, strict=True)]
         del before
-        _require_no_leftovers(journal, captured, variables[count:], (cond, body))
-        return results + [array._nodes()[position] for array, position, _ in captured]
+        require_no_leftovers(_WORDS, journal, captured, variables[count:], (cond, body))
+        return results + [array._nodes()[position] for array, position, *_ in captured]
 
     def name_of(position: int) -> str:
         if position < count:
             return spec.node_paths(names)[position]
-        return _name_in_program(captured[position - count].array, (cond, body))
+        return name_in_program(captured[position - count].array, (cond, body))
 
     with journal:
         try:
-            results = core.while_loop([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
-                                      name_of, count, together=True)
+            results = core.repeat([*nodes, *(entry.initial for entry in captured)], run_condition, run_body, label,
+                                  name_of, count, max_iterations, _longest)
         except IncompatibleSizes as error:
             if user_part(error) is not None:
                 raise
@@ -343,7 +356,15 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
                 f"{_FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
                 "run the loop with mode='evaluated' otherwise.") from None
+    if any(core.tracked(node) is not None for node in results):
+        frozen = Frozen(_FUNCTION, (cond, body), [entry.array for entry in captured])
+        cond, body = frozen.functions
     return results, final
+
+
+def _longest(numbers: Node) -> int:
+    """The largest number of iterations; evaluates them."""
+    return int(core.read_element(core.reduce(numbers, core.ReduceOp.Max.value), 0)) if numbers.size else 0
 
 
 def _widened(nodes: list[Node], leaves: list[Any]) -> list[Node]:
@@ -359,154 +380,10 @@ def _widened(nodes: list[Node], leaves: list[Any]) -> list[Node]:
     return found
 
 
-def _require_no_leftovers(journal: Journal, captured: list[_Captured], formals: Sequence[Node],
-                          functions: Sequence[Callable[..., Any]]) -> None:
-    """Refuse changes of arrays from outside that are no writes by index; ask for another trace because of such writes.
-
-    Arrays of the body's own may change as they like; but to write by index to them needs memory that each lane has for
-    itself.
-    """
-    region = core.innermost()
-    assert region is not None
-    holders = _Holders(functions)
-    known = {(id(entry.array), entry.position) for entry in captured}
-    found: list[_Captured] = []
-    for array, before in journal.entries.values():
-        for position, (old, new) in enumerate(zip(before, array._nodes(), strict=True)):
-            if new is old or old.scope == region.id or (id(array), position) in known:
-                continue
-            origin = core.written_outside(new)
-            if origin is None and not holders.keep(array):
-                continue
-            if origin is None:
-                raise SymbolicValue(
-                    f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(array, functions)}, "
-                    "which was made outside, as a whole. Elements of it may be written by drjit.scatter(); to give it "
-                    "new values, make it a state variable: pass it in 'state' and return it from the body, or run the "
-                    "loop with mode='evaluated'.")
-            if not holders.keep(array):
-                raise _own_memory(array)
-            found.append(_Captured(array, position, origin))
-    for owner, values in journal.attributes.values():
-        if not any(isinstance(value, ArrayBase) and any(node.scope == region.id for node in value._nodes())
-                   for value in values.values()) and holders.keep(owner):
-            raise SymbolicValue(
-                f"{_FUNCTION}(): the body of this symbolic loop changes {_name_in_program(owner, functions)}, which "
-                "was made outside. Make it a state variable: pass it in 'state' and return it from the body, or run "
-                "the loop with mode='evaluated'.")
-    if found:
-        for entry, formal in zip(captured, formals, strict=True):
-            if entry.array._nodes()[entry.position] is formal:  # the last trace wrote to it, this one to another array
-                raise _own_memory(entry.array)
-        raise _Again([*captured, *found])
-
-
-#: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
-_JOURNALED = 4
-
-
-class _Holders:
-    """Who holds an array, or another object, that the body of a loop has changed.
-
-    Cycles can hold what nobody uses any more; to find them costs as much as all objects of the program, so that it is
-    done once at most, and not for what the loop's functions can be seen to use.
-    """
-
-    __slots__ = ("collected", "functions")
-
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self.functions = functions
-        self.collected = False
-
-    def keep(self, array: Any) -> bool:
-        """Whether anybody but the journal holds an array."""
-        if sys.getrefcount(array) <= _JOURNALED:
-            return False
-        if self.collected or _place(array, self.functions) is not None:
-            return True
-        gc.collect()
-        self.collected = True
-        return sys.getrefcount(array) > _JOURNALED
-
-
-def _own_memory(array: ArrayBase) -> SymbolicValue:
-    return SymbolicValue(
-        f"{_FUNCTION}(): the body of this symbolic loop writes by index to an array of type {array._name} that it has "
-        "made itself, of which there is one for all elements. Make it before the loop, or run the loop with "
-        "mode='evaluated'.")
-
-
-def _name_in_program(array: Any, functions: Sequence[Callable[..., Any]]) -> str:
-    """An array, or another object, as the user knows it: by the name of a variable that the functions use."""
-    word = "array" if isinstance(array, ArrayBase) else "object"
-    place = _place(array, functions)
-    return f"an {word} of type {getattr(array, '_name', type(array).__name__)}" if place is None else \
-        f"the {word} '{place}'"
-
-
-def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
-    """The name of a variable, or of a part of it, in which functions, or those that they call, find an object."""
-    queue = list(functions)  # and what those call
-    for function in itertools.islice(_growing(queue), _FUNCTIONS_SEARCHED):
-        method, function = function, getattr(function, "__func__", function)
-        code = getattr(function, "__code__", None)
-        if code is None:
-            continue
-        cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
-        queue += [value for value in variables.values() if hasattr(value, "__code__")]
-        if method is not function:
-            variables[code.co_varnames[0]] = method.__self__
-        variables |= {name: function.__globals__[name] for name in code.co_names if name in function.__globals__}
-        for name, value in variables.items():
-            if value is sought:
-                return str(name)
-            if value.__class__ in _CONTAINERS:
-                if len(value) <= _ENTRIES_SEARCHED:
-                    for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
-                        if entry is sought:
-                            return f"{name}[{key!r}]"
-                continue
-            attributes = getattr(value, "__dict__", {})
-            for attribute in code.co_names:
-                if attributes.get(attribute) is sought:
-                    return f"{name}.{attribute}"
-                if attribute not in attributes and not isinstance(value, ArrayBase):
-                    method = _method(type(value), attribute)
-                    if method is not None:
-                        queue.append(MethodType(method, value))
-    return None
-
-
-def _method(kind: type, name: str) -> FunctionType | None:
-    """A method of a class that is written in Python."""
-    for base in kind.__mro__:
-        found = base.__dict__.get(name)
-        if found is not None:
-            return found if found.__class__ is FunctionType else None
-    return None
-
-
-def _growing(queue: list[Any]) -> Iterator[Any]:
-    """The entries of a list that grows meanwhile."""
-    position = 0
-    while position < len(queue):
-        yield queue[position]
-        position += 1
-
-
-#: So many functions, of those that a loop's functions call, are searched for the name of an array.
-_FUNCTIONS_SEARCHED = 16
-#: Lists, tuples and dictionaries of more entries are not looked through.
-_ENTRIES_SEARCHED = 256
-_EMPTY_CELL = CellType()
-_CONTAINERS = (list, tuple, dict)
-
-
 def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
     """Refuse changes of what symbolic loops do not track."""
     for position, (old, new) in enumerate(zip(before, after, strict=True)):
-        if old is new or isinstance(old, ArrayBase) and old._dynamic or _equal(old, new):
+        if old is new or isinstance(old, ArrayBase) and old._dynamic or equal(old, new):
             continue
         raise ArgumentError(
             f"{_FUNCTION}(): the body of this loop changed the state variable '{spec.paths(names)[position]}' of type "
@@ -514,30 +391,27 @@ def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, name
             "instead, or pass strict=False.")
 
 
-def _equal(old: Any, new: Any) -> bool:
-    """Whether two objects other than traced arrays are known to be equal."""
-    if isinstance(old, ArrayBase):
-        return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
-    try:
-        return bool(old == new)
-    except Exception:  # of objects that hold symbolic arrays, or several elements
-        return False
-
-
 def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-               body: Callable[..., Any], names: Sequence[str]) -> Any:
+               body: Callable[..., Any], names: Sequence[str], *, through: bool) -> Any:
     active: Node | None = None
+    originals, written = leaves, [True] * len(nodes)  # what is changed by nothing but writes by index
+    first = nodes
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
     while True:
         core.evaluate(nodes)
-        test = _condition(cond(*_arguments(spec, nodes, leaves)))
-        active = test if active is None else ops.and_(active, test)
+        test = _condition(cond(*arguments(_FUNCTION, spec, nodes, leaves)))
+        active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
         if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
+            if through:
+                store_arguments(originals, first, [node if only else before for node, only, before
+                                                   in zip(nodes, written, first, strict=True)])
             return spec.rebuild_nodes(nodes, leaves)
         core.evaluate((active,))
-        before = _arguments(spec, nodes, leaves)
+        before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(active):
             results, leaves = _flattened(body(*before), spec, names)
+            written = [only and (new is old or written_from(new, old))
+                       for only, old, new in zip(written, nodes, results, strict=True)]
             nodes = [_blended(active, position, old, new, spec, names)
                      for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
         del before, results  # they hold what scatters of the next iteration could otherwise write to in place

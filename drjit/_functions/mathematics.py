@@ -116,14 +116,14 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
     except FAILURES as error:
         raise translate(error, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)) from None
     if result is not None:
-        return result
+        return result if result.__class__ is arg1.__class__ else _kept(result, arg1, arg2)
     if arg0.__class__ is bool or type(arg0).__name__ in ("bool_", "bool"):
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
             found, (first, second) = operands(function, (arg1, arg2))
             try:
-                return wrap(found, list(map(functools.partial(_chosen, arg0), first, second)))
+                return _kept(wrap(found, list(map(functools.partial(_chosen, arg0), first, second))), arg1, arg2)
             except CORE_ERRORS as error:
                 raise translate(error, function) from None
         return arg1 if arg0 else arg2
@@ -144,7 +144,14 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         if not _selectable(value, None):
             raise ArgumentError(f"{function}(): 'arg1' and 'arg2' must be arrays, numbers or PyTrees of one structure; "
                                 f"'{name}' is of type {describe(value)}.")
-    return apply(SELECT, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2))
+    return _kept(apply(SELECT, CallSite(function, owner_of(arg1, arg2, arg0)), (arg0, arg1, arg2)), arg1, arg2)
+
+
+def _kept(result: Any, first: Any, second: Any) -> Any:
+    """A choice between two values: one between arrays of instances is such an array."""
+    if type(first) is type(second) and hasattr(type(first), "_registry"):
+        return wrap(type(first), result._nodes())
+    return result
 
 
 def _select_leaf(condition: Any, first: Any, second: Any) -> Any:

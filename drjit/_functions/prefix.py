@@ -152,7 +152,8 @@ def prefix_reduce(op: ReduceOp, value: T, axis: int | tuple[int, ...] = 0, exclu
     ``exclusive=True`` leaves the element itself out, so that the first result is what no elements reduce to (0 for
     ``Add``, infinity for ``Min``); ``exclusive=False`` includes it. ``reverse=True`` begins at the end. ``axis`` is the
     axis to go along, 0 being the outermost one, negative ones counted from the innermost one; several are scanned one
-    after the other. Shape and type are those of the input; sequences become lists. Minimum and maximum ignore NaN.
+    after the other. Shape and type are those of the input; sequences become lists. Minimum and maximum ignore NaN, and
+    have the derivative of the first of equal elements.
     Half precision is accumulated in single precision; results are bitwise the same in every run, with any number of
     threads.
 

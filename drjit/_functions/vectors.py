@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from drjit_core import TYPES, ReduceOp, literal, ops
+from drjit_core import TYPES, ReduceOp, literal, ops, vertex_of
 
 from .._arrays.handles import inner_product
 from .._arrays.scalar import rounding
@@ -14,8 +14,9 @@ from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from .._promotion.plans import operands
-from .._promotion.promote import wrap
+from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import inner_product as _of_elements
+from .._rules.reals import length
 from .constants import pi
 from .elementwise import abs, mulsign, rsqrt, safe_asin, select, sqrt
 from .reductions import entries_of, parse_axes, reduce_for, sum
@@ -154,7 +155,7 @@ def squared_norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims:
 
 
 def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
-    """Euclidean length, ``sqrt(sum(value * value))``.
+    """Euclidean length, ``sqrt(sum(value * value))``. Its derivative is 0 where all elements are.
 
     See :func:`squared_norm` for the arguments. Evaluates nothing by default.
 
@@ -165,7 +166,10 @@ def norm(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     [7]
     """
     function = "drjit.norm"
-    return sqrt(_of_floats(value, _squared_norm(value, axis, mode, keepdims, function), function))
+    square = _of_floats(value, _squared_norm(value, axis, mode, keepdims, function), function)
+    if isinstance(square, ArrayBase) and any(vertex_of(node) is not None for node in square._nodes()):
+        return wrap_like(square, type(square), list(map(length, square._nodes())))
+    return sqrt(square)
 
 
 @rounding

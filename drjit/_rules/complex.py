@@ -4,15 +4,19 @@ Branch cuts, and the results for signed zeros and infinities, are those of C99 (
 neither overflow nor underflow on the way. The structure of the inverse functions is that of W. Kahan, *Branch cuts for
 complex elementary functions, or: much ado about nothing's sign bit* (The State of the Art in Numerical Analysis, 1987).
 Half precision is computed in single precision.
+
+What is differentiable as a function of complex numbers has its derivative from that, as a formula of its own: on the
+axes, where components are zero, that of the components' formulas would be lost in the conventions for signed zeros.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 
 import drjit_core as core
-from drjit_core import Node, atan2, ops
+from drjit_core import FACTOR, Node, Partial, Rule, atan2, attached, ops, primal
 
 from .reals import both, constant, copysign, either, finite, flip, in_single, infinite, log1p_factor, norm, scaled
 from .reals import sincosh as real_sincosh
@@ -21,10 +25,49 @@ __all__ = ["absolute", "acos", "acosh", "arg", "asin", "asinh", "atan", "atanh",
            "exp", "exp2", "fma", "integer_power", "log", "log2", "mul", "power", "rcp", "rsqrt", "sin", "sincos",
            "sincosh", "sinh", "sqrt", "tan", "tanh"]
 
+_DUAL = core.KIND["dual"]
 Complex = Sequence[Node]
+Function = Callable[[Complex], list[Node]]
 _INFINITY = math.inf
 #: log(2) as the sum of two numbers of a precision, by its bits.
 _LOG_2 = {32: (0.6931471824645996, -1.904654299957768e-09), 64: (0.6931471805599453, 2.3190468138462996e-17)}
+
+
+def _has_dual(z: Complex) -> bool:
+    return any(node.kind == _DUAL for node in z)
+
+
+def _holomorphic(derivative: Callable[[Complex], Complex]) -> Callable[[Function], Function]:
+    """A function that is differentiated as one of complex numbers, by the Cauchy-Riemann equations.
+
+    The change ``dx + i dy`` of the argument is multiplied by the derivative ``u + i v``: the real part of the result
+    changes by ``u dx - v dy``, the imaginary part by ``v dx + u dy``.
+    """
+
+    def decorate(function: Function) -> Function:
+        def part(imaginary: bool) -> Rule:
+            def u(o: object, x: Node, y: Node, z: None, r: None) -> Node:
+                return derivative([x, y])[0]
+
+            def v(o: object, x: Node, y: Node, z: None, r: None) -> Node:
+                found = derivative([x, y])[1]
+                return found if imaginary else ops.neg(found)
+
+            factors = (v, u) if imaginary else (u, v)
+            return Rule(function.__name__, tuple([Partial(FACTOR, "xy", factor) for factor in factors]))
+
+        rules = part(False), part(True)
+
+        @functools.wraps(function)
+        def compute(z: Complex) -> list[Node]:
+            if not _has_dual(z):
+                return function(z)
+            value = function([primal(z[0]), primal(z[1])])
+            return [attached(rule, node, z[0], z[1]) for rule, node in zip(rules, value, strict=True)]
+
+        return compute
+
+    return decorate
 
 
 # --- arithmetic ------------------------------------------------------------------------------------------------------
@@ -57,6 +100,18 @@ def rcp(z: Complex) -> list[Node]:
     return divide([constant(z[0], 1), constant(z[0], 0)], z)
 
 
+def _times(z: Complex, factor: float) -> list[Node]:
+    return [ops.mul(node, constant(node, factor)) for node in z]
+
+
+def _one_plus(z: Complex) -> list[Node]:
+    return [ops.add(z[0], constant(z[0], 1)), z[1]]
+
+
+def _one_minus(z: Complex) -> list[Node]:
+    return [ops.sub(constant(z[0], 1), z[0]), ops.neg(z[1])]
+
+
 def conjugate(z: Complex) -> list[Node]:
     """``(x, -y)``."""
     return [z[0], ops.neg(z[1])]
@@ -74,6 +129,7 @@ def arg(z: Complex) -> Node:
     return atan2(z[1], z[0])
 
 
+@_holomorphic(lambda z: _times(rsqrt(z), 0.5))
 @in_single
 def sqrt(z: Complex) -> list[Node]:
     """Square root with a real part that is not negative: ``t = sqrt((|x| + |z|) / 2)`` and ``y / (2 t)``."""
@@ -125,6 +181,7 @@ def _split(x: Node, limit: float, function: Callable[[Node], Node], factor: floa
     return function(reduced), ops.select(steep, constant(x, factor), constant(x, 1))
 
 
+@_holomorphic(lambda z: exp(z))
 @in_single
 def exp(z: Complex) -> list[Node]:
     """``exp(x) (cos y + i sin y)``."""
@@ -135,6 +192,7 @@ def exp(z: Complex) -> list[Node]:
     return _polar(modulus, factor, x, y, s, c)
 
 
+@_holomorphic(lambda z: _times(exp2(z), math.log(2)))
 @in_single
 def exp2(z: Complex) -> list[Node]:
     """``2**x (cos(y log 2) + i sin(y log 2))``; the rounding error of the angle is made up for to first order."""
@@ -175,6 +233,7 @@ def _log_modulus(z: Complex) -> Node:
     return ops.select(either(infinite(x), infinite(y)), constant(x, _INFINITY), value)  # type: ignore[no-any-return]
 
 
+@_holomorphic(rcp)
 @in_single
 def log(z: Complex) -> list[Node]:
     """``log |z| + i arg z``; the cut is the negative real axis."""
@@ -221,7 +280,7 @@ def integer_power(product: Callable[[list[Node], list[Node]], list[Node]],
 
 
 @in_single
-def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
+def _sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
     """``sinh z = sinh x cos y + i cosh x sin y`` and ``cosh z = cosh x cos y + i sinh x sin y``."""
     x, y = z
     s, c = core.sincos(y)
@@ -236,18 +295,29 @@ def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
     return [sinh_real, sinh_imaginary], [cosh_real, cosh_imaginary]
 
 
+@_holomorphic(lambda z: cosh(z))
 def sinh(z: Complex) -> list[Node]:
     """``(exp(z) - exp(-z)) / 2``."""
-    result: list[Node] = sincosh(z)[0]
+    result: list[Node] = _sincosh(z)[0]
     return result
 
 
+@_holomorphic(sinh)
 def cosh(z: Complex) -> list[Node]:
     """``(exp(z) + exp(-z)) / 2``."""
-    result: list[Node] = sincosh(z)[1]
+    result: list[Node] = _sincosh(z)[1]
     return result
 
 
+def sincosh(z: Complex) -> tuple[list[Node], list[Node]]:
+    """Hyperbolic sine and cosine."""
+    if _has_dual(z):
+        return sinh(z), cosh(z)
+    result: tuple[list[Node], list[Node]] = _sincosh(z)
+    return result
+
+
+@_holomorphic(lambda z: _one_minus(mul(tanh(z), tanh(z))))
 @in_single
 def tanh(z: Complex) -> list[Node]:
     """``(sinh x cosh x + i sin y cos y) / (sinh(x)**2 + cos(y)**2)``: nothing in it cancels.
@@ -317,6 +387,12 @@ def _roots(z: Complex) -> tuple[list[Node], list[Node], Node, Node]:
     return sqrt([ops.sub(one, x), ops.neg(y)]), sqrt([ops.add(one, x), y]), x, offset
 
 
+def _slope_of_asin(z: Complex) -> list[Node]:
+    """``1 / (sqrt(1 - z) sqrt(1 + z))``, which has the cuts of the arcsine."""
+    return rcp(mul(sqrt(_one_minus(z)), sqrt(_one_plus(z))))
+
+
+@_holomorphic(_slope_of_asin)
 @in_single
 def asin(z: Complex) -> list[Node]:
     """Arcsine; the cuts are the real axis beyond -1 and 1 (Kahan 1987).
@@ -340,6 +416,7 @@ def _keep(value: Node, sign: Node) -> Node:
     return copysign(ops.abs(value), sign)
 
 
+@_holomorphic(lambda z: _times(_slope_of_asin(z), -1.0))
 @in_single
 def acos(z: Complex) -> list[Node]:
     """Arccosine; the cuts are the real axis beyond -1 and 1 (Kahan 1987).
@@ -357,6 +434,7 @@ def acos(z: Complex) -> list[Node]:
     return [real, imaginary]
 
 
+@_holomorphic(lambda z: rcp(mul(sqrt([ops.sub(z[0], constant(z[0], 1)), z[1]]), sqrt(_one_plus(z)))))
 @in_single
 def acosh(z: Complex) -> list[Node]:
     """``i acos z`` or ``-i acos z``, the one whose real part is not negative; the cut is the real axis below 1."""
@@ -370,6 +448,7 @@ def asinh(z: Complex) -> list[Node]:
     return [ops.neg(imaginary), real]
 
 
+@_holomorphic(lambda z: rcp(mul(_one_minus(z), _one_plus(z))))
 @in_single
 def atanh(z: Complex) -> list[Node]:
     """Inverse hyperbolic tangent; the cuts are the real axis beyond -1 and 1.

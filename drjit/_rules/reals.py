@@ -17,10 +17,10 @@ from drjit_core import BAKED, KIND, RULES, Node, attached, cast, literal, ops, p
 
 from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
 
-__all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "log1p_factor", "norm",
-           "scaled", "sincosh"]
+__all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "length",
+           "log1p_factor", "norm", "scaled", "sincosh"]
 
-_DUAL, _FLIP = KIND["dual"], RULES["flip"]
+_DUAL, _FLIP, _LENGTH = KIND["dual"], RULES["flip"], RULES["length"]
 both, either = ops.and_, ops.or_
 
 
@@ -137,12 +137,18 @@ def scaled(components: Sequence[Node]) -> Scaled:
     return Scaled([ops.mul(node, factor) for node in components], large, small, limits)
 
 
+def length(square: Node) -> Node:
+    """The square root of a sum of squares, whose derivative is 0 where all of them are."""
+    root: Node = ops.sqrt(primal(square))
+    return root if square.kind != _DUAL else attached(_LENGTH, root, square)
+
+
 def norm(components: Sequence[Node]) -> Node:
     """Euclidean norm without intermediate overflow or underflow; infinite if a component is, even beside NaN."""
     if len(components) == 1:
         return ops.abs(components[0])  # type: ignore[no-any-return]
     values = scaled(components)
-    result = ops.mul(ops.sqrt(values.square()), values.unscale())
+    result = ops.mul(length(values.square()), values.unscale())
     unbounded = functools.reduce(either, map(infinite, components))
     return ops.select(unbounded, constant(result, math.inf), result)  # type: ignore[no-any-return]
 

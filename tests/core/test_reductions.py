@@ -18,6 +18,7 @@ from drjit_core import (
     cast,
     counter,
     evaluate,
+    flush_kernel_cache,
     invalid,
     literal,
     ops,
@@ -26,8 +27,9 @@ from drjit_core import (
     set_thread_count,
     thread_count,
 )
+from drjit_core.llvm import many
 from drjit_core.ops.table import LITERAL
-from drjit_core.runtime.cpu import cache
+from drjit_core.runtime.cpu import cache, disk
 from drjit_core.runtime.cpu.launches import blocks_of
 from tests.core.harness import (
     ALL_TYPES,
@@ -284,6 +286,38 @@ def test_many_reductions_of_all_types_in_one_kernel() -> None:
     assert [(entry["size"], entry["output_count"]) for entry in history] == [(5000, len(nodes))]
     for node, result in zip(nodes, expected, strict=True):
         assert_same_bits(values(node), result)
+
+
+@pytest.mark.parametrize("size", [1, 5, 17, 1000, BLOCK, 3 * BLOCK + 5])
+@pytest.mark.parametrize("type_", [FLOAT16, FLOAT32, FLOAT64, INT32])
+def test_accumulators_in_memory_give_the_same_bits(type_: int, size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of masks, and single ones of another kind, are never in memory."""
+    rng = np.random.default_rng(size)
+    x = array((rng.standard_normal(size) * 20).astype(dtype_of(type_)))
+    wide = ops.lt(x, literal(type_, 3))
+
+    def all_of_them() -> list[Node]:
+        scaled = [ops.add(x, literal(type_, k)) for k in range(20)]
+        found = [reduce(value, op.value) for op in (ReduceOp.Add, ReduceOp.Max, ReduceOp.Min) for value in scaled]
+        found.insert(25, reduce(wide, ReduceOp.And.value))
+        found.insert(10, reduce(wide, ReduceOp.Or.value))
+        found.append(reduce(cast(counter(size), type_), ReduceOp.Add.value))
+        return found
+
+    monkeypatch.setattr(disk, "load", lambda key: None)
+    results = []
+    for least in (many.MANY, 1 << 30):
+        monkeypatch.setattr(many, "MANY", least)
+        flush_kernel_cache()
+        together, compiled = all_of_them(), cache.statistics()["compiled"]
+        with launches() as history:
+            evaluate(together)
+        assert cache.statistics()["compiled"] == compiled + len(history)
+        assert len(history) == 1 or size == 1
+        results.append([values(node).copy() for node in together])
+    flush_kernel_cache()
+    for number, (one, other) in enumerate(zip(*results, strict=True)):
+        assert_same_bits(one, other, f"reduction {number}")
 
 
 def test_a_reduction_of_a_reduction_and_its_use_in_the_next_kernel() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from drjit_core import (
 from drjit_core.ir import holders
 from drjit_core.ops.table import OPS
 from drjit_core.passes.schedule import RECOMPUTE_LIMIT, plan
+from drjit_core.runtime.cpu import malloc
 from tests.core.harness import FLOAT32, TRUE, UINT32, array, assert_same_bits, launches, number, program_of, values
 
 N = 10_000
@@ -52,6 +54,17 @@ def launched(*nodes: Node) -> list[tuple[int, int]]:
     with launches() as history:
         evaluate(nodes)
     return [(entry["size"], entry["output_count"]) for entry in history]
+
+
+def bytes_at_the_peak(*nodes: Node) -> int:
+    """Bytes that evaluating the nodes takes at most at a time."""
+    gc.collect()
+    sync()
+    malloc.reset_peak()
+    before = malloc_statistics()["in_use"]
+    evaluate(nodes)
+    sync()
+    return malloc_statistics()["peak"] - before
 
 
 def bytes_allocated(*nodes: Node) -> int:
@@ -241,6 +254,60 @@ def test_a_target_that_is_not_evaluated_is_computed_into_the_memory_that_is_writ
 def test_a_literal_target_takes_one_kernel_to_fill_it() -> None:
     y = write(literal(FLOAT32, 0, N), one(), literal(UINT32, 5))
     assert launched(y) == [(N, 1), (1, 1)]
+
+
+def dear(x: Node) -> Node:
+    """Something that is stored rather than computed again."""
+    for _ in range(RECOMPUTE_LIMIT):
+        x = ops.sqrt(ops.add(x, one()))
+    return x
+
+
+@pytest.mark.parametrize("begun", [lambda: literal(FLOAT32, 0, 64), lambda: opaque(literal(FLOAT32, 0, 64))])
+def test_what_is_scattered_to_memory_that_is_only_filled_is_not_stored(begun: Callable[[], Node]) -> None:
+    x = ramp()
+    value, target = dear(x), begun()
+    index = ops.mod(counter(N), literal(UINT32, 64))
+    first, second = write(target, value, index, ReduceOp.Max), reduce(value, ADD)
+    counts = launched(first, second)
+    assert [count for size, count in counts if size == N] == [2]
+    assert state_of(value) is VarState.Unevaluated
+    assert_same_bits(values(first), values(dear(ramp(64))))
+
+
+def test_memory_that_is_only_filled_may_be_a_value_as_well() -> None:
+    zeros = opaque(literal(FLOAT32, 0, N))
+    shifted = ops.add(zeros, one())
+    x = write(zeros, dear(ramp()), counter(N), ReduceOp.Add)
+    y = write(opaque(literal(FLOAT32, 1, N)), gather(x, counter(N), TRUE), counter(N), ReduceOp.Add)
+    evaluate([shifted, x, y])
+    assert set(values(shifted)) == {1}
+    assert_same_bits(values(x), values(dear(ramp())))
+    assert_same_bits(values(y), values(dear(ramp())) + np.float32(1))
+
+
+def scattered(x: Node, times: int) -> Node:
+    """Values of one scatter after another, each to zeros of its own."""
+    for _ in range(times):
+        target = write(literal(FLOAT32, 0, N), dear(x), counter(N))
+        x = gather(target, ops.sub(literal(UINT32, N - 1), counter(N)), TRUE)
+    return x
+
+
+def test_memory_is_filled_before_its_first_use_and_dies_after_the_last() -> None:
+    few, many = (bytes_at_the_peak(scattered(ramp(), times)) for times in (3, 30))
+    assert many == few <= 4 * 4 * (N + 1000)
+
+
+def test_what_a_kernel_has_stored_dies_with_its_last_use() -> None:
+    peaks = []
+    for times in (3, 30):
+        x = ramp()
+        for _ in range(times):
+            x = dear(x)
+            x = ops.sub(x, reduce(x, MAX))
+        peaks.append(bytes_at_the_peak(x))
+    assert peaks[1] < peaks[0] + 4 * N
 
 
 def test_an_undefined_target_takes_none() -> None:

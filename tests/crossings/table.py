@@ -154,8 +154,9 @@ _THE_SAME = {
 }
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
-    (lambda c: "tracked" in c.state and c.touch.name.startswith(("scatter-exch", "scatter-cas")),
-     Refusal((RuntimeError,), "no derivative of an update", "what an update finds has no derivative")),
+    (lambda c: "tracked" in c.state and (c.touch.name.startswith("scatter-cas") or
+                                         c.touch.name.startswith("scatter-exch") and c.place.startswith("symbolic")),
+     Refusal((RuntimeError,), "no derivative of an update", "what an update finds decides what it does")),
     (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.place.endswith("carried")),
      Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
     (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and

@@ -469,7 +469,7 @@ class _Maker:
             op = "scatter" if k <= n // 3 and count <= n // 3 else "scatter_add"
             index = self.indices(count, n // 3, unique=op == "scatter")
             return self.change(f"dr.{op}({target}, {v}, {index})", target, v)
-        op = self.random.choice(["Identity", "Add", "Add", "Min", "Max"])
+        op = self.random.choice(["Identity", "Add", "Add", "Mul", "Min", "Max"])
         value = self.pick(self.names("F", lambda shape: op != "Identity" or shape[0] <= n))
         k = self.size(value)
         count = k if k > 1 else self.random.randint(1, n if op == "Identity" else 6)
@@ -718,16 +718,22 @@ BLOCKS: list[tuple[str, ...]] = [
     ("dr.block_sum({0}, {1})",), ("dr.block_prefix_sum({0}, {1}) * 0.5",),
     ("dr.block_reduce(dr.ReduceOp.Max, {0}, {1})", "distinct({0})"),
     ("dr.block_reduce(dr.ReduceOp.Mul, {0}, {1})",), ("dr.block_reduce(dr.ReduceOp.Min, {0}, {1})", "distinct({0})"),
+    ("dr.block_prefix_reduce(dr.ReduceOp.Max, {0}, {1}, exclusive=False)", "distinct({0})"),
+    ("dr.block_prefix_reduce(dr.ReduceOp.Mul, {0}, {1}, reverse=True)",),
 ]
 ALONG: list[tuple[str, ...]] = [
     ("dr.cumsum({0}, axis={1}) * 0.5",), ("dr.prefix_sum({0}, axis={1}) * 0.5",),
     ("dr.cumsum({0}, axis={1}, reverse=True) * 0.5",), ("dr.sort({0}, axis={1})", "distinct({0})"),
     ("dr.sort({0}, axis={1}, descending=True)", "distinct({0})"), ("dr.repeat({0}, 2, axis={1})",),
+    ("dr.prefix_reduce(dr.ReduceOp.Min, {0}, {1}, False, True)", "distinct({0})"),
+    ("dr.prefix_reduce(dr.ReduceOp.Mul, {0}, {1})",), ("dr.prefix_reduce(dr.ReduceOp.Mul, {0}, {1}, False, True)",),
     ("dr.var({0}, axis={1})",), ("dr.std({0}, axis={1})", "between(dr.var({0}, axis={1}), 0.1, 1e9)"),
 ]
 FLAT: list[tuple[str, ...]] = [
     ("dr.prefix_sum({0}) * 0.5",), ("dr.cumsum({0}) * 0.5",), ("dr.prefix_sum({0}, reverse=True) * 0.5",),
     ("dr.sort({0})", "distinct({0})"), ("dr.sort({0}, descending=True)", "distinct({0})"), ("dr.reverse({0})",),
+    ("dr.prefix_reduce(dr.ReduceOp.Max, {0}, exclusive=False)", "distinct({0})"),
+    ("dr.prefix_reduce(dr.ReduceOp.Mul, {0}, exclusive=False)",), ("dr.prefix_reduce(dr.ReduceOp.Mul, {0})",),
     ("dr.repeat({0}, {k})",), ("dr.tile({0}, {k})",), ("F({0}) * {0}",), ("dr.dot({0}, {0}) * 0.25",),
     ("filtered({0}, 0.1)", "off({0}, 0.1)", "between(dr.max({0}), 0.1, 1e9)"), ("dr.var({0}) + dr.mean({0})",),
 ]
@@ -792,11 +798,12 @@ WAYS = [way for way, count in {
 }.items() for _ in range(count)]
 
 
-def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (),
-             longest: int = 40) -> tuple[Program, Differences]:
+def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (), longest: int = 40,
+             refuse: Callable[[Statement, dict[str, Any]], Any] | None = None) -> tuple[Program, Differences]:
     """The program of a seed, and its finite differences.
 
-    ``without`` names ways of making statements, and patterns that these must not match.
+    ``without`` names ways of making statements, and patterns that these must not match; ``refuse`` tells, given a
+    statement and the variables in front of it, whether to do without it.
     """
     source = random.Random(seed)
     n = source.choice([1, 2, 3, 6, 6, 7, 12])
@@ -824,7 +831,8 @@ def generate(seed: int, dr: Any, types: Any, *, without: Sequence[str] = (),
                 statement = getattr(_Maker(source, known, len(statements)), way)()
             except (ValueError, IndexError):  # there is nothing to choose from in an empty array
                 continue
-            if way in without or any(re.search(text, statement.text) for text in without):
+            if way in without or any(re.search(text, statement.text) for text in without) or (
+                    refuse is not None and refuse(statement, state.machines[0].values)):
                 raise Rejected
             state.try_(statement)
         except Rejected:

@@ -15,10 +15,12 @@ import pytest
 import drjit as dr
 import drjit_core
 from drjit import llvm
+from drjit._promotion.promote import wrap
 from drjit.llvm import ad
 from drjit_core.derivatives.structure import STRUCTURE as directions
 from drjit_core.ir.node import node_count
 from drjit_core.ir.verify import VerificationError, verify
+from drjit_core.runtime.recording import Recorded
 from tests.derivatives.harness import flat
 
 Float = ad.Float
@@ -386,18 +388,18 @@ def test_a_traversal_that_raises_leaves_gradients_as_they_were() -> None:
     assert numbers(x.grad) == [12, 12]
 
 
-def test_symbolic_loops_refuse_what_tracks_derivatives() -> None:
-    x = variable(1, 2)
-    with pytest.raises(RuntimeError, match=r"drjit.while_loop\(\): a variable tracks derivatives"):
-        dr.while_loop((ad.UInt32(0), x), lambda i, s: i < 3, lambda i, s: (i + 1, s * 2))
-    with pytest.raises(RuntimeError, match="tracks derivatives is traced in a symbolic loop"):
-        dr.while_loop((ad.UInt32(0), Float(1)), lambda i, s: i < 3, lambda i, s: (i + 1, s * x))
-    with dr.suspend_grad():
-        _, s = dr.while_loop((ad.UInt32(0), Float(1)), lambda i, s: i < 3, lambda i, s: (i + 1, s * x))
-    assert numbers(s) == [1, 8]
-    _, s = dr.while_loop((ad.UInt32(0), x), lambda i, s: i < 2, lambda i, s: (i + 1, s * x), mode="evaluated")
-    dr.backward(s)
-    assert numbers(x.grad) == [3, 12]
+@pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
+def test_symbolic_loops_leave_gradients_of_arrays_from_outside_alone(change: Any) -> None:
+    x = variable(1, 2, 3)
+    dr.set_grad(x, 4)
+
+    def body(i: Any) -> Any:
+        change(x, Float(i))
+        return (i + 1,)
+
+    with pytest.raises(RuntimeError, match=rf"drjit.{change.__name__}.*array that was made outside.*symbolic"):
+        dr.while_loop((ad.UInt32(0, 0, 0),), lambda i: i < 3, body, mode="symbolic")
+    assert numbers(x.grad) == [4, 4, 4]
 
 
 # --- scopes ----------------------------------------------------------------------------------------------------------
@@ -746,6 +748,18 @@ def test_gradients_of_functions() -> None:
         dr.value_and_grad(lambda a: a)(llvm.Float(3))
     with pytest.raises(TypeError, match=r"'argnums' names the argument 2, but there are 1"):
         dr.value_and_grad(lambda a: a, 2)(x)
+    with pytest.raises(TypeError, match=r"'argnums' names an argument twice \(found \(0, -1\), of 1\)"):
+        dr.value_and_grad(lambda a: a, (0, -1))(x)
+    for positions in (x, (), "ab", 0.5, None):  # the first of these is what a function of both would get
+        with pytest.raises(TypeError, match=r"drjit.value_and_grad\(\): 'argnums' must be the position"):
+            dr.value_and_grad(lambda a: a, positions)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("function", ["value_and_grad", "hvp", "jacobian", "gradcheck"])
+def test_values_are_no_functions(function: str) -> None:
+    x = Float(1, 2)
+    with pytest.raises(TypeError, match=rf"drjit.{function}\(\): 'function' must be a function \(found drjit.llvm"):
+        getattr(dr, function)(*(x * x, x, x)[:1 if function == "value_and_grad" else 3 if function == "hvp" else 2])
 
 
 def test_derivatives_of_derivatives() -> None:
@@ -878,3 +892,44 @@ def test_long_chains_are_released_without_recursion() -> None:
         y = y + x
     dr.backward(y)
     assert numbers(x.grad) == [20_001]
+
+
+# --- recordings ------------------------------------------------------------------------------------------------------
+
+
+def recorded(function: Any) -> Any:
+    """A recorded program of one array."""
+    program = Recorded(lambda node: function(wrap(Float, [node]))._nodes())
+    return lambda x: wrap(Float, program(*x._nodes()))
+
+
+def test_traversals_within_a_recording_are_replayed() -> None:
+    def gradient(x: Any) -> Any:
+        dr.enable_grad(x)
+        target = Float(x)
+        dr.scatter_reduce(dr.ReduceOp.Mul, target, x * 2, ad.UInt32(0))
+        y = dr.reshape(ad.TensorXf(dr.sin(x)), (3, -1))
+        dr.backward(dr.sum(dr.prefix_reduce(dr.ReduceOp.Max, x, exclusive=False) * dr.cumsum(x) * target) +
+                    dr.prod(x) + dr.sum(dr.max(y, axis=0)).array)
+        return x.grad
+
+    program = recorded(gradient)
+    for values in ([1, 3, 2, 0.5, 4, 2.5], [3, 1, 0.25, 0.5, 2, 6], [-1, 2, 3, 1, 0.5, 1.5]):
+        np.testing.assert_allclose(flat(program(Float(values))), flat(gradient(Float(values))), rtol=1e-6)
+
+
+def test_recordings_refuse_derivatives_that_replays_would_lose() -> None:
+    x = variable(1, 2, 3)
+    y = x * x
+    for function, argument, message in (
+            (lambda a: a * 2, x, "must not track derivatives"),
+            (lambda a: a * x, Float(4), "must not track derivatives"),
+            (lambda a: dr.backward(y * a) or a, Float(4), "gradient of an array from outside"),
+            (lambda a: dr.accum_grad(x, a) or a, Float(4), "gradient of an array from outside")):
+        program = recorded(function)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match=message):
+                program(argument)
+    assert numbers(x.grad) == [0, 0, 0]
+    dr.backward(y)
+    assert numbers(x.grad) == [2, 4, 6]

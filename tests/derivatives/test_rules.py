@@ -18,6 +18,9 @@ RANDOM = np.random.default_rng(0)
 P, Q, S = RANDOM.random(7) + 0.3, RANDOM.random(7) + 0.2, RANDOM.standard_normal(7)
 A, B = RANDOM.random((3, 4, 5)) + 0.2, RANDOM.random((4, 1)) + 0.3
 INDEX = ad.UInt32(0, 3, 3, 6, 1)
+OPERATORS = dr.ReduceOp.Add, dr.ReduceOp.Mul, dr.ReduceOp.Min, dr.ReduceOp.Max
+#: Factors without zeros, with one, and with two.
+FACTORS = [P, P * [1, 1, 0, -1, 1, 1, 1], P * [1, 0, 1, 1, 0, -1, 1]]
 
 
 def on(values: Any) -> tuple[Any, Any]:
@@ -45,7 +48,7 @@ def test_functions_of_two_arrays(name: str) -> None:
 
 def test_every_row_with_a_rule_is_among_these() -> None:
     tested = {*UNARY, "atan2", "hypot", "power", "minimum", "maximum", "copysign", "flip", "neg", "add", "sub", "mul",
-              "div", "fma", "select"}
+              "div", "fma", "select", "length"}
     assert {name.removesuffix("_precise") for name in RULES} <= tested
 
 
@@ -91,6 +94,10 @@ MEMORY = {
     "evaluated between": lambda a: evaluated(a * a) * a, "opaque between": lambda a: opaque(a * 2) * a,
     "an element by gather": lambda a: dr.gather(F, a, 2) * a,
     "casts": lambda a: F(ad.Float64(a)) * a,
+    "by columns": lambda a: dr.unravel(ad.Array3f64, a[:6], order="F") * 2,
+    "matrix": lambda a: dr.gather(ad.Matrix2f64, a, ad.UInt32(0)) * 2, "list": lambda a: a[[0, 1, 1]] * 2,
+    "gather, no conflicts": lambda a: dr.gather(F, a, ad.UInt32(3, 1, 0), mode=dr.ReduceMode.NoConflicts),
+    "gather, permutation": lambda a: dr.gather(F, a, ad.UInt32(6, 5, 4, 2, 3, 0, 1), mode=dr.ReduceMode.Permute),
 }
 
 
@@ -118,6 +125,8 @@ BLOCKS = {
     "maximum": lambda a: dr.block_reduce(dr.ReduceOp.Max, a, 3),
     "minimum": lambda a: dr.block_reduce(dr.ReduceOp.Min, a, 2),
     "product": lambda a: dr.block_reduce(dr.ReduceOp.Mul, a, 3),
+    "running maximum": lambda a: dr.block_prefix_reduce(dr.ReduceOp.Max, a, 4, exclusive=False),
+    "running product": lambda a: dr.block_prefix_reduce(dr.ReduceOp.Mul, a, 4, reverse=True),
 }
 
 
@@ -150,8 +159,7 @@ def test_gradients_that_are_literals_flow_through_views_that_repeat() -> None:
     assert flat(y).tolist() == [0, 0] and flat(x.grad).tolist() == [0]
 
 
-@pytest.mark.parametrize("op", [dr.ReduceOp.Identity, dr.ReduceOp.Add, dr.ReduceOp.Min, dr.ReduceOp.Max],
-                         ids=lambda op: op.name)
+@pytest.mark.parametrize("op", [*OPERATORS, dr.ReduceOp.Identity], ids=lambda op: op.name)
 @pytest.mark.parametrize("mode", [dr.ReduceMode.Auto, dr.ReduceMode.Direct, dr.ReduceMode.Expand],
                          ids=lambda mode: mode.name)
 def test_scatters(op: Any, mode: Any) -> None:
@@ -165,6 +173,54 @@ def test_scatters(op: Any, mode: Any) -> None:
         return target * target
 
     check(function, on(P), on(Q[:5]))
+
+
+@pytest.mark.parametrize("target", range(3))
+@pytest.mark.parametrize("value", range(3))
+def test_products_by_scatters_with_and_without_zeros(target: int, value: int) -> None:
+    def function(a: Any, b: Any) -> Any:
+        result = F(a)
+        dr.scatter_reduce(dr.ReduceOp.Mul, result, b, INDEX, INDEX < 5)
+        return result * result + result
+
+    check(function, on(FACTORS[target]), on(FACTORS[value][:5]))
+    check(function, on(FACTORS[target]), on(FACTORS[value][2:3]))
+
+
+@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
+@pytest.mark.parametrize("exclusive", [False, True], ids=["", "exclusive"])
+@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
+def test_running_reductions(op: Any, exclusive: bool, reverse: bool) -> None:
+    def scanned(a: Any, axis: Any = 0) -> Any:
+        result = dr.prefix_reduce(op, a, axis, exclusive, reverse)
+        return dr.select(dr.isfinite(result), result, 0)
+
+    for values in [P, RANDOM.random(300) + 0.5, *(FACTORS if op in (dr.ReduceOp.Add, dr.ReduceOp.Mul) else [])]:
+        check(scanned, on(values))
+    for axis in (0, 1, 2, (0, 2)):
+        check(lambda t, axis=axis: scanned(t, axis), (T, A))
+
+
+def test_running_extrema_follow_the_first_of_equals_along_static_and_dynamic_axes() -> None:
+    values, weights = [1, 3, 2, 3, 0.5, 0.5, np.nan, 2], np.arange(1.0, 9)
+    for op, expected in ((dr.ReduceOp.Max, [1, 35, 0, 0, 0, 0, 0, 0]), (dr.ReduceOp.Min, [10, 0, 0, 0, 26, 0, 0, 0])):
+        x, components = F(values), dr.zeros(ad.ArrayXf64, (8, 1)) + ad.ArrayXf64(*[[value] for value in values])
+        dr.enable_grad(x, components)
+        dr.backward(dr.prefix_reduce(op, x, exclusive=False) * F(weights))
+        running = dr.prefix_reduce(op, components, exclusive=False)
+        dr.backward(dr.sum([component * weight for component, weight in zip(running, weights, strict=True)]))
+        assert flat(x.grad).tolist() == flat(dr.grad(components)).tolist() == expected
+
+
+@pytest.mark.parametrize("width", [5, 1])
+@pytest.mark.parametrize("places", [[0, 3, 5, 6, 1], [0, 3, 3, 3, 1], [2] * 5], ids=str)
+def test_exchanges(places: list[int], width: int) -> None:
+    def function(a: Any, b: Any) -> Any:
+        target = F(a)
+        found = dr.scatter_exch(target, b, ad.UInt32(places), ad.UInt32(places) < 6)
+        return target * target, found * found * found
+
+    check(function, on(P), on(Q[:width]))
 
 
 def test_one_value_scattered_to_several_places_and_a_compensated_sum() -> None:
@@ -218,6 +274,16 @@ TENSORS = {
     "repeat": lambda t: dr.repeat(t, 2, axis=1), "cross entropy": lambda t: cross_entropy(t),
     "array": lambda t: t.array * t.array, "split": lambda t: dr.split(t, 2, axis=1)[1],
     "pooling": lambda t: dr.max(dr.reshape(t, (3, 2, 2, 5)), axis=2),
+    "tile": lambda t: dr.tile(t, (2, 1, 3)), "expand": lambda t: dr.expand_dims(t, -1) * 2,
+    "squeeze": lambda t: dr.squeeze(t[:1]) * 2, "reverse": lambda t: dr.reverse(t, axis=-1),
+    "median": lambda t: dr.median(t, axis=2), "parts": lambda t: dr.array_split(t, 3, axis=2),
+    "hstack": lambda t: dr.hstack((t, t * t)), "dstack": lambda t: dr.dstack((t, t * t)),
+    "vstack": lambda t: dr.vstack((t, t * t)), "columns": lambda t: dr.column_stack((t[0], t[1] * t[2])),
+    "stack last": lambda t: dr.stack((t, t * t), axis=-1),
+    "arrays of two axes": lambda t: t[ad.UInt32(0, 1), ad.UInt32(3, 1)] * 2,
+    "array of two dimensions": lambda t: t[ad.TensorXu([[0, 2], [1, 1]])] * 2,
+    "NumPy array": lambda t: t[:, np.array([1, 0]), np.array([2, 4])] * 2, "range": lambda t: t[range(0, 3, 2)] * 2,
+    "mask": lambda t: t[A > 0.7] * 2, "nothing": lambda t: t[2:2] * 2,
     "windows": lambda t: t[:, :-1] * t[:, 1:], "shift": lambda t: shifted(t),
 }
 
@@ -241,13 +307,36 @@ def test_broadcast_tensors_and_assignments() -> None:
     check(lambda a, b: a * b + b, (T, A), (T, B))
     check(lambda a, b: a * b - b, (T, RANDOM.random((50, 3))), (T, RANDOM.random((50, 1))))
 
+
+#: Keys that name each element at most once.
+KEYS: dict[str, Any] = {
+    "number": 1, "last": (..., 2), "new axis": (slice(None), None, 1), "slice": (slice(0, 2), slice(None, None, 2)),
+    "reversed": slice(None, None, -1), "list": (slice(None), [1, 3], slice(1, 3)), "array": ad.UInt32(0, 2),
+    "negative": (slice(None), ad.Int32(-1, 0)), "NumPy arrays": (slice(None), np.array([1, 0]), np.array([2, 4])),
+    "two arrays": (ad.UInt32(0, 1), ad.UInt32(3, 1)), "range": range(0, 3, 2), "everything": ...,
+    "nothing": slice(2, 2), "mask": A > 0.7, "several": (slice(1, None), 0),
+}
+
+
+@pytest.mark.parametrize("name", KEYS)
+def test_assignments_to_elements_of_tensors(name: str) -> None:
+    key = KEYS[name]
+    shape = T(A)[key].shape
+
     def assign(t: Any, u: Any) -> Any:
         t = T(t)
-        t[1:, 0] = u
+        t[key] = u
         t[0, 1, 2] = 5.0
         return t * t
 
-    check(assign, (T, A), (T, RANDOM.random((2, 5))))
+    def update(t: Any, u: Any) -> Any:
+        t = T(t)
+        t[key] *= u
+        return t * t
+
+    check(assign, (T, A), (T, RANDOM.random(shape)))
+    check(assign, (T, A), on(Q[:1]))
+    check(update, (T, A), (T, RANDOM.random(shape)))
 
 
 def test_transpositions_of_many_elements() -> None:
@@ -258,7 +347,8 @@ PRODUCTS = {
     "matrices": ((5, 6), (6, 4)), "matrix and vector": ((5, 6), (6,)), "vector and matrix": ((6,), (6, 4)),
     "vectors": ((6,), (6,)), "batch": ((3, 5, 6), (6, 4)), "batches": ((3, 1, 5, 6), (2, 6, 4)),
     "large": ((40, 50), (50, 30)),
-    "short": ((4, 2), (2, 4)), "outer": ((4, 1), (1, 5)),
+    "short": ((4, 2), (2, 4)), "outer": ((4, 1), (1, 5)), "vector and batch": ((4,), (2, 4, 3)),
+    "batch and vector": ((2, 3, 4), (4,)), "one element": ((1, 1), (1, 1)), "nothing": ((5, 0), (0, 3)),
 }
 
 
@@ -271,13 +361,53 @@ def test_products_of_matrices(name: str) -> None:
         check(lambda a, b: a.T @ b.T, (T, first.T.copy()), (T, second.T.copy()))
 
 
-def test_resampling_and_convolution() -> None:
+@pytest.mark.parametrize("name", ["box", "linear", "hamming", "cubic", "lanczos", "gaussian"])
+def test_resampling_and_convolution(name: str) -> None:
     picture = RANDOM.random((12, 9))
-    check(lambda t: dr.resample(t, (7, 14)), (T, picture))
-    check(lambda t: dr.convolve(t, "gaussian", 2.0), (T, picture))
-    check(lambda t: dr.upsample(t, shape=(24, 18)), (T, picture))
-    check(lambda t, u: dr.take_interp(t, u), (T, P), (F, np.array([0.5, 2.3, 4.7])))
-    check(lambda t: dr.take(t, ad.UInt32(0, 3, 3)), (T, P))
+    for shape in ((7, 14), (20, 5)):
+        check(lambda t, shape=shape: dr.resample(t, shape, filter=name), (T, picture))
+    check(lambda t: dr.convolve(t, name, 2.0), (T, picture))
+    check(lambda t: dr.convolve(t, name, 1.5, axis=1), (T, picture))
+
+
+def test_interpolation() -> None:
+    check(lambda t: dr.convolve(t, lambda x: dr.maximum(0, 1 - abs(x)), 1.5), (T, A[0]))
+    check(lambda t: dr.resample(t, (2, 5, 7)), (T, A))
+    check(lambda t: dr.upsample(t, shape=(24, 18)), (T, RANDOM.random((12, 9))))
+    check(lambda t: dr.upsample(t, scale_factor=(2, 3)), (T, A[0]))
+    for values in (P, A):
+        for axis in range(values.ndim):
+            places = np.array([0.1, 0.55, 0.9]) * (values.shape[axis] - 1)
+            check(lambda t, u, axis=axis: dr.take_interp(t, u, axis=axis), (T, values), (F, places))
+            check(lambda t, axis=axis: dr.take(t, ad.UInt32(0, 2, 2), axis=axis), (T, values))
+
+
+RANDOM_NUMBERS = {
+    "normal": lambda rng, a, b: rng.normal(F, 7, a, b), "uniform": lambda rng, a, b: rng.uniform(F, 7, a, a + b),
+    "tensor": lambda rng, a, b: rng.normal(T, (2, 7), dr.sum(a), dr.sum(b)),
+    "order": lambda rng, a, b: rng.permutation(a) * b,
+    "one mean": lambda rng, a, b: rng.normal(F, 7, dr.sum(a), b),
+}
+
+
+@pytest.mark.parametrize("name", RANDOM_NUMBERS)
+def test_parameters_of_random_numbers(name: str) -> None:
+    check(lambda a, b: RANDOM_NUMBERS[name](dr.rng(3), a, b), on(P), on(Q))
+
+
+def test_rotations_and_decompositions() -> None:
+    q, v = RANDOM.random((4, 3)) + 0.1, RANDOM.random((3, 3)) + 0.1
+    m = RANDOM.random((4, 4, 2)) + 3 * np.eye(4)[:, :, None]
+    check(lambda q, v: dr.quat_apply(dr.normalize(q), v), (ad.Quaternion4f64, q), (ad.Array3f64, v))
+    check(lambda q: dr.quat_to_matrix(ad.Matrix3f64, dr.normalize(q)) * 2, (ad.Quaternion4f64, q))
+    check(lambda q: dr.matrix_to_quat(dr.quat_to_matrix(ad.Matrix3f64, dr.normalize(q))), (ad.Quaternion4f64, q))
+    check(lambda q: dr.quat_to_euler(dr.normalize(q)) * 2, (ad.Quaternion4f64, q))
+    check(lambda a, b: dr.slerp(dr.normalize(a), dr.normalize(b), 0.3), (ad.Quaternion4f64, q),
+          (ad.Quaternion4f64, q[::-1] + 0.3))
+    check(lambda v, a: dr.rotate(ad.Quaternion4f64, dr.normalize(v), a), (ad.Array3f64, v), on(P[:3]))
+    check(lambda v: [entry * 2.0 for entry in dr.sh_eval(dr.normalize(v), 4)], (ad.Array3f64, v))
+    check(lambda m: [part * 2.0 for part in dr.polar_decomp(m)], (ad.Matrix4f64, m))
+    check(lambda m: dr.transform_decompose(m)[:2], (ad.Matrix4f64, m))
 
 
 # --- nested arrays ---------------------------------------------------------------------------------------------------
@@ -308,6 +438,29 @@ def test_functions_of_complex_numbers(name: str) -> None:
 
     z = RANDOM.random((2, 3)) + 0.2
     check(function, on(z[0]), on(z[1]))
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_functions_of_complex_numbers_on_the_axes(name: str) -> None:
+    def function(*parts: Any) -> Any:
+        found = getattr(dr, name)(complex_of(*parts)[0])
+        return [dr.real(found), dr.imag(found)] if dr.is_complex_v(found) else found
+
+    z = np.array([0.5 + 0j, 0.5j, -0.5j, -0.4 + 0.3j, *{"log": [], "log2": [], "acosh": []}.get(name, [0j])])
+    if name in ("sqrt", "rsqrt", "rcp", "abs"):
+        z = z[:4]
+    if name == "acosh":
+        z[0] += 1
+    check(function, on(z.real), on(z.imag))
+
+
+@pytest.mark.parametrize("name", [name for name in COMPLEX if name not in ("abs", "conj")])
+def test_second_derivatives_of_functions_of_complex_numbers(name: str) -> None:
+    def gradients(x: Any, y: Any) -> Any:
+        f = lambda x, y: dr.real(getattr(dr, name)(ad.Complex2f64(x, y)))  # noqa: E731
+        return dr.value_and_grad(f, (0, 1))(x, y)[1]
+
+    check(gradients, on([0.7, 0.3]), on([0.2, -0.6]))
 
 
 def test_arithmetic_of_complex_numbers_and_quaternions() -> None:
@@ -342,18 +495,45 @@ def test_less_precise_types_agree_with_double_precision(name: str, cls: Any, tol
     np.testing.assert_allclose(found[0], found[1], rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.parametrize("function", [dr.atan, dr.asinh, dr.acosh, lambda x: dr.atan2(x, x * 0 + 400),
+                                      lambda x: dr.atan2(x * 0 + 400, x), lambda x: dr.atan2(x / 2**20, x / 2**20)])
+@pytest.mark.parametrize("backward", [False, True])
+def test_factors_of_half_precision_do_not_overflow(function: Any, backward: bool) -> None:
+    found = []
+    for cls in (ad.Float16, F):
+        x = cls(300, 2000, 30000)
+        dr.enable_grad(x)
+        y = function(x)
+        (dr.backward if backward else dr.forward)(y if backward else x)
+        found.append(flat((x if backward else y).grad))
+    np.testing.assert_allclose(*found, rtol=2e-3, atol=2e-7)
+
+
 nan, inf = np.nan, np.inf
 #: Functions, arguments, and the gradients of the sum of the results.
 SPECIAL = [
     (dr.abs, ([0.0, -0.0, 1, -1],), ([0, 0, 1, -1],)),
     (dr.minimum, ([1, 1, 2], [1, 2, 1]), ([1, 1, 0], [0, 0, 1])),
     (dr.maximum, ([1, 1, 2], [1, 2, 1]), ([0, 0, 1], [1, 1, 0])),
+    (dr.minimum, ([1, nan], [nan, 1]), ([0, 0], [1, 1])), (dr.maximum, ([1, nan], [nan, 1]), ([0, 0], [1, 1])),
+    (dr.copysign, ([0.0, -0.0, 0.0, -0.0], [1, 1, -1, -0.0]), ([1, -1, -1, 1], [0, 0, 0, 0])),
     (dr.max, ([1, 2, 2],), ([0, 1, 1],)), (dr.min, ([1, 1, 2],), ([1, 1, 0],)),
+    (lambda x: dr.log(dr.max(x)), ([0, -1],), ([inf, 0],)),
     (dr.prod, ([0, 2, 3],), ([6, 0, 0],)), (dr.prod, ([0, 0, 3],), ([0, 0, 0],)),
     (dr.sqrt, ([0, 1],), ([inf, 0.5],)), (dr.hypot, ([0, 3], [0, 4]), ([0, 0.6], [0, 0.8])),
     (lambda x: dr.select(x > 0, dr.sqrt(x), 0), ([0, 1, -1],), ([0, 0.5, 0],)),
     (lambda x: dr.select(x > 0, dr.log(x), x), ([0, 2, -1],), ([1, 0.5, 1],)),
-    (dr.safe_sqrt, ([0, -1, 1],), ([0, 0, 0.5],)), (dr.rcp, ([2, 0],), ([-0.25, -inf],)),
+    (dr.norm, ([0, 0],), ([0, 0],)), (dr.norm, ([0, 2],), ([0, 1],)),
+    (lambda x, y: dr.norm(ad.Array2f64(x, y)), ([0, 3, 0], [0, 4, -2]), ([0, 0.6, 0], [0, 0.8, -1])),
+    (lambda x: dr.norm(T(x)), ([0, 0],), ([0, 0],)),
+    (lambda x, y: dr.abs(ad.Complex2f64(x, y)), ([0, 3, 0], [0, 4, -2]), ([0, 0.6, 0], [0, 0.8, -1])),
+    (lambda x, y: dr.unit_angle(ad.Array2f64(x, y), ad.Array2f64(1, 0)), ([1], [0]), ([0], [0])),
+    (dr.copysign, ([0, -0.0, 0, -0.0], [-1, -1, 1, 1]), ([-1, 1, 1, -1], [0] * 4)),
+    (dr.safe_sqrt, ([0, -0.0, -1, 1, 1e-30, inf, nan],), ([0, 0, 0, 0.5, 0, 0, nan],)),
+    (dr.safe_asin, ([0, 1, -1, 1.5, -1.5, inf, nan],), ([1, 0, 0, 0, 0, 0, nan],)),
+    (dr.safe_acos, ([0, 1, -1, 1.5, -1.5, inf, nan],), ([-1, 0, 0, 0, 0, 0, nan],)),
+    (lambda x: dr.select(x > 1, 0, dr.safe_asin(x)), ([1, 0.6, 2],), ([0, 1.25, 0],)),
+    (dr.rcp, ([2, 0],), ([-0.25, -inf],)),
     (dr.power, ([0, 2], [2, 3]), ([0, 12], [0, 8 * np.log(2)])), (lambda x: x ** 3, ([0, -2],), ([0, 12],)),
     (lambda x: dr.clip(x, 0, 1), ([0, 1, 0.5, 2, -1],), ([0, 1, 1, 0, 0],)),
     (dr.copysign, ([1, -2], [-1, 1]), ([-1, -1], [0, 0])), (lambda x: dr.floor(x) * x, ([1.5],), ([1],)),
@@ -370,22 +550,101 @@ def test_special_points(case: int) -> None:
         np.testing.assert_allclose(x.grad.numpy(), np.array(gradient, dtype=float))
 
 
-@pytest.mark.parametrize("function", [
-    lambda x: dr.prefix_reduce(dr.ReduceOp.Max, x),
-    lambda x: scattered_product(x),
-])
-def test_what_has_no_derivative_says_so_when_it_is_asked_for(function: Any) -> None:
+@pytest.mark.parametrize(("name", "edge"), [("safe_sqrt", 0), ("safe_asin", 1), ("safe_acos", 1), ("safe_asin", -1)])
+@pytest.mark.parametrize("cls", [ad.Float16, ad.Float, ad.Float64], ids=["half", "single", "double"])
+def test_derivatives_of_safe_functions_are_finite_at_the_ends_of_the_domain(cls: Any, name: str, edge: int) -> None:
+    epsilon = float(dr.epsilon(cls))
+    x = cls([edge + k * epsilon for k in (-8, -4, -2, -1, 0, 1, 2, 4, 8)])
+    dr.enable_grad(x)
+    dr.backward(getattr(dr, name)(x))
+    values, found = x.numpy(), x.grad.numpy()
+    inside, outside = (values > epsilon, values < 0) if edge == 0 else (abs(values) < 1 - epsilon, abs(values) >= 1)
+    assert np.isfinite(found).all() and found[inside].all() and not found[outside].any()
+
+
+HIDDEN_ZEROS = {
+    "select": lambda x: dr.select(x > -9, x - 1, 0),
+    "scatter": lambda x: scattered(x) - 1,
+    "minimum": lambda x: dr.minimum(x, 9) - 1,
+    "product": lambda x: (dr.minimum(x, 9) - 1) * 2 * x,
+}
+
+
+def scattered(x: Any) -> Any:
+    target = dr.zeros(F, 3)
+    dr.scatter(target, x * 1, ad.UInt32(0, 1, 2), ad.Bool(True, True, True))
+    return target
+
+
+@pytest.mark.parametrize("name", HIDDEN_ZEROS)
+def test_gradients_that_happen_to_be_zero_have_derivatives(name: str) -> None:
+    def gradient(x: Any) -> Any:
+        return dr.value_and_grad(function)(x)[1]
+
+    def function(x: Any) -> Any:
+        return dr.sum(dr.square(HIDDEN_ZEROS[name](x * 0.5 + 0.25)))
+
+    x, direction = np.array([1.5, 0.5, 2.5]), np.array([1.0, 2.0, 3.0])
+    product = dr.hvp(function, F(x), F(direction))[1]
+    h = 1e-5
+    expected = (flat(gradient(F(x + h * direction))) - flat(gradient(F(x - h * direction)))) / (2 * h)
+    np.testing.assert_allclose(flat(product), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [lambda x: dr.sqrt(x), lambda x: dr.log(x), lambda x: x ** 1.5])
+def test_second_derivatives_of_what_is_masked_out_are_zero(function: Any) -> None:
+    gradient, product = dr.hvp(lambda x: dr.sum(dr.select(x > 0, dr.square(function(x * 1.0)), 0)), F(0, 0), F(1, 2))
+    assert flat(gradient).tolist() == flat(product).tolist() == [0, 0]
+
+
+def test_what_an_update_by_comparison_finds_has_no_derivative() -> None:
     x = ad.Float(1, 2, 3)
     dr.enable_grad(x)
-    result = function(x) * x
-    with pytest.raises(RuntimeError, match=r"drjit.backward\(\): there is no derivative of a .*drjit.detach"):
-        dr.backward(result)
-    assert flat(x.grad).tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match=r"drjit.scatter_cas\(\): there is no derivative of .*drjit.detach"):
+        dr.scatter_cas(ad.Float(x), 1, 2, ad.UInt32(0))
+    for target in (dr.detach(x), x):
+        with dr.suspend_grad():
+            copy = ad.Float(target)
+            found, success = dr.scatter_cas(copy, x, x + 5, ad.UInt32(0, 1, 2), ad.Bool(True, True, False))
+        assert not dr.grad_enabled(found, copy)
+        assert (flat(found).tolist(), flat(copy).tolist(), list(success)) == ([1, 2, 0], [6, 7, 3], [True, True, False])
+
+
+#: Functions whose second derivatives at their arguments are not zero, though first ones along the way are.
+CURVED = {
+    "selected": (lambda x: dr.select(x > -1, dr.sin(x), 0), [0, 0.5]),
+    "larger": (lambda x: dr.maximum(dr.sin(x), -1), [0, 0.5]),
+    "gathered": (lambda x: dr.gather(F, x, INDEX[0]), [0, 1]),
+    "product": (dr.prod, [0, 0.5, 2]),
+    "block product": (lambda x: dr.block_reduce(dr.ReduceOp.Mul, x * x, 2), [0, 2]),
+    "running product": (lambda x: dr.prefix_reduce(dr.ReduceOp.Mul, x * x + x, exclusive=False), [2, 0, -3]),
+    "running maximum": (lambda x: dr.prefix_reduce(dr.ReduceOp.Max, dr.sin(x), exclusive=False), [0, -1, 1]),
+    "scattered product": (lambda x: scattered_product(x), [0, 2, 0.5]),
+}
+
+
+@pytest.mark.parametrize("name", CURVED)
+def test_second_derivatives_where_first_ones_are_zero(name: str) -> None:
+    function, values = CURVED[name]
+    random, eps = np.random.default_rng(2), 1e-6
+    base, direction = np.array(values, dtype=np.float64), random.standard_normal(len(values))
+
+    def loss(x: Any) -> Any:
+        return dr.sum(dr.square(function(x)))
+
+    def gradient(x: Any) -> Any:
+        dr.enable_grad(x)
+        dr.backward(loss(x))
+        return flat(x.grad)
+
+    expected = (gradient(F(base + eps * direction)) - gradient(F(base - eps * direction))) / (2 * eps)
+    _, found = dr.hvp(loss, F(base), F(direction))
+    np.testing.assert_allclose(flat(found), expected, rtol=1e-5, atol=1e-5)
 
 
 def scattered_product(x: Any) -> Any:
-    target = ad.Float(x)
-    dr.scatter_reduce(dr.ReduceOp.Mul, target, x, ad.UInt32(0, 1, 1))
+    target = F(x)
+    dr.scatter_reduce(dr.ReduceOp.Mul, target, x * 2, ad.UInt32(0, 1, 1))
     return target
 
 
@@ -394,6 +653,8 @@ def test_derivatives_on_the_interpreter_are_the_same() -> None:
         x = ad.Float64(P)
         dr.enable_grad(x)
         y = dr.sum(dr.sin(x) * dr.gather(ad.Float64, x, INDEX[0]) + dr.cumsum(x) * dr.sqrt(x))
+        y += dr.sum(dr.prefix_reduce(dr.ReduceOp.Mul, x) * dr.prefix_reduce(dr.ReduceOp.Min, x, exclusive=False))
+        y += dr.sum(scattered_product(x[:3]))
         dr.backward(y)
         return flat(x.grad)
 

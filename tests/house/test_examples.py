@@ -15,8 +15,8 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 #: Name, arguments, the number that it returns with its tolerance, and the size of the picture (width, height). What is
 #: expected: the area of the Mandelbrot set, pi, the solid angle of a sphere as the camera projects it, a concentration
-#: that neither dies out nor fills everything, the variance of sums of steps of length 1, a small error, and how many
-#: decibels better a photograph becomes.
+#: that neither dies out nor fills everything, how many decibels better a photograph becomes, the variance of sums of
+#: steps of length 1, the part of a picture that a scene covers, its brightness, and small errors.
 CASES = [
     ("mandelbrot", {"size": 120, "iterations": 100}, 1.5066, 0.1, (120, 120)),
     ("monte_carlo_pi", {"points": 1 << 16}, math.pi, 0.03, (1200, 600)),
@@ -24,6 +24,9 @@ CASES = [
     ("reaction_diffusion", {"size": 64, "steps": 400}, 0.12, 0.1, (64, 64)),
     ("fit_photo", {"size": 100, "steps": 60}, 1.5, 0.5, (1200, 860)),
     ("random_walk", {"walkers": 20_000, "steps": 100}, 100, 5, (1200, 720)),
+    ("sphere_tracer", {"size": 100}, 0.972, 0.01, (100, 100)),
+    ("cornell_box", {"size": 60, "samples": 16}, 0.412, 0.01, (60, 60)),
+    ("recover_light", {"size": 48, "steps": 60, "samples": 8}, 0.0, 0.6, (432, 144)),
     ("fit_oscillator", {"samples": 20_000}, 0.0, 0.02, (1440, 600)),
 ]
 

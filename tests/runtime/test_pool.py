@@ -106,12 +106,16 @@ def test_shared_memory_lives_until_the_kernels_that_read_it_have_run() -> None:
     owner = Owner()
     x = import_shared(VarType.UInt32.value, ctypes.addressof(owner.values), SIZE, owner)
     del owner
-    busy = slow(6000)
-    y = ops.add(x, x)
-    evaluate((y,))
-    del x
-    gc.collect()
-    assert not pool.is_done(pool.submitted()) and not Owner.died
+    gc.freeze()  # or the collection takes longer than the kernel, if many tests have run before
+    try:
+        busy = slow(6000)
+        y = ops.add(x, x)
+        evaluate((y,))
+        del x
+        gc.collect()
+        assert not pool.is_done(pool.submitted()) and not Owner.died
+    finally:
+        gc.unfreeze()
     assert read_element(y, SIZE - 1) == 2 * (SIZE - 1)
     dr.sync_thread()
     assert Owner.died

@@ -6,6 +6,7 @@ So an array that such a loop writes to must be accessed in one of these ways:
 
 * Reductions by one operator, of which nothing is read: their order does not matter.
 * Writes of single values, of which nothing is read: the first element does them, in order.
+* Writes that are ``KEPT_APART``: the caller vouches for it that each element has its own part of the array.
 * Accesses of which each element has its own part of the array for itself, in all iterations: their positions do not
   depend on the loop, and are always the same; or they are parts of rows, of which the loop chooses one
   (``row * length + position``), and each element stays in its column.
@@ -24,7 +25,10 @@ from ..ops.reductions import EXCHANGES
 from ..ops.table import COUNTER, GATHER, KIND, LITERAL, SCATTER
 from ..types import TYPES, ReduceOp
 
-__all__ = ["check_alike"]
+__all__ = ["KEPT_APART", "check_alike"]
+
+#: The mode of plain writes to arrays of which each element reads and writes a part of its own only.
+KEPT_APART = 15
 
 _ADD, _MUL = KIND["add"], KIND["mul"]
 
@@ -48,6 +52,8 @@ def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
             else:
                 assert node.d2 is not None
                 index = node.d2
+                if node.payload == KEPT_APART:
+                    return
                 plain |= node.attr == ReduceOp.Identity.value or node.attr in EXCHANGES
                 operators.add(node.attr)
             alone = is_same_in_all_elements(index, region.id)

@@ -72,7 +72,11 @@ def capture(function: str, nodes: Sequence[Node], active: Node, limit: int, act:
     ``function`` is the name of the user's, if that cannot be found.  The condition of a loop must not capture.
     """
     nodes = [primal(node) for node in nodes]
-    region = innermost()
+    region = outer = innermost()
+    while outer is not None:
+        if outer.repeats:
+            return
+        outer = outer.outer
     if region is None:
         size = broadcast_size(function, active, *nodes)
         once(trace.ops.and_(active, literal(BOOL, True, size)), [],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import sys
 from collections.abc import Callable, Iterator, Sequence
 
 from ..errors import IncompatibleSizes
@@ -25,20 +26,25 @@ Function = Callable[[list[Node]], Sequence[Node]]
 
 
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
-         name_of: Callable[[int], str] | None = None) -> tuple[list[Node], dict[int, Node]]:
+         name_of: Callable[[int], str] | None = None,
+         count: int = sys.maxsize) -> tuple[list[Node], dict[int, Node]]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
     position the new versions of those arguments that the functions have written to by index.  What the functions
-    compute of their arguments, and every access to memory, happens only if some element needs it.
+    compute of their arguments, and every access to memory, happens only if some element needs it.  Arguments from
+    position ``count`` on are arrays of the caller's that the functions write to, which ``name_of`` names as such.
     """
     if mask.kind == LITERAL:
-        return _Choice("cond", COND, mask, None, (true if mask.payload else false,), arguments, label, name_of).trace()
-    return _Choice("cond", COND, mask, None, (true, false), arguments, label, name_of).trace()
+        return _Choice("cond", COND, mask, None, (true if mask.payload else false,), arguments, label, name_of,
+                       count).trace()
+    return _Choice("cond", COND, mask, None, (true, false), arguments, label, name_of,
+                       count).trace()
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
-         name_of: Callable[[int], str] | None = None) -> tuple[list[Node], dict[int, Node]]:
+         name_of: Callable[[int], str] | None = None,
+         count: int = sys.maxsize) -> tuple[list[Node], dict[int, Node]]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -47,7 +53,8 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
         raise ValueError("call(): there is no target")
     if index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
-    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of).trace()
+    return _Choice("call", CALL, mask, index, targets, arguments, label, name_of,
+                       count).trace()
 
 
 class _Choice(Construct):
@@ -64,8 +71,10 @@ class _Choice(Construct):
              "one of its elements knows. Write in a branch or call of its own.")
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
-                 arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None) -> None:
-        super().__init__(function, arguments, label, name_of)
+                 arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
+                 count: int) -> None:
+        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of,
+                         count)
         self.kind = kind
         self.mask = mask
         self.index = index
@@ -178,7 +187,7 @@ class _Choice(Construct):
         for i, value in enumerate(self.given):
             if self.merged and i not in self.memory | self.constant:
                 formals[i] = first.setdefault(value.id, formals[i])
-        traced.results = list(target(formals))
+        traced.results = self.values(target(formals))
         self.check(traced.results)
 
     def check(self, results: Sequence[Node]) -> None:

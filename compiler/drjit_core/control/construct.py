@@ -15,6 +15,7 @@ from ..errors import SymbolicValue
 from ..flags import state
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
+from ..ir.dual import primal, tracked
 from ..ir.extents import sized_as
 from ..ir.node import Node
 from ..ir.region import CONTROL, Region, writes
@@ -29,7 +30,7 @@ from ..ir.symbolic import (
     scope_of,
     user_line,
 )
-from ..ops.table import DUAL, PHI, RESULT
+from ..ops.table import PHI, RESULT
 from ..types import BOOL
 
 __all__ = ["Construct", "Traced", "written_widths"]
@@ -68,12 +69,13 @@ class Construct:
     READ_BEFORE: ClassVar[str]
     SAME_ARRAY: ClassVar[str]
 
-    def __init__(self, function: str, given: Sequence[Node], label: str | None,
+    def __init__(self, function: str, noun: str, given: Sequence[Node], label: str | None,
                  name_of: Callable[[int], str] | None, first_array: int = sys.maxsize) -> None:
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
-        self.given = given
-        self._refuse_derivatives(given)
+        #: What it is: a ``loop``, ``branch`` or ``call``.
+        self.noun = noun
+        self.given: Sequence[Node] = self.values(given)
         self.label = label
         self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
@@ -85,18 +87,20 @@ class Construct:
         #: The number of elements, if it is not that of a variable only.
         self.wide: Any = 0
         # Of a trace:
-        self.initial: Sequence[Node] = given
+        self.initial: Sequence[Node] = self.given
         self.borrowed: list[Memory] = []
         self.statements: list[Statement] = []
         self.traced: list[Traced] = []
         #: What a function has raised.
         self.failure: Exception | None = None
 
-    def _refuse_derivatives(self, nodes: Sequence[Node]) -> None:
-        if any(node.kind == DUAL for node in nodes):
+    def values(self, nodes: Sequence[Node]) -> list[Node]:
+        """The values of nodes; those whose derivatives are tracked are refused."""
+        if any(tracked(node) is not None for node in nodes):
             raise SymbolicValue(
                 f"{call_site(self.function)}(): a variable tracks derivatives, and there are none yet of symbolic "
                 "loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+        return [primal(node) for node in nodes]
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
@@ -111,7 +115,7 @@ class Construct:
         ``size`` is that of the values, 0 if each has its own.  Masks are given by the positions of their formals, and
         have the size ``width``.
         """
-        region = Tracing(self.label, self.line, self.name_of, self.first_array)
+        region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
         formals = [value if i in self.constant else
                    append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
                           payload=i in self.memory, scope=region.id)
@@ -133,7 +137,6 @@ class Construct:
         open_(region)
         try:
             trace(traced)
-            self._refuse_derivatives(traced.results)
             scope_of(*traced.results)
             if region.outside and not region.by_index:
                 raise self.refusal(self.OUTSIDE)

@@ -74,7 +74,7 @@ class _Loop(Construct):
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
                  name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool) -> None:
-        super().__init__("while_loop", initial, label, name_of, variables)
+        super().__init__("while_loop", "loop", initial, label, name_of, variables)
         self.condition = condition
         self.body = body
         self.trips = trips
@@ -213,7 +213,7 @@ class _Loop(Construct):
         self.test = self.condition(list(self.variables))
         _check_condition(self.test)
         region.live = live
-        traced.results = list(self.body(list(self.variables)))
+        traced.results = self.values(self.body(list(self.variables)))
         self.check_results(traced.results)
         self.check_versions(traced)
         scope_of(self.test)

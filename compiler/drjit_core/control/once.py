@@ -6,12 +6,13 @@ from collections.abc import Callable, Sequence
 
 from ..errors import NoDerivative
 from ..ir import trace
-from ..ir.build import broadcast_size, literal
-from ..ir.dual import derived, primal
+from ..ir.build import broadcast_size, counter, literal
+from ..ir.dual import primal, tracked
 from ..ir.node import Node
 from ..ir.symbolic import call_site, innermost
+from ..ops.reductions import EXCHANGE
 from ..ops.table import DUAL, LITERAL
-from ..types import BOOL, ReduceOp
+from ..types import BOOL, UINT32, UINT64, ReduceOp
 from .loop import while_loop
 
 __all__ = ["atomic", "compensated", "once"]
@@ -35,9 +36,15 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
 
     Lanes of one packet take turns in their order; otherwise there is none.
     """
+    if expected is not None:  # bits that are compared
+        expected = primal(expected)
     if target.kind == DUAL or value.kind == DUAL:
-        raise NoDerivative(f"{call_site('scatter')}(): there is no derivative of an update that returns what it has "
-                           "found; use drjit.detach() if none is meant to flow.")
+        if tracked(target) is None and tracked(value) is None:
+            return atomic(primal(target), primal(value), index, mask, op, mode, expected)
+        if op == EXCHANGE and innermost() is None:
+            return _differentiable_exchange(target, value, index, mask, mode)
+        raise NoDerivative(f"{call_site('scatter')}(): there is no derivative of an update that depends on "
+                           "what it finds; use drjit.detach() if none is meant to flow.")
     if innermost() is not None or mask.kind == LITERAL and not mask.payload or not target.size or not \
             broadcast_size("scatter", value, index, mask):
         return trace.atomic(target, value, index, mask, op, mode, expected)
@@ -49,13 +56,31 @@ def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: in
     return found, version
 
 
+def _differentiable_exchange(target: Node, value: Node, index: Node, mask: Node, mode: int) -> tuple[Node, Node]:
+    """An exchange of the numbers of lanes tells which lane each one found the value of, and whose value is the last."""
+    ops, size = trace.ops, broadcast_size("scatter", value, index, mask)
+    if not size or not target.size or mask.kind == LITERAL and not mask.payload:
+        found, _ = trace.atomic(primal(target), primal(value), index, mask, EXCHANGE, mode)
+        return found, target
+    scalar = UINT32 if size < 1 << 32 else UINT64
+    zero, one = literal(scalar, 0), literal(scalar, 1)  # lanes count from 1
+    found, last = atomic(literal(scalar, 0, target.size), ops.add(counter(size, scalar), one), index, mask, EXCHANGE,
+                         mode)
+
+    def of_lane(number: Node, before: Node) -> Node:
+        by_lane = ops.gt(number, zero)
+        written = value if value.size == 1 else trace.gather(value, ops.sub(number, one), by_lane)
+        return ops.select(by_lane, written, before)  # type: ignore[no-any-return]
+
+    return of_lane(found, trace.gather(target, index, mask)), of_lane(last, target)
+
+
 def compensated(target: Node, lost: Node, value: Node, index: Node, mask: Node) -> tuple[Node, Node]:
     """New versions of two targets: sums, and what rounding has lost of them (the algorithm of Kahan, Babuška and
     Neumaier), nothing where a sum is no finite number."""
     if target.kind == DUAL or lost.kind == DUAL or value.kind == DUAL:  # what is lost is below all rounding
         version, lost_ = compensated(primal(target), primal(lost), primal(value), index, mask)
-        info = index, mask, ReduceOp.Add.value, 0, None, primal(value)
-        return derived("scatter", version, (target, value), info), lost_
+        return trace.written(version, target, value, index, mask, ReduceOp.Add.value, 0), lost_
 
     def body(variables: list[Node]) -> Sequence[Node]:
         found, version = trace.atomic(variables[0], value, index, mask, ReduceOp.Add.value, 0)

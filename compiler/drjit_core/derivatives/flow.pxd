@@ -6,19 +6,23 @@ from ..ir.dual cimport dual
 from ..ir.node cimport Node
 from ..ir.trace cimport binary, gather, reduce, ternary
 from ..ir.vertex cimport Vertex
+from .formulas cimport product
 
-cdef int _PLUS, _MUL, _FMA, _SCATTERED
+cdef int _PLUS, _MUL, _FMA, _SCATTERED, _ADD, _AUTO
 cdef object _HUB
 
 
 cdef class Flow:
     cdef public bint again
-    cdef int64_t number
+    cdef bint lanes
+    cdef dict memory
+    cdef readonly int64_t number
     cdef bint selective
-    cdef list _without
-    cdef list _with
+    cdef list _before
     cdef list _outer
 
+    @cython.locals(vertex=Vertex)
+    cdef object _join(self, list members)
     cpdef bint takes(self, Vertex vertex)
     cpdef tuple kept(self, Vertex vertex)
     cpdef note(self, Vertex vertex)
@@ -28,4 +32,5 @@ cdef class Flow:
     @cython.locals(before=Node)
     cpdef give_product(self, Vertex vertex, Node gradient, Node factor, int64_t width, bint sparse)
     cpdef Node gradient(self, Vertex vertex)
+    cpdef Node change(self, Vertex vertex)
     cpdef bint has_gradient(self, Vertex vertex)

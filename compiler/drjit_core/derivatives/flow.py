@@ -8,13 +8,13 @@ they are scattered to.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable
 from typing import Any
 
+from ..context import state
 from ..ir.build import literal, resize
 from ..ir.dual import dual
 from ..ir.node import Node
-from ..ir.trace import binary, gather, reduce, scatter, ternary
+from ..ir.trace import binary, gather, opaque, reduce, scatter, ternary
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import KIND
 from ..types import BOOL, UINT32, ReduceMode, ReduceOp
@@ -41,31 +41,41 @@ _running: list[int] = []
 
 
 class Flow:
-    """One traversal: ``again`` says that its own operations are to be differentiated, too."""
+    """One traversal: ``again`` says that its own operations are to be differentiated, too.
 
-    def __init__(self, *, again: bool = False, members: Iterable[Vertex] | None = None) -> None:
+    In a region (``lanes``) each element has gradients of its own, also of what there is one of: they are summed
+    outside. What is scattered goes to arrays that the region has, by the ids of vertices.
+    """
+
+    def __init__(self, *, again: bool = False, members: list[Vertex] | None = None, lanes: bool = False,
+                 memory: dict[int, Node] | None = None) -> None:
         self.again = again
+        self.lanes = lanes
+        self.memory = memory
         self.number = _next()
         #: Whether only ``members`` take part.
         self.selective = members is not None
-        #: What they were members of before, if that is a flow that has not ended: a callback of it has begun this one.
-        self._outer: list[tuple[Vertex, int]] = []
+        #: Their marks before, if those are of a flow that has not ended: a callback of it has begun this one.
+        self._outer: list[tuple[Vertex, int, int]] = []
         if members is not None:
-            if _running:
-                self._outer = [(vertex, vertex.member) for vertex in members]
-            for vertex in members:
-                vertex.member = self.number
-            _running.append(self.number)
-        #: Vertices that had no gradient before; and those that had one, with that.
-        self._without: list[Vertex] = []
-        self._with: list[tuple[Vertex, Any, Any, bool]] = []
+            self._join(members)
+        #: Vertices that had no gradient before, and those that had one, with that; in the order of the changes.
+        self._before: list[Vertex | tuple[Vertex, Any, Any, bool]] = []
+
+    def _join(self, members: list[Vertex]) -> None:
+        """Mark all that take part."""
+        if _running:
+            self._outer = [(vertex, vertex.member, vertex.depended) for vertex in members]
+        for vertex in members:
+            vertex.member = self.number
+        _running.append(self.number)
 
     def end(self) -> None:
         """No more flows."""
         if self.selective:
             _running.remove(self.number)
-        for vertex, number in self._outer:
-            vertex.member = number
+        for vertex, member, depended in self._outer:
+            vertex.member, vertex.depended = member, depended
 
     # --- what vertices have kept -------------------------------------------------------------------------------------
 
@@ -73,11 +83,12 @@ class Flow:
         """The operands and the result, as far as they are kept."""
         if not self.again:
             return vertex.x, vertex.y, vertex.z, vertex.r
-        return (self._differentiable(vertex.x, vertex.a), self._differentiable(vertex.y, vertex.b),
-                self._differentiable(vertex.z, vertex.c), self._differentiable(vertex.r, vertex))
+        return (self.differentiable(vertex.x, vertex.a), self.differentiable(vertex.y, vertex.b),
+                self.differentiable(vertex.z, vertex.c), self.differentiable(vertex.r, vertex))
 
     @staticmethod
-    def _differentiable(node: Node | None, vertex: Vertex | None) -> Node | None:
+    def differentiable(node: Node | None, vertex: Vertex | None) -> Node | None:
+        """A node that was kept, as the value of a vertex."""
         return node if node is None or vertex is None else dual(node, vertex)
 
     def takes(self, vertex: Vertex | None) -> bool:
@@ -90,18 +101,25 @@ class Flow:
         """Remember the gradient of a vertex, which is about to change."""
         if vertex.noted == self.number:
             return
+        recording = state.recording
+        if recording is not None and vertex.id <= recording.last_vertex:
+            raise RuntimeError("this program is being recorded, and changes the gradient of an array from outside: a "
+                               "replay would not do so. Differentiate functions of the recording's arguments, and "
+                               "return their gradients.")
         vertex.noted = self.number
         if vertex.gradient is None and vertex.pending is None and not vertex.sparse:
-            self._without.append(vertex)
+            self._before.append(vertex)
         else:
-            self._with.append((vertex, vertex.gradient, vertex.pending, vertex.sparse))
+            self._before.append((vertex, vertex.gradient, vertex.pending, vertex.sparse))
 
     def roll_back(self) -> None:
         """Give all gradients back what they were."""
-        for vertex, gradient, pending, sparse in reversed(self._with):  # some twice, if there was a flow within
-            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
-        for vertex in self._without:
-            vertex.gradient, vertex.pending, vertex.sparse = None, None, False
+        for entry in reversed(self._before):  # some twice, if there was a flow within
+            if isinstance(entry, Vertex):
+                entry.gradient, entry.pending, entry.sparse = None, None, False
+            else:
+                vertex, gradient, pending, sparse = entry
+                vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
 
     def clear(self, vertex: Vertex) -> None:
         """A gradient has done what it was for."""
@@ -114,7 +132,7 @@ class Flow:
             return
         self.note(vertex)
         vertex.sparse = vertex.sparse or sparse
-        if vertex.size == 1 < width:
+        if vertex.size == 1 < width and not self.lanes:
             if gradient.size == 1:  # each of so many elements says the same
                 gradient = binary(_MUL, gradient, literal(gradient.type, width))
             else:
@@ -128,7 +146,7 @@ class Flow:
         if vertex is None or not self.takes(vertex):
             return
         before = vertex.gradient
-        if before is not None and not sparse and (vertex.size > 1 or width == 1):
+        if before is not None and not sparse and (vertex.size > 1 or width == 1 or self.lanes):
             self.note(vertex)
             vertex.gradient = ternary(_FMA, gradient, factor, before)
         else:
@@ -144,6 +162,9 @@ class Flow:
         """Add to single elements of a gradient."""
         if not self.takes(vertex):
             return
+        if self.memory is not None:
+            self.memory[vertex.id] = scatter(self.memory[vertex.id], gradient, index, mask, _ADD, mode)
+            return
         self.note(vertex)
         pending = dict(vertex.pending or {})
         before = pending.get(_SCATTERED)
@@ -151,6 +172,19 @@ class Flow:
             before = literal(vertex.type, 0, vertex.size)
         pending[_SCATTERED] = scatter(before, gradient, index, mask, _ADD, mode)
         vertex.pending = pending
+
+    def room(self, vertex: Vertex) -> Node:
+        """An array that a region within may scatter gradients of a vertex to, for :meth:`give_scattered`."""
+        if self.memory is not None:
+            return self.memory[vertex.id]
+        return opaque(literal(vertex.type, 0, vertex.size))
+
+    def give_scattered(self, vertex: Vertex, version: Node) -> None:
+        """What a region has made of such an array."""
+        if self.memory is not None:
+            self.memory[vertex.id] = version
+        else:
+            self.give(vertex, version, version.size, True)
 
     def gradient(self, vertex: Vertex) -> Node | None:
         """All that has been given to a vertex, added up."""
@@ -163,6 +197,11 @@ class Flow:
                 total = part if total is None else binary(_PLUS, total, part)
             vertex.gradient, vertex.pending = total, None
         return vertex.gradient
+
+    def change(self, vertex: Vertex | None) -> Node | None:
+        """The gradient of an operand, if derivatives flow from there; gradients of other traversals may be there, too.
+        """
+        return None if vertex is None or not self.takes(vertex) or vertex.rule is _HUB else self.gradient(vertex)
 
     def has_gradient(self, vertex: Vertex) -> bool:
         """Whether anything has been given to a vertex."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from types import SimpleNamespace
 from typing import Any
 
 from ..ir.build import literal
+from ..ir.dual import primal
 from ..ir.node import Node
-from ..ir.trace import ops
+from ..ir.trace import binary, ops
 from ..math import TRACE
 from ..math.gamma import digamma
-from ..ops.table import OPS
+from ..ops.table import DUAL, KIND, OPS
 
 __all__ = ["FORMULAS", "masked", "number", "product"]
 
@@ -20,13 +22,14 @@ def number(like: Node, value: float) -> Node:
     return literal(like.type, value)
 
 
+_MUL = KIND["mul"]
 #: ``o`` of the rules: every row and every function of the mathematics, by name.
 FORMULAS: Any = SimpleNamespace(**{row.name: getattr(ops, row.name) for row in OPS if hasattr(ops, row.name)})
 FORMULAS.__dict__.update(TRACE)
 FORMULAS.number, FORMULAS.digamma = number, digamma
 
 
-def masked(mask: Node, value: Node, *, inverted: bool = False) -> Node:
+def masked(mask: Node, value: Node, inverted: bool = False) -> Node:
     """A value where a mask is set (or is not), and zero elsewhere."""
     zero = number(value, 0)
     return ops.select(mask, zero, value) if inverted else ops.select(mask, value, zero)  # type: ignore[no-any-return]
@@ -34,8 +37,12 @@ def masked(mask: Node, value: Node, *, inverted: bool = False) -> Node:
 
 def product(gradient: Node, factor: Node, sparse: bool) -> Node:
     """Gradient times factor; zeros of a ``sparse`` gradient have no part, and stay zero beside infinity and NaN."""
-    result = ops.mul(gradient, factor)
     if not sparse:
-        return result  # type: ignore[no-any-return]
+        return binary(_MUL, gradient, factor)
     zero = number(gradient, 0)
-    return ops.select(ops.eq(gradient, zero), zero, result)  # type: ignore[no-any-return]
+    result, none = binary(_MUL, gradient, factor), zero
+    if gradient.kind == DUAL:  # what is zero may change nevertheless
+        factor = primal(factor)
+        is_finite = ops.lt(ops.abs(factor), number(factor, math.inf))
+        none = binary(_MUL, gradient, ops.select(is_finite, factor, zero))
+    return ops.select(ops.eq(gradient, zero), none, result)  # type: ignore[no-any-return]

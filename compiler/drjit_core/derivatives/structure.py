@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from ..errors import NoDerivative
 from ..ir.build import counter, literal
 from ..ir.node import Node
 from ..ir.steps import step, transposed
@@ -19,19 +18,14 @@ from ..ir.vertex import Vertex
 from ..passes.positions import positions
 from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
-from .formulas import FORMULAS, masked, number
+from .formulas import FORMULAS, masked, number, product
 
-__all__ = ["STRUCTURE", "Structure", "no_derivative"]
+__all__ = ["STRUCTURE", "Structure"]
 
 Gradients = Sequence[Node | None]
 _ADD, _MUL, _MIN, _MAX, _IDENTITY = (op.value for op in (
     ReduceOp.Add, ReduceOp.Mul, ReduceOp.Min, ReduceOp.Max, ReduceOp.Identity))
-_NO_CONFLICTS, _PERMUTE = ReduceMode.NoConflicts.value, ReduceMode.Permute.value
-
-
-def no_derivative(what: str) -> NoDerivative:
-    """The error of what cannot be differentiated."""
-    return NoDerivative(f"there is no derivative of a {what}; use drjit.detach() if none is meant to flow")
+_AUTO, _NO_CONFLICTS = ReduceMode.Auto.value, ReduceMode.NoConflicts.value
 
 
 def _true() -> Node:
@@ -40,6 +34,11 @@ def _true() -> Node:
 
 def _added(a: Node | None, b: Node | None) -> Node | None:
     return b if a is None else a if b is None else ops.add(a, b)
+
+
+def _times(gradient: Node, factor: Node) -> Node:
+    """A gradient times a derivative, which may be a mask; zeros of the gradient stay zero."""
+    return masked(factor, gradient) if factor.type == BOOL else product(gradient, factor, True)
 
 
 # --- the same values, in another type or place ------------------------------------------------------------------------
@@ -83,7 +82,7 @@ def _gather_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 
 
 def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
-    index, mask, op, mode, before, _ = vertex.info
+    index, mask, op, mode, _, _, _ = vertex.info
     target, change, _ = gradients
     if op in (_IDENTITY, _ADD):
         if target is None:
@@ -93,44 +92,51 @@ def _scatter_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node |
                 return target
             change = literal(vertex.type, 0)
         return scatter(full(target, vertex.size), change, index, mask, op, mode)
-    _require_extremum(op)
-    is_value = _follows_value(vertex)
-    result = masked(ops.eq(before, vertex.r), full(target, vertex.size)) if target is not None else \
-        literal(vertex.type, 0, vertex.size)
+    of_target, of_value = _scatter_factors(flow, vertex)
+    result = literal(vertex.type, 0, vertex.size)
+    if target is not None:
+        result = _times(full(target, vertex.size), of_target)
     if change is None:
         return result
-    return scatter(result, masked(is_value, change), index, mask, _ADD, ReduceMode.Auto.value)
+    return scatter(result, _times(change, of_value), index, mask, _ADD, _AUTO)
 
 
 def _scatter_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
-    index, mask, op, mode, before, value = vertex.info
-    width = max(index.size, mask.size, value.size)
-    if op not in (_IDENTITY, _ADD):
-        _require_extremum(op)
+    index, mask, op, mode, width, _, _ = vertex.info
+    of_target, of_value = (None, None) if op in (_IDENTITY, _ADD) else _scatter_factors(flow, vertex)
     if vertex.a is not None:
         own = gradient
         if op == _IDENTITY:
             own = scatter(full(gradient, vertex.size), number(gradient, 0), index, mask, _IDENTITY, mode)
-        elif op != _ADD:
-            own = masked(ops.eq(before, vertex.r), gradient)
+        elif of_target is not None:
+            own = _times(gradient, of_target)
         flow.give(vertex.a, own, vertex.size, True)
     if vertex.b is not None:
         part = masked(mask, gradient) if gradient.size == 1 else gather(gradient, index, mask)
-        if op not in (_IDENTITY, _ADD):
-            part = masked(_follows_value(vertex), part)
+        if of_value is not None:
+            part = _times(part, of_value)
         flow.give(vertex.b, part, width, True)
 
 
-def _follows_value(vertex: Vertex) -> Node:
-    """Where the result of an extremum is what was written."""
-    index, mask, _, _, _, value = vertex.info
-    assert vertex.r is not None
-    return ops.eq(gather(vertex.r, index, mask), value)  # type: ignore[no-any-return]
+def _scatter_factors(flow: Flow, vertex: Vertex) -> tuple[Node, Node]:
+    """The derivatives of a scatter-reduction by its target and by what is written, where the mask is set: factors, or
+    masks of what the results are."""
+    index, mask, op, mode, _, before, value = vertex.info
+    _, _, _, r = flow.kept(vertex)
 
+    def at(node: Node) -> Node:
+        return gather(node, index, mask)
 
-def _require_extremum(op: int) -> None:
-    if op not in (_MIN, _MAX):
-        raise no_derivative(f"scatter-reduction {ReduceOp(op).name}")
+    if op in (_MIN, _MAX):
+        return ops.eq(before, r), ops.eq(at(r), value)
+    assert op == _MUL
+    if flow.again:
+        before, value = flow.differentiable(before, vertex.a), flow.differentiable(value, vertex.b)
+    zero, one = number(value, 0), number(value, 1)
+    of_target, of_value = ops.eq(before, zero), ops.eq(value, zero)
+    zeros = scatter(ops.select(of_target, one, zero), ops.select(of_value, one, zero), index, mask, _ADD, mode)
+    rest = scatter(ops.select(of_target, one, before), ops.select(of_value, one, value), index, mask, _MUL, mode)
+    return _of_others(before, r, zeros, rest), _of_others(value, at(r), at(zeros), at(rest))
 
 
 # --- reductions ------------------------------------------------------------------------------------------------------
@@ -185,22 +191,27 @@ def _viewed(node: Node, base: int, axes: Sequence[tuple[int, int]]) -> Node:
 
 
 def _factor(vertex: Vertex, x: Node, r: Node) -> Node:
-    """The derivative of a reduction by its elements; the sum has none."""
+    """The derivative of a reduction by its elements: a factor, or a mask of those that are the result."""
     op = vertex.info if vertex.rule.name == "reduce" else vertex.info[0]
     beside = _expanded(vertex, r)
-    one, zero = number(x, 1), number(x, 0)
     if op in (_MIN, _MAX):
-        return ops.select(ops.eq(x, beside), one, zero)  # type: ignore[no-any-return]
-    if op != _MUL:
-        raise no_derivative(f"reduction {ReduceOp(op).name}")
-    # the product of the others: where there is one zero, that of all that are not zero
+        return ops.eq(x, beside)  # type: ignore[no-any-return]
+    assert op == _MUL
+    one, zero = number(x, 1), number(x, 0)
     is_zero = ops.eq(x, zero)
     rest = ops.select(is_zero, one, x)
     others = reduce(rest, _MUL) if vertex.rule.name == "reduce" else _segments(rest, _MUL, *vertex.info[1:])
     zeros = _expanded(vertex, _reduced(vertex, ops.select(is_zero, one, zero)))
-    others = _expanded(vertex, others)
-    only = ops.and_(is_zero, ops.eq(zeros, one))
-    return ops.select(only, others, ops.select(is_zero, zero, ops.div(beside, x)))  # type: ignore[no-any-return]
+    return _of_others(x, beside, zeros, _expanded(vertex, others))
+
+
+def _of_others(x: Node, whole: Node, zeros: Node, rest: Node) -> Node:
+    """The product of all factors but ``x``, given that of all, how many of them are zero, and the product of those that
+    are not."""
+    zero = number(x, 0)
+    is_zero = ops.eq(x, zero)
+    only = ops.and_(is_zero, ops.eq(zeros, number(x, 1)))
+    return ops.select(only, rest, ops.select(is_zero, zero, ops.div(whole, x)))  # type: ignore[no-any-return]
 
 
 def _reduction_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
@@ -209,7 +220,7 @@ def _reduction_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node
         return None
     if vertex.x is not None:
         x, _, _, r = flow.kept(vertex)
-        gradient = ops.mul(gradient, _factor(vertex, x, r))
+        gradient = _times(gradient, _factor(vertex, x, r))
     if vertex.rule.name == "reduce" and gradient.size == 1:
         return ops.mul(gradient, literal(gradient.type, operand.size))  # type: ignore[no-any-return]
     return _reduced(vertex, full(gradient, operand.size))
@@ -223,7 +234,7 @@ def _reduction_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
         flow.give(operand, gradient, operand.size, vertex.sparse)
     else:
         x, _, _, r = flow.kept(vertex)
-        flow.give_product(operand, gradient, _factor(vertex, x, r), operand.size, True)
+        flow.give(operand, _times(gradient, _factor(vertex, x, r)), operand.size, True)
 
 
 # --- layouts ---------------------------------------------------------------------------------------------------------
@@ -291,7 +302,7 @@ def give_view(flow: Flow, source: Vertex, gradient: Node, width: int, base: int,
         index = positions(source.size, base, extents, strides)
     else:
         index = literal(UINT32 if source.size <= 1 << 32 else UINT64, base)
-    flow.scatter(source, gradient, index, _true(), _NO_CONFLICTS if _is_injective(axes) else ReduceMode.Auto.value)
+    flow.scatter(source, gradient, index, _true(), _NO_CONFLICTS if _is_injective(axes) else _AUTO)
 
 
 def _inverse(axes: Sequence[tuple[int, int]], count: int) -> tuple[int, list[tuple[int, int]]] | None:
@@ -334,19 +345,69 @@ def _is_injective(axes: Sequence[tuple[int, int]]) -> bool:
 def _scan_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
     if gradients[0] is None:
         return None
-    return _sum_scan(vertex, full(gradients[0], vertex.size), vertex.info.options[2])
+    gradient, op = full(gradients[0], vertex.size), vertex.info.options[0]
+    if op == _ADD:
+        return _scanned(vertex, gradient)
+    if op in (_MIN, _MAX):
+        index, mask = _winners(vertex)
+        return gather(gradient, index, mask)
+    assert op == _MUL
+    x, _, _, r = flow.kept(vertex)
+    is_zero, rest, one_zero = _zeros_of_scan(vertex, x)
+    usual = ops.mul(r, _scanned(vertex, masked(is_zero, ops.div(gradient, x), inverted=True)))
+    at_zero = ops.mul(rest, _scanned(vertex, masked(is_zero, gradient)))
+    return ops.add(usual, masked(one_zero, at_zero))  # type: ignore[no-any-return]
 
 
 def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
-    back = _sum_scan(vertex, full(gradient, vertex.size), 1 - vertex.info.options[2])
-    flow.give(vertex.a, back, vertex.size, vertex.sparse)
+    assert vertex.a is not None
+    gradient, op = full(gradient, vertex.size), vertex.info.options[0]
+    if op == _ADD:
+        flow.give(vertex.a, _scanned(vertex, gradient, back=True), vertex.size, vertex.sparse)
+        return
+    if op in (_MIN, _MAX):
+        flow.scatter(vertex.a, gradient, *_winners(vertex))
+        return
+    assert op == _MUL
+    x, _, _, r = flow.kept(vertex)
+    is_zero, rest, one_zero = _zeros_of_scan(vertex, x)
+    usual = ops.div(_scanned(vertex, product(gradient, r, vertex.sparse), back=True), x)
+    at_zero = _scanned(vertex, masked(one_zero, product(gradient, rest, vertex.sparse)), back=True)
+    # of two zeros only the first is the only one of any prefix
+    exclusive = vertex.info.options[1]
+    before = _scanned(vertex, ops.select(is_zero, number(x, 1), number(x, 0)))
+    first = ops.eq(before, number(x, 0 if exclusive else 1))
+    flow.give(vertex.a, ops.select(is_zero, masked(first, at_zero), usual), vertex.size, True)
 
 
-def _sum_scan(vertex: Vertex, node: Node, reverse: int) -> Node:
-    op, exclusive, _ = vertex.info.options
-    if op != _ADD:
-        raise no_derivative(f"prefix reduction {ReduceOp(op).name}")
-    return step("scan", (node,), [(node.type, node.size)], (op, exclusive, reverse), vertex.info.extents)[0]
+def _scanned(vertex: Vertex, node: Node, op: int = _ADD, *, back: bool = False) -> Node:
+    """A scan like that of a vertex, by another operation, or in the other direction."""
+    _, exclusive, reverse = vertex.info.options
+    return step("scan", (node,), [(node.type, node.size)], (op, exclusive, 1 - reverse if back else reverse),
+                vertex.info.extents)[0]
+
+
+def _winners(vertex: Vertex) -> tuple[Node, Node]:
+    """Where each running extremum comes from, the first one of equals, and where it is an element at all."""
+    op, exclusive, reverse = vertex.info.options
+    x, before = vertex.x, vertex.r
+    assert x is not None and before is not None
+    if not exclusive:
+        before = step("scan", (x,), [(x.type, x.size)], (op, 1, reverse), vertex.info.extents)[0]
+    wins = ops.gt(x, before) if op == _MAX else ops.lt(x, before)
+    # Places are counted in the direction of the scan, from 1: the largest is the latest, and 0 is none.
+    scalar = UINT32 if x.size < 1 << 32 else UINT64
+    place, one, size = counter(x.size, scalar), literal(scalar, 1), literal(scalar, x.size)
+    found = _scanned(vertex, masked(wins, ops.sub(size, place) if reverse else ops.add(place, one)), _MAX)
+    return ops.sub(size, found) if reverse else ops.sub(found, one), ops.gt(found, literal(scalar, 0))
+
+
+def _zeros_of_scan(vertex: Vertex, x: Node) -> tuple[Node, Node, Node]:
+    """Where factors are zero; the running products of the others; and which products have a single zero."""
+    zero, one = number(x, 0), number(x, 1)
+    is_zero = ops.eq(x, zero)
+    count = _scanned(vertex, ops.select(is_zero, one, zero))
+    return is_zero, _scanned(vertex, ops.select(is_zero, one, x), _MUL), ops.eq(count, one)
 
 
 def _order(vertex: Vertex) -> Node:
@@ -397,11 +458,11 @@ def _multiply(a: Node, b: Node, size: int, type_: int, options: Sequence[int]) -
 def _matmul_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | None:
     x, y, _, _ = flow.kept(vertex)
     first, second, _ = gradients
-    result = None
-    if first is not None:
-        result = _multiply(full(first, x.size), y, vertex.size, vertex.type, vertex.info.options)
-    if second is not None:
-        result = _added(result, _multiply(x, full(second, y.size), vertex.size, vertex.type, vertex.info.options))
+    result, size, type_, options = None, vertex.size, vertex.type, vertex.info.options
+    if first is not None and vertex.a is not None:
+        result = _multiply(full(first, vertex.a.size), y, size, type_, options)
+    if second is not None and vertex.b is not None:
+        result = _added(result, _multiply(x, full(second, vertex.b.size), size, type_, options))
     return result
 
 

@@ -5,25 +5,36 @@ from libc.stdint cimport int64_t
 from ..ir.node cimport Node
 from ..ir.trace cimport unary
 from ..ir.vertex cimport Vertex
+from ..ops.derivatives cimport Partial, Rule
 from .flow cimport Flow
 
-cdef int _NEG
+cdef int _NEG, _HALF
 
 @cython.locals(gradient=Node)
 cdef object _reverse_one(Flow flow, Vertex vertex)
-@cython.locals(x=Node, y=Node, z=Node, r=Node, operand=Vertex, position=cython.int, how=cython.int, partials=tuple)
+@cython.locals(x=Node, y=Node, z=Node, r=Node, operand=Vertex, position=cython.int, how=cython.int, partials=tuple,
+               partial=Partial, width=int64_t, sparse=cython.bint)
 cdef object _reverse_row(Flow flow, Vertex vertex, Node gradient)
 @cython.locals(result=Node)
 cdef object _forward_one(Flow flow, Vertex vertex)
 @cython.locals(vertex=Vertex)
 cdef object _reach(list todo, list found, int64_t number, object scope)
-@cython.locals(vertex=Vertex, found=set)
-cdef set _dependents(list order)
+@cython.locals(vertex=Vertex, last=int64_t)
+cdef bint _descends(list order)
+@cython.locals(vertex=Vertex)
+cdef list _gradients(list order)
+@cython.locals(vertex=Vertex, number=int64_t)
+cdef object _mark_depended(Flow flow, list order)
+cdef object _mark(Vertex operand, int64_t number)
+@cython.locals(vertex=Vertex, before=Vertex)
+cdef list _distinct(list order)
 @cython.locals(vertex=Vertex)
 cdef object _refuse_consumed(list order)
 @cython.locals(vertex=Vertex)
 cdef object _reverse(Flow flow, list order, int flags)
-@cython.locals(inner=cython.bint)
-cdef bint _kept_part(int mode, int flags, Vertex vertex, set dependents)
+@cython.locals(inner=cython.bint, depended=cython.bint)
+cdef bint _keeps(Flow flow, int mode, int flags, Vertex vertex)
 @cython.locals(vertex=Vertex)
 cdef object _cut(list order)
+@cython.locals(vertex=Vertex)
+cdef object _forget_custom(list order)

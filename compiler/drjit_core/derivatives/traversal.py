@@ -6,24 +6,27 @@ reverse by descending ones.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import operator
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from ..context import state
+from ..errors import NoDerivative
 from ..ir.dual import Scope
 from ..ir.node import Node
-from ..ir.trace import ops, unary
+from ..ir.trace import cast, ops, unary
 from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
 from ..ops.table import KIND
+from ..types import FLOAT16, FLOAT32
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
-from .structure import STRUCTURE, no_derivative
+from .structure import STRUCTURE
 
-__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "enqueue",
-           "leave", "pull", "push", "traverse"]
+__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "add_gradients",
+           "clear_gradients", "depends", "enqueue", "leave", "pull", "push", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -33,7 +36,7 @@ class Consumed(RuntimeError):
     """Derivatives would have to flow through what an earlier traversal has taken apart."""
 
 
-_NEG = KIND["neg"]
+_NEG, _HALF = KIND["neg"], FLOAT16
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())
 
@@ -103,10 +106,12 @@ def _reach_forward(start: list[Vertex], found: list[Vertex], number: int) -> Non
 
 
 def _following(start: Sequence[Vertex]) -> list[Vertex]:
-    """Some vertices, and all that depend on them."""
+    """Some vertices, and all that depend on them; what is left of regions that have been traced is not part of it."""
+    open_ = state.open
     found = {vertex.id: vertex for vertex in start}
     for vertex in live_vertices(min(found)) if found else ():
-        if vertex.id not in found and any(operand.id in found for operand in vertex.operands()):
+        if vertex.id not in found and (not vertex.scope or vertex.scope in open_) and any(
+                operand.id in found for operand in vertex.operands()):
             found[vertex.id] = vertex
     return list(found.values())
 
@@ -117,14 +122,19 @@ def traverse(mode: int, flags: int) -> list[Node]:
     If it raises, all gradients and edges are as before.
     """
     order, _queue.vertices, _queue.number = _queue.vertices, [], _next_queue()
-    order.sort(key=_number, reverse=mode == BACKWARD)
+    if not (mode == BACKWARD and _descends(order)):
+        order.sort(key=_number, reverse=mode == BACKWARD)
     with _lock:
+        order = _distinct(order)
         scope = _isolating()
-        flow = Flow(members=order if scope is None else [*order, *scope.postponed.values()])
+        postponed = [] if scope is None or mode != BACKWARD else list(scope.postponed.values())
+        flow = Flow(members=[*order, *postponed] if postponed else order)
         try:
             _refuse_consumed(order)
             if mode == BACKWARD:
                 _reverse(flow, order, flags)
+                for vertex in postponed:
+                    flow.gradient(vertex)
             else:
                 _forward(flow, order, flags)
         except BaseException:
@@ -135,7 +145,31 @@ def traverse(mode: int, flags: int) -> list[Node]:
             _forget_custom(order)
         if flags & CLEAR_EDGES:
             _cut(order)
-        return [vertex.gradient for vertex in order if vertex.gradient is not None]
+        return _gradients(order)
+
+
+def _descends(order: list[Vertex]) -> bool:
+    """Whether each vertex is older than the one before it, as in a chain of operations."""
+    last = order[0].id + 1 if order else 0
+    for vertex in order:
+        if vertex.id >= last:
+            return False
+        last = vertex.id
+    return True
+
+
+def _gradients(order: list[Vertex]) -> list[Node]:
+    return [vertex.gradient for vertex in order if vertex.gradient is not None]
+
+
+def _distinct(order: list[Vertex]) -> list[Vertex]:
+    """Each of some vertices once; they are in order. (The queues of other threads may have taken their marks.)"""
+    before: Vertex | None = None
+    for vertex in order:
+        if vertex is before:
+            return list({vertex.id: vertex for vertex in order}.values())
+        before = vertex
+    return order
 
 
 def _cut(order: list[Vertex]) -> None:
@@ -146,7 +180,7 @@ def _cut(order: list[Vertex]) -> None:
             vertex.rule = CONSUMED
 
 
-def _refuse_consumed(order: Sequence[Vertex]) -> None:
+def _refuse_consumed(order: list[Vertex]) -> None:
     for vertex in order:
         if vertex.rule is CONSUMED:
             raise Consumed(
@@ -156,47 +190,51 @@ def _refuse_consumed(order: Sequence[Vertex]) -> None:
                 "as a constant")
 
 
-def _kept_part(mode: int, flags: int, vertex: Vertex, dependents: set[int]) -> bool:
+def _keeps(flow: Flow, mode: int, flags: int, vertex: Vertex) -> bool:
     """Whether a vertex keeps its gradient: where derivatives end, and else as the flags say."""
-    inner = vertex.rule is not LEAF
+    inner, depended = vertex.rule is not LEAF, vertex.depended == flow.number
     if mode == BACKWARD:
         if not inner:
             return True
-        return not flags & (CLEAR_INTERIOR if vertex.id in dependents else CLEAR_INPUT)
-    if vertex.id not in dependents:
+        return not flags & (CLEAR_INTERIOR if depended else CLEAR_INPUT)
+    if not depended:
         return True
     return not flags & (CLEAR_INTERIOR if inner else CLEAR_INPUT)
 
 
-def _dependents(order: Sequence[Vertex]) -> set[int]:
-    """The vertices that others of a traversal depend on."""
-    found: set[int] = set()
+def _mark_depended(flow: Flow, order: list[Vertex]) -> None:
+    """Mark the vertices that others of a traversal depend on."""
+    number = flow.number
     for vertex in order:
         if vertex.rule is HUB:
-            found.update(operand.id for operand in vertex.operands())
-            continue
-        if vertex.a is not None:
-            found.add(vertex.a.id)
-        if vertex.b is not None:
-            found.add(vertex.b.id)
-        if vertex.c is not None:
-            found.add(vertex.c.id)
-    return found
+            for operand in vertex.operands():
+                _mark(operand, number)
+        else:
+            _mark(vertex.a, number)
+            _mark(vertex.b, number)
+            _mark(vertex.c, number)
 
 
-def _reverse(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
-    dependents = _dependents(order)
+def _mark(operand: Vertex | None, number: int) -> None:
+    if operand is not None and operand.member == number:
+        operand.depended = number
+
+
+def _reverse(flow: Flow, order: list[Vertex], flags: int) -> None:
+    _mark_depended(flow, order)
     for vertex in order:
         if flow.has_gradient(vertex):
             _reverse_one(flow, vertex)
-            if vertex.rule is not HUB and not _kept_part(BACKWARD, flags, vertex, dependents):
+            if vertex.rule is not HUB and not _keeps(flow, BACKWARD, flags, vertex):
                 flow.clear(vertex)
 
 
 def _reverse_one(flow: Flow, vertex: Vertex) -> None:
     """Let the gradient of a vertex flow to its operands."""
     if vertex.rule is HUB:
-        _refuse_again(flow)
+        _refuse_again(flow, vertex)
+        for operand in vertex.operands():
+            flow.note(operand)  # callbacks may change gradients that are no arguments
         vertex.info.reverse(flow)
         return
     gradient = flow.gradient(vertex)
@@ -207,21 +245,25 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
         STRUCTURE[vertex.rule.name].reverse(flow, vertex, gradient)
 
 
-def _refuse_again(flow: Flow) -> None:
-    if flow.again:
-        raise no_derivative("derivative that a custom operation computes")
+def _refuse_again(flow: Flow, vertex: Vertex) -> None:
+    if flow.again and not vertex.info.again:
+        raise NoDerivative("there is no derivative of a derivative that a custom operation computes; use "
+                           "drjit.detach() if none is meant to flow")
 
 
 def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
-    x, y, z, r = flow.kept(vertex)
+    if flow.again:
+        x, y, z, r = flow.kept(vertex)
+    else:
+        x, y, z, r = vertex.x, vertex.y, vertex.z, vertex.r
     width, sparse = vertex.size, vertex.sparse
     partials = vertex.rule.partials
     for position in range(len(partials)):
         operand = vertex.a if position == 0 else vertex.b if position == 1 else vertex.c
-        if operand is None or not flow.takes(operand):
-            continue
         partial = partials[position]
-        how, _, factor = partial
+        if operand is None or partial is None or not flow.takes(operand):
+            continue
+        how = partial.how
         if how == PASSED:
             flow.give(operand, gradient, width, sparse)
         elif how == NEGATED:
@@ -233,25 +275,30 @@ def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
         elif how == TIMES_R:
             flow.give_product(operand, gradient, r, width, sparse)
         elif how == FACTOR:
-            flow.give_product(operand, gradient, factor(FORMULAS, x, y, z, r), width, sparse)
+            flow.give_product(operand, gradient, partial.factor(FORMULAS, x, y, z, r) if vertex.type != _HALF else
+                              _in_single(partial.factor, x, y, z, r), width, sparse)
         else:
             flow.give(operand, _where(partial, gradient, x, y, z, r), width, True)
 
 
+def _in_single(factor: Callable[..., Node], *kept: Node | None) -> Node:
+    """What a rule of half precision, in which squares soon overflow, multiplies by, computed in single precision."""
+    return cast(factor(FORMULAS, *[node if node is None else cast(node, FLOAT32) for node in kept]), FLOAT16)
+
+
 def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
     if partial.how == BOTH:
-        assert partial.factor is not None
         return masked(partial.factor(FORMULAS, x, y, z, r), gradient)
     assert partial.how in (WHERE, OTHERWISE)
-    return masked(x, gradient, inverted=partial.how == OTHERWISE)
+    return masked(x, gradient, partial.how == OTHERWISE)
 
 
-def _forward(flow: Flow, order: Sequence[Vertex], flags: int) -> None:
-    dependents = _dependents(order)
+def _forward(flow: Flow, order: list[Vertex], flags: int) -> None:
+    _mark_depended(flow, order)
     for vertex in order:
         _forward_one(flow, vertex)
     for vertex in order:
-        if vertex.rule is not HUB and not _kept_part(FORWARD_MODE, flags, vertex, dependents):
+        if vertex.rule is not HUB and not _keeps(flow, FORWARD_MODE, flags, vertex):
             flow.clear(vertex)
 
 
@@ -260,12 +307,12 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     if vertex.rule is LEAF:
         return
     if vertex.rule is HUB:
-        if any(flow.has_gradient(operand) for operand in vertex.operands()):
-            _refuse_again(flow)
-            vertex.info.forward(flow)
+        if any(flow.change(operand) is not None for operand in vertex.operands()):
+            _refuse_again(flow, vertex)
+            with _hidden(flow, vertex.operands()):
+                vertex.info.forward(flow)
         return
-    gradients = [None if operand is None or operand.rule is HUB else flow.gradient(operand)
-                 for operand in (vertex.a, vertex.b, vertex.c)]
+    gradients = [flow.change(vertex.a), flow.change(vertex.b), flow.change(vertex.c)]
     if vertex.rule.partials:
         result = _forward_row(flow, vertex, gradients)
     elif vertex.rule.name == "output" or any(gradient is not None for gradient in gradients):
@@ -275,6 +322,19 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     if result is not None:
         sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
         flow.give(vertex, result, result.size, sparse)
+
+
+@contextlib.contextmanager
+def _hidden(flow: Flow, operands: Iterable[Vertex]) -> Iterator[None]:
+    """While a callback runs, let operands have no gradients from which none flow in a traversal."""
+    before = [(vertex, vertex.gradient) for vertex in operands if not flow.takes(vertex)]
+    for vertex, _ in before:
+        vertex.gradient = None
+    try:
+        yield
+    finally:
+        for vertex, gradient in before:
+            vertex.gradient = gradient
 
 
 def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -> Node | None:
@@ -291,7 +351,8 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
             change = unary(_NEG, gradient)
         elif how <= FACTOR:
             factor = y if how == TIMES_Y else x if how == TIMES_X else r if how == TIMES_R else \
-                partial.factor(FORMULAS, x, y, z, r)
+                partial.factor(FORMULAS, x, y, z, r) if vertex.type != _HALF else \
+                _in_single(partial.factor, x, y, z, r)
             if result is not None and not operand.sparse:
                 result = ops.fma(gradient, factor, result)
                 continue
@@ -304,41 +365,92 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
     return result
 
 
+# --- gradients from outside ------------------------------------------------------------------------------------------
+
+
+def add_gradients(gradients: Iterable[tuple[Vertex, Node]], *, clear: bool) -> None:
+    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first."""
+    with _lock:
+        flow = Flow()
+        for vertex, gradient in gradients:
+            if clear:
+                flow.clear(vertex)
+            flow.give(vertex, gradient, gradient.size)
+            flow.gradient(vertex)
+
+
+def clear_gradients(vertices: Iterable[Vertex]) -> None:
+    """Set the gradients of vertices to zero."""
+    with _lock:
+        flow = Flow()
+        for vertex in vertices:
+            flow.clear(vertex)
+
+
 def leave(scope: Scope) -> list[Node]:
     """Go on with what waited for a scope to end (which it has)."""
     if not scope.postponed:
         return []
     vertices, scope.postponed = list(scope.postponed.values()), {}
     enqueue(BACKWARD, vertices)
-    return traverse(BACKWARD, CLEAR_EDGES | CLEAR_INPUT | CLEAR_INTERIOR)
+    return traverse(BACKWARD, CLEAR_INPUT | CLEAR_INTERIOR)  # what began there may be traversed again
 
 
 # --- derivatives as values -------------------------------------------------------------------------------------------
 
 
-def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, again: bool = False) -> list[Node | None]:
-    """The gradients that flow from some vertices, which have given ones, to others; nothing is stored in the graph.
-
-    ``again`` says that the gradients are to be differentiated, too.
-    """
-    ends = {vertex.id for vertex in inputs}
-    found: dict[int, Vertex] = {}
-    todo = [vertex for vertex, _ in outputs]
+def depends(vertices: Iterable[Vertex], last: int) -> bool:
+    """Whether vertices depend on any whose id is at most ``last``."""
+    seen: set[int] = set()
+    todo = list(vertices)
     while todo:
         vertex = todo.pop()
-        if vertex.id not in found:
+        if vertex.id <= last:
+            return True
+        if vertex.id not in seen:
+            seen.add(vertex.id)
+            todo += vertex.operands()
+    return False
+
+
+def _between(inputs: Iterable[Vertex], outputs: Iterable[Vertex]) -> list[Vertex]:
+    """The vertices along which derivatives flow from some to others, with these, by ascending ids."""
+    members = {vertex.id for vertex in inputs}
+    ends, first = frozenset(members), min(members, default=0)
+    found: dict[int, Vertex] = {}
+    todo = list(outputs)
+    while todo:
+        vertex = todo.pop()
+        if vertex.id >= first and vertex.id not in found:
             found[vertex.id] = vertex
             if vertex.id not in ends:
                 todo += vertex.operands()
-    order = [found[number] for number in sorted(found, reverse=True)]
+    order = []
+    for number in sorted(found):
+        vertex = found[number]
+        if number in ends or any(operand.id in members for operand in vertex.operands()):
+            members.add(number)
+            order.append(vertex)
+    return order
+
+
+def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, again: bool = False,
+         memory: dict[int, Node] | None = None) -> list[Node | None]:
+    """The gradients that flow from some vertices, which have given ones, to others; nothing is stored in the graph.
+
+    ``again`` says that the gradients are to be differentiated, too. In a region, ``memory`` has the arrays that
+    gradients of reads by index are scattered to, by the ids of vertices.
+    """
+    order = _between(inputs, [vertex for vertex, _ in outputs])
+    order.reverse()
     with _lock:
-        return _pull(outputs, inputs, order, ends, again=again)
+        return _pull(outputs, inputs, order, {vertex.id for vertex in inputs}, again, memory)
 
 
-def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], order: list[Vertex], ends: set[int], *,
-          again: bool) -> list[Node | None]:
+def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], order: list[Vertex], ends: set[int],
+          again: bool, memory: dict[int, Node] | None) -> list[Node | None]:
     _refuse_consumed(order)
-    flow = Flow(again=again, members=order)
+    flow = Flow(again=again, members=order, lanes=memory is not None, memory=memory)
     try:
         for vertex in order:
             flow.clear(vertex)
@@ -347,24 +459,26 @@ def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], orde
         for vertex in order:
             if vertex.id not in ends and flow.has_gradient(vertex):
                 _reverse_one(flow, vertex)
-        return [flow.gradient(vertex) if flow.takes(vertex) else None for vertex in inputs]
+        return [flow.change(vertex) for vertex in inputs]
     finally:
         flow.end()
         _forget_custom(order)
         flow.roll_back()
 
 
-def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False) -> list[Node | None]:
-    """The changes of some vertices for given changes of others; nothing is stored in the graph."""
-    given = {vertex.id for vertex, _ in inputs}
-    order = sorted(_following([vertex for vertex, _ in inputs]), key=_number)
+def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, again: bool = False,
+         lanes: bool = False) -> list[Node | None]:
+    """The changes of some vertices for given changes of others; nothing is stored in the graph. ``lanes`` stands for a
+    region."""
+    order = _between([vertex for vertex, _ in inputs], outputs)
     with _lock:
-        return _push(inputs, outputs, order, given, again=again)
+        return _push(inputs, outputs, order, {vertex.id for vertex, _ in inputs}, again, lanes)
 
 
-def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], order: list[Vertex], given: set[int], *,
-          again: bool) -> list[Node | None]:
-    flow = Flow(again=again)
+def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], order: list[Vertex], given: set[int],
+          again: bool, lanes: bool) -> list[Node | None]:
+    _refuse_consumed(order)
+    flow = Flow(again=again, members=order, lanes=lanes)
     try:
         for vertex in order:
             flow.clear(vertex)
@@ -373,14 +487,14 @@ def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], orde
         for vertex in order:
             if vertex.id not in given:
                 _forward_one(flow, vertex)
-        return [flow.gradient(vertex) for vertex in outputs]
+        return [flow.change(vertex) for vertex in outputs]
     finally:
         flow.end()
         _forget_custom(order)
         flow.roll_back()
 
 
-def _forget_custom(order: Iterable[Vertex]) -> None:
+def _forget_custom(order: list[Vertex]) -> None:
     for vertex in order:
         if vertex.rule is HUB:
             vertex.info.received, vertex.info.sent = {}, {}

@@ -17,14 +17,15 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from ..context import current
-from ..errors import SymbolicValue
+from ..errors import NoDerivative, SymbolicValue
 from ..ops.derivatives import Rule
 from ..ops.table import DUAL, OPS
 from ..types import TYPES
 from .node import Node, blank_node, new_id
 from .vertex import Vertex, last_vertex, new_vertex
 
-__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "primal", "recorded", "tracked", "vertex_of", "without"]
+__all__ = ["STRUCTURE", "Scope", "attached", "derived", "dual", "primal", "recorded", "require_recording",
+           "tracked", "vertex_of", "without"]
 
 #: The rules of operations with structure, by their names.
 STRUCTURE: dict[str, Rule] = {name: Rule(name, ()) for name in (
@@ -163,8 +164,8 @@ def _recorded(rule: Rule, value: Node, x: Node, y: Node | None, z: Node | None, 
         keeps |= third
     if a is None and b is None and c is None:
         return value
-    if context.region is not None:
-        _refuse(rule)
+    if context.region is not None and not context.region.differentiates:
+        _refuse(rule.name)
     vertex = new_vertex(rule, value.type, value.size, a, b, c)
     if keeps & _X:
         vertex.x = primal(x)
@@ -185,9 +186,18 @@ def _followed(operand: Node | None, keeps: int, scope: Scope | None) -> Vertex |
     return vertex if scope is None or scope.tracks(vertex) else None
 
 
-def _refuse(rule: Rule) -> None:
+def require_recording(name: str) -> None:
+    """Refuse operations on duals where they are not recorded."""
+    region = current().region
+    if region is not None and not region.differentiates:
+        _refuse(name)
+    if region is not None and name == "scatter":
+        raise NoDerivative("there is no derivative of a write in a symbolic branch or call")
+
+
+def _refuse(name: str) -> None:
     raise SymbolicValue(
-        f"an operation ({rule.name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, "
+        f"an operation ({name.rstrip('_')}) on an array that tracks derivatives is traced in a symbolic loop, "
         "branch or call, of which there are no derivatives yet: use drjit.detach() or drjit.suspend_grad(), or "
         "mode='evaluated'.")
 
@@ -201,8 +211,7 @@ def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, 
     if not any(vertices):
         return value
     rule = STRUCTURE[name]
-    if current().region is not None:
-        _refuse(rule)
+    require_recording(name)
     vertex = new_vertex(rule, value.type, value.size, *vertices, *[None] * (3 - len(vertices)))
     vertex.info = info
     if "x" in keeps:

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from ..ops.steps import STEPS, Step
 from ..ops.table import BOUND, DUAL, INVALID, LITERAL, STEP
+from ..types import ReduceOp
 from .build import append
-from .dual import derived, dual, primal, without
+from .dual import derived, dual, primal, tracked, without
 from .node import Node
 from .symbolic import symbolic_error
 from .trace import opaque
 
-#: What the derivatives of steps need: operands (x, y) and the result (r).
-_KEPT = {"scan": "xr", "sort": "x", "matmul": "xy"}
+_SUM = ReduceOp.Add.value
 
 __all__ = ["step", "step_again", "transposed", "transposed_source"]
 
@@ -30,8 +30,8 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
                          f"{len(operands)} and {len(results)}, and extents {extents}")
     if any(operand.kind == DUAL for operand in operands):
         found = step(name, tuple([primal(operand) for operand in operands]), results, options, extents)
-        return tuple([derived(name, result, operands, Step(name, options, extents), _KEPT.get(name, ""))
-                      for result in found])
+        keeps = _keeps(name, operands, options)
+        return tuple([derived(name, result, operands, Step(name, options, extents), keeps) for result in found])
     used: list[Node | None] = [None, None, None]
     for position, operand in enumerate(operands):
         if operand.scope:
@@ -44,11 +44,22 @@ def step(name: str, operands: Sequence[Node], results: Sequence[tuple[int, int]]
                   for position, (type_, size) in enumerate(results)])
 
 
+def _keeps(name: str, operands: Sequence[Node], options: Sequence[int | str]) -> str:
+    """What the derivatives of a step need, operands (x, y) and the result (r): of two factors, each one if there is a
+    derivative by the other."""
+    if name == "matmul":
+        return "".join(other for other, operand in zip("yx", operands, strict=True) if tracked(operand) is not None)
+    if name == "scan":
+        return "" if options[0] == _SUM else "xr"
+    return "x" if name == "sort" else ""
+
+
 def step_again(payload: Step, first: Node, second: Node, type_: int, size: int) -> Node:
     """The only result of a step that :func:`step` has made before, of two operands that are no literals."""
     if first.kind == DUAL or second.kind == DUAL:
         found = step_again(payload, primal(first), primal(second), type_, size)
-        return derived(payload.name, found, (first, second), payload, _KEPT.get(payload.name, ""))
+        keeps = _keeps(payload.name, (first, second), payload.options)
+        return derived(payload.name, found, (first, second), payload, keeps)
     return append(STEP, type_, size, first, second, None, None, 0, payload)
 
 

@@ -25,6 +25,8 @@ __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "inner
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
+#: Nor are those of the module by which they enter contexts.
+_INTERNAL = (*PACKAGES, "contextlib")
 
 #: Regions that have been closed are remembered up to this number.
 _REMEMBERED = 256
@@ -38,22 +40,29 @@ new_region = itertools.count(1).__next__
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "entering", "id", "label", "latest", "line", "live", "name_of",
-                 "open", "outer", "outside", "roots", "single", "statements", "uniform", "variables", "widths")
+    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "entering", "id", "label", "latest", "line",
+                 "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single", "statements",
+                 "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
-                 variables: int = sys.maxsize) -> None:
+                 variables: int = sys.maxsize, noun: str = "loop") -> None:
         self.id = new_region()
-        #: The loop's label.
+        #: What it is part of: a ``loop``, ``branch`` or ``call``.
+        self.noun = noun
+        #: The construct's label.
         self.label = label
         #: File and line of the user's call.
         self.line = line
-        #: Names of the state variables by their positions, and from ``variables`` on, what arrays of the caller's it
-        #: writes to (``the array 'x'``); only as long as the region is open.
+        #: Names of the state variables or arguments by their positions, and from ``variables`` on, what arrays of the
+        #: caller's it writes to (``the array 'x'``); only as long as the region is open.
         self.name_of = name_of
         self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
+        #: Whether operations on duals are recorded (see :mod:`drjit_core.derivatives.choice`).
+        self.differentiates = False
+        #: Whether a function is traced once more for its derivative only: what it does besides has been done.
+        self.repeats = False
         #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
         self.live: Node | None = None
         self.entering: Node | None = None
@@ -243,7 +252,7 @@ def tells_elements_apart(node: Node) -> bool:
 
 def is_internal(frame: FrameType) -> bool:
     """Whether a frame belongs to this project, not to its user."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] in PACKAGES
+    return frame.f_globals.get("__name__", "").partition(".")[0] in _INTERNAL
 
 
 def user_line() -> tuple[str, int] | None:
@@ -264,7 +273,9 @@ def call_site(otherwise: str) -> str:
     frame: FrameType | None = sys._getframe()
     called: FrameType | None = None
     while frame is not None and is_internal(frame):
-        called, frame = frame, frame.f_back
+        if frame.f_globals["__name__"] != "contextlib":
+            called = frame
+        frame = frame.f_back
     if called is None:
         return otherwise
     code, package = called.f_code, called.f_globals["__name__"].partition(".")[0]
@@ -288,7 +299,7 @@ def _method_name(cls: type, code: CodeType) -> str:
 
 
 def _formals(node: Node) -> list[Node]:
-    """The state variables of regions that a value is computed from, in the order of their making."""
+    """The state variables and arguments that a value is computed from, in the order of their making."""
     found: list[Node] = []
     stack, seen = [node], {node.id}
     while stack and len(seen) < _SEARCHED:
@@ -312,9 +323,21 @@ def _quoted(names: list[str]) -> str:
     return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
-def _loop_words(place: Tracing | None) -> str:
+#: What the constructs call their variables; how a value leaves them.
+_VARIABLE = {"loop": "state variable", "branch": "argument", "call": "argument"}
+_RETURN = {"loop": "return it from the loop's body as part of the state",
+           "branch": "return it from both functions of the branch", "call": "return it from the functions of the call"}
+_PLURAL = {"loop": "loops", "branch": "branches", "call": "calls"}
+
+
+def _noun(place: Tracing | None) -> str:
+    return "loop" if place is None else place.noun
+
+
+def _construct_words(place: Tracing | None) -> str:
     """``the symbolic loop 'newton' (program.py:12)``."""
-    words = "a symbolic loop" if place is None or not (place.label or place.line) else "the symbolic loop"
+    noun = _noun(place)
+    words = f"a symbolic {noun}" if place is None or not (place.label or place.line) else f"the symbolic {noun}"
     if place is not None and place.label:
         words += f" '{place.label}'"
     if place is not None and place.line:
@@ -329,37 +352,40 @@ def describe_value(node: Node) -> str:
     formals = _formals(node) if not is_version(node) else [origin] if origin.kind == PHI else []
     place = _known.get(region)
     # an inner loop's values may depend on variables of the loops around it only
-    names: list[str] = []
+    names: dict[str, list[str]] = {}
     arrays: list[str] = []
     for formal in formals:
         where = _known.get(formal.scope)
         if where is not None and where.name_of is not None:
-            (names if formal.attr < where.variables else arrays).append(where.name_of(formal.attr))
-    loop = _loop_words(place)
+            group = names.setdefault(_VARIABLE[where.noun], []) if formal.attr < where.variables else arrays
+            group.append(where.name_of(formal.attr))
+    construct = _construct_words(place)
     label = label_of(node)
     labelled = f", labelled '{label}'," if label is not None else ""
     if not names:
         if not arrays:
-            return f"an array that {loop} writes to" if is_version(node) else f"a value{labelled} of {loop}"
+            return f"an array that {construct} writes to" if is_version(node) else f"a value{labelled} of {construct}"
         found = arrays[0] if len(arrays) == 1 else f"{len(arrays)} arrays"
-        return f"{found}, which {loop} writes to" if is_version(node) else \
-            f"a value{labelled} computed from {found}, which {loop} writes to"
-    variables = f"the state variable{'s' if len(names) > 1 else ''} {_quoted(names)}"
+        return f"{found}, which {construct} writes to" if is_version(node) else \
+            f"a value{labelled} computed from {found}, which {construct} writes to"
+    variables = " and ".join(f"the {word}{'s' if len(found) > 1 else ''} {_quoted(found)}"
+                             for word, found in names.items())
     if node.kind == PHI or is_version(node):
-        return f"{variables} of {loop}"
+        return f"{variables} of {construct}"
     if all(formal.scope == region for formal in formals):
-        return f"a value{labelled} computed from {variables} of {loop}"
-    return f"a value{labelled} of {loop}, computed from {variables}"
+        return f"a value{labelled} computed from {variables} of {construct}"
+    return f"a value{labelled} of {construct}, computed from {variables}"
 
 
 def _replaced(version: Node, operation: str) -> SymbolicValue:
     """The exception for an access to what an array held before a write of the region that is being traced."""
+    noun = _noun(_known.get(version.scope))
     line = user_line()
     at = f" ({line[0]}:{line[1]})" if line else ""
     return SymbolicValue(
         f"{call_site(operation)}(){at}: this array is an older copy of {describe_value(version)}; it was written to "
-        "since, and symbolic loops keep no older contents of arrays. Do this before the write, or run the loop with "
-        "mode='evaluated'.")
+        f"since, and symbolic {_PLURAL[noun]} keep no older contents of arrays. Do this before the write, or run the "
+        f"{noun} with mode='evaluated'.")
 
 
 def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicValue:
@@ -372,22 +398,22 @@ def symbolic_error(node: Node, operation: str = "", need: str = "") -> SymbolicV
     function = f"{function}()" if function else "operation"
     place = _known.get(node.scope)
     at = f" ({line[0]}:{line[1]})" if line else ""
-    what = describe_value(node)
+    what, noun = describe_value(node), _noun(place)
     if place is not None and place.open and node.scope not in state.open:
         return SymbolicValue(
             f"{function}{at}: this array is symbolic: it is {what}, which another thread is tracing. Such a value "
-            "exists only in that thread, while the loop is traced: use the loop's results once it has been, or "
-            "compute in the thread that traces the loop.")
+            f"exists only in that thread, while the {noun} is traced: use the {noun}'s results once it has been, or "
+            f"compute in the thread that traces the {noun}.")
     if place is None or not place.open:
         return SymbolicValue(
             f"{function}{at}: this array is symbolic: it is {what}, which has ended. Such a value exists only while "
-            "the loop is traced: return it from the loop's body as part of the state to use it afterwards, or run the "
-            "loop with mode='evaluated'.")
+            f"the {noun} is traced: {_RETURN[noun]} to use it afterwards, or run the {noun} with mode='evaluated'.")
     if need:
         return SymbolicValue(
             f"{function}{at}: {need}, but this array is symbolic: it is {what}, which is being traced, and has no "
-            "values before the loop runs. Compute what is needed before the loop, or run the loop with "
+            f"values before the {noun} runs. Compute what is needed before the {noun}, or run the {noun} with "
             "mode='evaluated'.")
     return SymbolicValue(
         f"{function}{at}: this array is symbolic: it is {what}, which is being traced, and has no values before the "
-        "loop runs. To choose between values use drjit.select(), to look at them run the loop with mode='evaluated'.")
+        f"{noun} runs. To choose between values use drjit.select(), to look at them run the {noun} with "
+        "mode='evaluated'.")

@@ -64,7 +64,7 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "opaque", "ops", "reduce", "scatter", "segment", "view"]
+           "opaque", "ops", "reduce", "scatter", "segment", "view", "written"]
 
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
@@ -437,7 +437,7 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
                                 "which must be free of side effects: write in its body.")
         live = region.live
         if size not in (1, live.size) and live.size != 1:
-            raise _wrong_width(size, live.size)
+            raise _wrong_width(region.noun, size, live.size)
         meant = width_of_write(region, size)
         if live.size > 1:
             mask = _once_if_uniform(region, meant, (value, index, mask), live.size)
@@ -454,12 +454,19 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
 
 def _differentiable_scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int, harmless: bool,
                             expected: Node | None) -> Node:
+    version = scatter(primal(target), primal(value), index, mask, op, mode, harmless, expected)
+    return written(version, target, value, index, mask, op, mode)
+
+
+def written(version: Node, target: Node, value: Node, index: Node, mask: Node, op: int, mode: int) -> Node:
+    """What a write to a target has made, with its derivative."""
     before = primal(target)
-    version = scatter(before, primal(value), index, mask, op, mode, harmless, expected)
     if version is before:
         return target
-    info = index, mask, op, mode, None if op in _FOLLOWS_TARGET else before, primal(value)
-    return derived("scatter", version, (target, value), info, "" if op in _FOLLOWS_TARGET else "r")
+    info = index, mask, op, mode, max(index.size, mask.size, value.size)
+    if op in _FOLLOWS_TARGET:
+        return derived("scatter", version, (target, value), (*info, None, None))
+    return derived("scatter", version, (target, value), (*info, before, primal(value)), "r")
 
 
 #: Updates of a target whose derivatives do not depend on what it was.
@@ -478,20 +485,22 @@ def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, No
     outer = region.outer
     while outer is not None:
         if outer.uniform and not any(map(tells_elements_apart, operands)):
+            around = "another one" if outer.noun == region.noun else f"a symbolic {outer.noun}"
             raise SymbolicValue(
-                f"{call_site('scatter')}(): this write of one value is part of a symbolic loop within another one, all "
-                f"of whose elements do the same, and which has {width} of them because so many are written at once. "
-                "Write there in a loop of its own, or run the outer loop with mode='evaluated'.")
+                f"{call_site('scatter')}(): this write of one value is part of a symbolic {region.noun} within "
+                f"{around}, all of whose elements do the same, and which has {width} of them because so many are "
+                f"written at once. Write there in a {region.noun} of its own, or run the outer {outer.noun} with "
+                "mode='evaluated'.")
         outer = outer.outer
     return mask
 
 
-def _wrong_width(found: int, width: int) -> SymbolicValue:
+def _wrong_width(noun: str, found: int, width: int) -> SymbolicValue:
     """What is wrong with a write in a region that is not done by its elements."""
     return SymbolicValue(
-        f"{call_site('scatter')}(): this write is part of a symbolic loop with {width} elements, each of which writes "
-        f"if it takes part: one value, or as many as there are elements of the loop, but not {found}. Write in a loop "
-        f"of that size, write one value after the other, or run the loop with mode='evaluated'.")
+        f"{call_site('scatter')}(): this write is part of a symbolic {noun} with {width} elements, each of which "
+        f"writes if it takes part: one value, or as many as there are elements of the {noun}, but not {found}. "
+        f"Write in a {noun} of that size, write one value after the other, or run the {noun} with mode='evaluated'.")
 
 
 def atomic(target: Node, value: Node, index: Node, mask: Node, op: int, mode: int,

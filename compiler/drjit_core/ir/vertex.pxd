@@ -2,18 +2,21 @@ cimport cython
 from cpython.object cimport PyObject
 from libc.stdint cimport int64_t
 
+from ..ops.derivatives cimport Rule
 from .node cimport Node
 
 
 cdef class Vertex:
-    cdef public object rule
+    cdef public Rule rule
     cdef public int type
     cdef public bint sparse
     cdef public int64_t size
     cdef public int64_t id
+    cdef public int64_t scope
     cdef public int64_t member
     cdef public int64_t noted
     cdef public int64_t queued
+    cdef public int64_t depended
     cdef public Vertex a
     cdef public Vertex b
     cdef public Vertex c
@@ -28,6 +31,8 @@ cdef class Vertex:
     cdef PyObject* older  # the list of all vertices that live
     cdef PyObject* younger
 
+    cpdef release(self)
+
 
 cpdef int64_t last_vertex() noexcept
-cpdef Vertex new_vertex(object rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c)
+cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+import threading
 import weakref
 from typing import Any
 
+from ..context import current
 from ..ops.derivatives import Rule
 from .node import Node
 
@@ -12,7 +15,7 @@ __all__ = ["HUB", "LEAF", "Vertex", "last_vertex", "live_vertices", "new_vertex"
 
 #: The rule of a variable that derivatives are asked for; of what has more than three operands, which ``info`` knows.
 LEAF, HUB = Rule("", ()), Rule("custom", ())
-_last = 0
+_next_id = itertools.count(1).__next__
 
 
 class Vertex:
@@ -24,34 +27,47 @@ class Vertex:
     whatever else it needs.
     """
 
-    __slots__ = ("__weakref__", "a", "b", "c", "gradient", "id", "info", "label", "member", "noted", "pending",
-                 "queued", "r", "rule", "size", "sparse", "type", "x", "y", "z")
+    a: Vertex | None = None
+    b: Vertex | None = None
+    c: Vertex | None = None
+    x: Node | None = None
+    y: Node | None = None
+    z: Node | None = None
+    r: Node | None = None
+    info: Any = None
+    #: The gradient so far: a node of its size, or of one element, which all elements share. ``None``: zero.
+    gradient: Node | None = None
+    #: Contributions of whole arrays to a vertex of one element, not yet summed; and scatter-additions to it.
+    pending: Any = None
+    #: Whether zeros of the gradient mean that an element has no part, whatever it is multiplied by.
+    sparse = False
+    label: str | None = None
+    #: The region that it was recorded in (0: none): it is part of the graph only as long as that is being traced.
+    scope = 0
+    #: The numbers of the flow that it takes part in, of that in which others depend on it, of that which has noted what
+    #: its gradient was before, and of the queue that it is in.
+    member = depended = noted = queued = 0
 
-    def __init__(self, rule: Any, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,
+    def __init__(self, rule: Rule, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,
                  c: Vertex | None = None, info: Any = None) -> None:
-        global _last
-        self.rule, self.type, self.size = rule, type_, size
-        self.a, self.b, self.c, self.info = a, b, c, info
-        self.x: Node | None = None
-        self.y: Node | None = None
-        self.z: Node | None = None
-        self.r: Node | None = None
-        #: The gradient so far: a node of its size, or of one element, which all elements share. ``None``: zero.
-        self.gradient: Node | None = None
-        #: Contributions of whole arrays to a vertex of one element, not yet summed; and scatter-additions to it.
-        self.pending: Any = None
-        #: Whether zeros of the gradient mean that an element has no part, whatever it is multiplied by.
-        self.sparse = False
-        self.label: str | None = None
-        #: The numbers of the flow that it takes part in, of that which has noted what its gradient was before, and of
-        #: the queue that it is in.
-        self.member = self.noted = self.queued = 0
-        _last += 1
-        self.id = _last
-        _live[_last] = weakref.ref(self)
-
-    def __del__(self) -> None:
-        _live.pop(self.id, None)
+        self.rule = rule
+        self.type = type_
+        self.size = size
+        if a is not None:
+            self.a = a
+        if b is not None:
+            self.b = b
+        if c is not None:
+            self.c = c
+        if info is not None:
+            self.info = info
+        self.id = _next_id()
+        region = current().region
+        if region is not None:
+            self.scope = region.id
+        _made.append(weakref.ref(self))
+        if len(_made) > _limit:
+            _sweep()
 
     def operands(self) -> list[Vertex]:
         """The vertices that it depends on."""
@@ -66,25 +82,41 @@ class Vertex:
         self.rule = LEAF
         self.a = self.b = self.c = self.info = self.x = self.y = self.z = self.r = None
 
+    def __reduce_ex__(self, protocol: object) -> Any:
+        raise TypeError("cannot pickle or copy a vertex of the graph of derivatives")
+
     @property
     def name(self) -> str:
         """What listings call it."""
-        name: str = self.rule.name
-        return name.rstrip("_")
+        return self.rule.name.rstrip("_")
 
 
-_live: dict[int, weakref.ref[Vertex]] = {}
+#: All vertices that live, and some that have died; those are swept out when there are twice as many as there were.
+_made: list[weakref.ref[Vertex]] = []
+_limit = 1024
+_sweeping = threading.Lock()
+
+
+def _sweep() -> None:
+    global _limit
+    if _sweeping.acquire(blocking=False):
+        try:
+            count = len(_made)  # what other threads append meanwhile stays behind it
+            _made[:count] = [reference for reference in _made[:count] if reference() is not None]
+            _limit = max(1024, 2 * len(_made))
+        finally:
+            _sweeping.release()
 
 
 def live_vertices(first: int = 0) -> list[Vertex]:
     """The vertices that exist, from an id on, in order of ids."""
-    found = [reference() for id_, reference in list(_live.items()) if id_ >= first]
-    return [vertex for vertex in found if vertex is not None]
+    found = [reference() for reference in list(_made)]
+    return sorted((vertex for vertex in found if vertex is not None and vertex.id >= first), key=lambda v: v.id)
 
 
 def last_vertex() -> int:
-    """The id of the vertex that was made last."""
-    return _last
+    """A number from the ids of the vertices that exist up to those of the vertices that will."""
+    return _next_id()
 
 
 def new_vertex(rule: Rule, type_: int, size: int, a: Vertex | None, b: Vertex | None, c: Vertex | None) -> Vertex:

@@ -3,15 +3,16 @@
 cimport cython
 from cpython.object cimport PyObject
 
-from ..ops.derivatives import Rule
+from ..context cimport current
+from ..ops.derivatives cimport Rule
 
 cdef extern from "Python.h":
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
 
 LEAF, HUB = Rule("", ()), Rule("custom", ())
 
-cdef object _LEAF = LEAF
-cdef object _HUB = HUB
+cdef Rule _LEAF = LEAF
+cdef Rule _HUB = HUB
 cdef int64_t _last = 0
 cdef PyObject* _youngest = NULL
 #: Vertices whose last reference is here: they die one after the other, not one within the other.
@@ -28,12 +29,15 @@ cdef class Vertex:
         global _last, _youngest
         _last += 1
         self.id = _last
+        region = current().region
+        if region is not None:
+            self.scope = region.id
         self.older = _youngest
         if _youngest != NULL:
             (<Vertex> _youngest).younger = <PyObject*> self
         _youngest = <PyObject*> self
 
-    def __init__(self, rule, int type_, int64_t size, Vertex a=None, Vertex b=None, Vertex c=None, info=None):
+    def __init__(self, Rule rule, int type_, int64_t size, Vertex a=None, Vertex b=None, Vertex c=None, info=None):
         self.rule, self.type, self.size = rule, type_, size
         self.a, self.b, self.c, self.info = a, b, c, info
 
@@ -75,7 +79,7 @@ cdef class Vertex:
             found.append(self.c)
         return found
 
-    def release(self):
+    cpdef release(self):
         """Cut the edges to operands, with all that was kept for them: from now on it is a variable like any."""
         self.rule = _LEAF
         self.a = self.b = self.c = None
@@ -91,7 +95,7 @@ cdef class Vertex:
         return self.rule.name.rstrip("_")
 
 
-cpdef Vertex new_vertex(object rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c):
+cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c):
     """A vertex that has kept nothing yet."""
     cdef Vertex vertex = Vertex.__new__(Vertex)
     vertex.rule = rule
@@ -115,5 +119,5 @@ def live_vertices(int64_t first=0):
 
 
 cpdef int64_t last_vertex() noexcept:
-    """The id of the vertex that was made last."""
+    """A number from the ids of the vertices that exist up to those of the vertices that will."""
     return _last

@@ -14,7 +14,7 @@ accessed under the mask of active lanes, and so is everything with an effect (re
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
 
 from ..codegen.linear import Function, Instruction, Linear
@@ -44,7 +44,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, memory, reduction, rows, short, texts, values
+from . import calls, control, expansions, jit, many, memory, reduction, rows, short, texts, values
 from .function import FunctionEmitter
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration"]
@@ -83,14 +83,15 @@ class ModuleEmitter:
         #: Texts of the functions that others call, by name.
         self.helpers: dict[str, str] = {}
         #: What the kernel's blocks store, and the second function combines.
-        self.accumulators: list[reduction.Accumulator] = []
+        self.accumulators: dict[int, reduction.Accumulator] = {}
+        self.banks: Sequence[many.Bank] = ()
 
     def text(self) -> str:
         """The whole module."""
         kernel = self.linear.kernel
         lines = [self.kernel(kernel)]
-        if self.accumulators:
-            lines.append(reduction.combine(self.accumulators, kernel.reductions))
+        if kernel.reductions:
+            lines.append(reduction.combine(self.accumulators, self.banks, kernel.reductions))
         lines += [calls.target(self, target) for target in self.linear.targets]
         lines += self.helpers.values()
         if kernel.streaming:
@@ -110,13 +111,24 @@ class ModuleEmitter:
         emitter = FunctionEmitter(self, function)
         if emitter.vectorized and function.needs_mask:
             emitter.mask_elements()
+        if function.reductions:
+            emitter.parameter(1, "ptr")
+        banks = emitter.banks = many.banks_of(emitter, function.reductions)
+        if banks is not None:
+            self.banks = banks.banks
+            banks.begin()
         emitter.run()
         for store in function.stores:
             memory.store(emitter, store)
         for number, scatter in enumerate(function.scatters):
             memory.scatter(emitter, scatter, f"%s{number}")
-        self.accumulators = accumulators = reduction.accumulators_of(emitter, function.reductions)
+        numbers = [number for number in range(len(function.reductions)) if banks is None or not banks.have(number)]
+        self.accumulators = reduction.accumulators_of(emitter, function.reductions, numbers)
+        accumulators = list(self.accumulators.values())
+        if banks is not None:
+            banks.end()
         end: list[str] = []
+        done = "done"
         if emitter.vectorized:
             entry, latch = emitter.entry_block, emitter.body_block
             end.append(f"%index_next = add i64 %index, {self.lanes}")
@@ -128,8 +140,11 @@ class ModuleEmitter:
                 emitter.phis += accumulator.phis(entry, latch, bool(flush))
             end += [*flush, "%more = icmp ult i64 %index_next, %end",
                     f"br i1 %more, label %packet, label %done{', !prof !3' if function.rare else ''}", "done:"]
-        for number, accumulator in enumerate(accumulators):
-            end += accumulator.store_partial(number, len(accumulators))
+        for number, accumulator in self.accumulators.items():
+            end += accumulator.store_partial(number, len(function.reductions))
+        for bank in self.banks:
+            text, done = bank.store_partials(done, len(function.reductions))
+            end += text
         if function.streaming and jit.is_x86():
             end.append("call void @llvm.x86.sse.sfence()")
         return emitter.text(_signature(function), "i64 %end", [*end, "ret void"])
@@ -138,9 +153,9 @@ class ModuleEmitter:
         """A kernel that goes over rows."""
         emitter = rows.RowsEmitter(self, function)
         text = emitter.run_rows()
-        self.accumulators = [accumulator for _, accumulator in sorted(emitter.accumulators.items())]
+        self.accumulators = dict(sorted(emitter.accumulators.items()))
         end = []
-        for number, accumulator in enumerate(self.accumulators):
+        for number, accumulator in self.accumulators.items():
             parts = accumulator.parts()
             end += [f"{part}_final = load {type_}, ptr {part}_slot, align 64" for part, type_, _ in parts]
             accumulator.ends = f"{accumulator.name}_final", f"{accumulator.name}_wide_final"

@@ -33,8 +33,8 @@ def call(emitter: FunctionEmitter, instruction: Instruction) -> None:
     if len(names) == 1:
         out.append(f"{names[0]} = call {returned} @{function.name}({arguments})")
     else:
-        out.append(f"{names[0]}_all = call {returned} @{function.name}({arguments})")
-        out += [f"{name} = extractvalue {returned} {names[0]}_all, {i}" for i, name in enumerate(names)]
+        out.append(f"{names[0]}_results = call {returned} @{function.name}({arguments})")
+        out += [f"{name} = extractvalue {returned} {names[0]}_results, {i}" for i, name in enumerate(names)]
     for result, name in zip(results, names, strict=True):
         emitter.define(result, name)
     emitter.split_block()

@@ -16,6 +16,7 @@ from .texts import TypeText
 
 if TYPE_CHECKING:
     from .emit import ModuleEmitter
+    from .many import Banks
 
 __all__ = ["FunctionEmitter"]
 
@@ -49,6 +50,7 @@ class FunctionEmitter:
         self.alignment = 64  # bytes that packets in memory of our own are aligned to; 0: as their elements are
         self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
+        self.banks: Banks | None = None  # accumulators in memory
         self.labels = 0
         #: Whether literals are loaded once: if there are too many, each is loaded where it is used.
         self.hold_literals = function.literals <= _MAX_HELD_BROADCASTS
@@ -207,8 +209,10 @@ class FunctionEmitter:
 
     def whole_packet(self) -> str:
         """Whether all elements of the packet exist, as a condition."""
-        self.body += [f"%end_of_packet = add i64 %index, {self.lanes}",
-                      f"%whole = icmp ule i64 %end_of_packet, {self.parameter(0, 'i64')}"]
+        if "%whole" not in self.loaded:
+            self.loaded.add("%whole")
+            self.body += [f"%end_of_packet = add i64 %index, {self.lanes}",
+                          f"%whole = icmp ule i64 %end_of_packet, {self.parameter(0, 'i64')}"]
         return "%whole"
 
     def set_active(self, mask: str, uniform: bool) -> None:
@@ -228,6 +232,8 @@ class FunctionEmitter:
             if instruction.once != self.block.once:
                 self.enter(once if instruction.once else each)
             printers[instruction.kind](self, instruction)
+            if self.banks is not None:
+                self.banks.add(instruction)
         self.enter(self.function.each)
 
     def region(self, block: Block) -> None:

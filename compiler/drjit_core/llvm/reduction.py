@@ -11,6 +11,7 @@ the loop waits for memory. Half precision is accumulated in single precision, an
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Reduction
@@ -20,6 +21,7 @@ from .texts import TypeText, accumulation, cast, constant
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
+    from .many import Bank
 
 __all__ = ["Accumulator", "FLUSHED_PACKETS", "accumulate", "combine", "latch", "partial_stride"]
 
@@ -181,30 +183,39 @@ def latch(accumulators: list[Accumulator], count: str, label: str, before: str) 
     return lines, f"latch{label}"
 
 
-def accumulators_of(emitter: FunctionEmitter, outputs: list[Reduction]) -> list[Accumulator]:
-    """Emit the steps of a kernel's reductions in its loop over packets."""
-    if not outputs:
-        return []
-    emitter.parameter(1, "ptr")
-    result = [Accumulator(emitter, str(number), output.op, output.type) for number, output in enumerate(outputs)]
-    accumulate(emitter, "", result, [emitter.value(output.value, False) for output in outputs])
+def accumulators_of(emitter: FunctionEmitter, outputs: Sequence[Reduction],
+                    numbers: Sequence[int]) -> dict[int, Accumulator]:
+    """Emit the steps of some of a kernel's reductions in its loop over packets; returns their accumulators."""
+    result = {number: Accumulator(emitter, str(number), outputs[number].op, outputs[number].type) for number in numbers}
+    if result:
+        accumulate(emitter, "", list(result.values()),
+                   [emitter.value(outputs[number].value, False) for number in numbers])
     return result
 
 
-def combine(accumulators: list[Accumulator], outputs: list[Reduction]) -> str:
+def combine(accumulators: Mapping[int, Accumulator], banks: Sequence[Bank], outputs: Sequence[Reduction]) -> str:
     """The function that reduces the partial results of all blocks and writes the outputs."""
     lines = ["define void @combine(ptr noalias %parameters, i64 %blocks) #0 {", "entry:",
              "%partials_at = getelementptr inbounds i64, ptr %parameters, i64 1",
-             "%partials = load ptr, ptr %partials_at, align 8", "br label %next", "next:",
-             "%block = phi i64 [ 0, %entry ], [ %block_next, %next ]"]
-    scalars = accumulators[0].emitter.scalars
-    for a in accumulators:
-        start = "-0.0" if a.flushed else a.start
-        lines.append(f"{a.name} = phi {scalars[a.last]} [ {start}, %entry ], [ {a.name}_next, %next ]")
-    stride = partial_stride(len(accumulators))
-    lines.append(f"%offset = mul i64 %block, {stride}")
-    for number, a in enumerate(accumulators):
-        name = a.name
+             "%partials = load ptr, ptr %partials_at, align 8"]
+    label = "entry"
+    for bank in banks:
+        text, label = bank.combine(label, len(outputs))
+        lines += text
+    if accumulators:
+        lines += _combine(accumulators, outputs, label)
+    return "\n".join([*lines, "ret void", "}"])
+
+
+def _combine(accumulators: Mapping[int, Accumulator], outputs: Sequence[Reduction], before: str) -> list[str]:
+    """Text that reduces the partial results of accumulators, all of them at once."""
+    lines = ["br label %next", "next:", f"%block = phi i64 [ 0, %{before} ], [ %block_next, %next ]"]
+    for a in accumulators.values():
+        scalars, start = a.emitter.scalars, "-0.0" if a.flushed else a.start
+        lines.append(f"{a.name} = phi {scalars[a.last]} [ {start}, %{before} ], [ {a.name}_next, %next ]")
+    lines.append(f"%offset = mul i64 %block, {partial_stride(len(outputs))}")
+    for number, a in accumulators.items():
+        name, scalars = a.name, a.emitter.scalars
         stored = "i8" if a.type == BOOL else scalars[a.last]
         lines += [f"{name}_offset = add i64 %offset, {8 * number}",
                   f"{name}_at = getelementptr i8, ptr %partials, i64 {name}_offset",
@@ -214,14 +225,14 @@ def combine(accumulators: list[Accumulator], outputs: list[Reduction]) -> str:
         lines.append(a.step(f"{name}_next", name, f"{name}_in", scalars[a.last]))
     lines += ["%block_next = add i64 %block, 1", "%more = icmp ult i64 %block_next, %blocks",
               "br i1 %more, label %next, label %done", "done:"]
-    for a, output in zip(accumulators, outputs, strict=True):
+    for number, a in accumulators.items():
         rounding, value = a.rounded(f"{a.name}_next")
-        name, stored = a.name, str(scalars[a.result])
+        name, stored = a.name, str(a.emitter.scalars[a.result])
         lines += rounding
         if a.type == BOOL:
             lines.append(f"{name}_byte = zext i1 {value} to i8")
             value, stored = f"{name}_byte", "i8"
-        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {output.slot}",
+        lines += [f"{name}_result_at = getelementptr inbounds i64, ptr %parameters, i64 {outputs[number].slot}",
                   f"{name}_result = load ptr, ptr {name}_result_at, align 8",
                   f"store {stored} {value}, ptr {name}_result, align 1"]
-    return "\n".join([*lines, "ret void", "}"])
+    return lines

@@ -7,6 +7,7 @@ the modules of the functions that they belong to.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from ..errors import UnsupportedType
 from ..ir.build import broadcast_size, literal, resize, sized_by
@@ -129,17 +130,25 @@ def lerp(a: Node, b: Node, t: Node) -> Node:
 
 def safe_sqrt(a: Node) -> Node:
     """The square root of a number or zero, whichever is larger."""
+    if a.kind == DUAL:
+        return attached(RULES["safe_sqrt"], safe_sqrt(primal(a)), a)
     return ops.sqrt(ops.maximum(a, literal(a.type, 0)) if a.size else a)  # type: ignore[no-any-return]
 
 
 def safe_asin(a: Node) -> Node:
     """The arcsine of a number clipped to the domain."""
-    return asin(clip(a, literal(a.type, -1), literal(a.type, 1)) if a.size else a)
+    return _in_domain("safe_asin", asin, a)
 
 
 def safe_acos(a: Node) -> Node:
     """The arccosine of a number clipped to the domain."""
-    return acos(clip(a, literal(a.type, -1), literal(a.type, 1)) if a.size else a)
+    return _in_domain("safe_acos", acos, a)
+
+
+def _in_domain(name: str, function: Callable[[Node], Node], a: Node) -> Node:
+    if a.kind == DUAL:
+        return attached(RULES[name], _in_domain(name, function, primal(a)), a)
+    return function(clip(a, literal(a.type, -1), literal(a.type, 1)) if a.size else a)
 
 
 # --- bits, classes of numbers ----------------------------------------------------------------------------------------

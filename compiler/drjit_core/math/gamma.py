@@ -132,7 +132,7 @@ _SHIFT = 8
 
 
 def digamma(a: Node) -> Node:
-    """The derivative of :func:`lgamma`: NaN at zero and the negative integers.
+    """The derivative of :func:`lgamma`: infinite at zero and the negative integers.
 
     The recurrence ``psi(x) = psi(x + 1) - 1/x`` leads to arguments above 8, where the asymptotic series holds; from
     below 1/2, reflection leads there (DLMF 5.5.2, 5.5.4, 5.11.2). Composed of operations that have derivatives.

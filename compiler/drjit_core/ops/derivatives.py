@@ -6,15 +6,19 @@ Formulas are functions of ``o``, a set of trace functions, and of what the rule 
 traced like any other operand then.
 
 Where a function has no derivative, the convention is that of Dr.Jit: that of ``abs`` at zero is zero; of two equal
-operands, ``minimum`` follows the first one and ``maximum`` the second.  Rounding functions and comparisons have
-derivatives that are zero wherever they exist, and so have no rule: their results are constants.
+operands, ``minimum`` follows the first one and ``maximum`` the second, and if one is NaN, both follow the second.
+Derivatives of ``safe_sqrt``, ``safe_asin`` and ``safe_acos`` are zero where arguments are clipped, and within rounding
+errors of the ends of the domain.  Rounding functions and comparisons have derivatives that are zero wherever they
+exist, and so have no rule: their results are constants.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
+
+from ..types import TYPES
 
 __all__ = ["BOTH", "FACTOR", "NEGATED", "OTHERWISE", "PASSED", "Partial", "RULES", "Rule",
            "TIMES_R", "TIMES_X", "TIMES_Y", "WHERE"]
@@ -24,20 +28,22 @@ __all__ = ["BOTH", "FACTOR", "NEGATED", "OTHERWISE", "PASSED", "Partial", "RULES
 PASSED, NEGATED, TIMES_X, TIMES_Y, TIMES_R, FACTOR, WHERE, OTHERWISE, BOTH = range(9)
 
 
-class Partial(NamedTuple):
+class Partial:
     """The derivative with respect to one operand."""
 
-    how: int
-    #: Which of the operands (``xyz``) and the result (``r``) it needs.
-    keeps: str = ""
-    factor: Callable[..., Any] | None = None
+    def __init__(self, how: int, keeps: str = "", factor: Callable[..., Any] | None = None) -> None:
+        self.how = how
+        #: Which of the operands (``xyz``) and the result (``r``) it needs.
+        self.keeps = keeps
+        self.factor: Any = factor
 
 
-class Rule(NamedTuple):
+class Rule:
     """The derivatives of an operation, by operand; ``None`` for what is no number (a mask)."""
 
-    name: str
-    partials: tuple[Partial | None, ...]
+    def __init__(self, name: str, partials: tuple[Partial | None, ...]) -> None:
+        self.name = name
+        self.partials = partials
 
 
 def _factor(keeps: str, factor: Callable[..., Any]) -> Partial:
@@ -59,7 +65,12 @@ def _one_plus_square(o: Any, x: Any) -> Any:
 def _sign(o: Any, x: Any) -> Any:
     """1, -1, or 0 at zero."""
     zero = o.number(x, 0)
-    return o.select(o.eq(x, zero), zero, o.copysign(o.number(x, 1), x))
+    return o.select(o.eq(x, zero), zero, _bit(o, x))
+
+
+def _bit(o: Any, x: Any) -> Any:
+    """1 or -1, as the bit of the sign says."""
+    return o.copysign(o.number(x, 1), x)
 
 
 def _squares(o: Any, x: Any, y: Any) -> Any:
@@ -74,6 +85,23 @@ def _power_of_exponent(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
     """``r log(x)``, which is 0 where the power is 0."""
     zero = o.number(r, 0)
     return o.select(o.eq(r, zero), zero, o.mul(r, o.log(x)))
+
+
+def _safe_sqrt(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
+    """0 up to the smallest distance of numbers from 1, beyond which that of the root is."""
+    return o.select(o.le(x, o.number(x, _epsilon(x))), o.number(x, 0), o.div(o.number(r, 0.5), r))
+
+
+def _safe_asin(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
+    """0 at the ends of the domain and beyond, and that of the arcsine between."""
+    end = 1 - _epsilon(x)
+    outside = o.or_(o.gt(x, o.number(x, end)), o.le(x, o.number(x, -end)))
+    return o.select(outside, o.number(x, 0), o.rsqrt(_one_minus_square(o, x)))
+
+
+def _epsilon(x: Any) -> float:
+    """Half the distance from 1 to the next number."""
+    return 2.0 ** -{16: 11, 32: 24, 64: 53}[TYPES[x.type].bits]
 
 
 def _quotient(o: Any, x: Any, r: Any) -> Any:
@@ -94,9 +122,9 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "abs": (_factor("x", lambda o, x, y, z, r: _sign(o, x)),),
     "sqrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 0.5), r)),),
     "minimum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y)),
-                Partial(BOTH, "xy", lambda o, x, y, z, r: o.gt(x, y))),
+                Partial(BOTH, "xy", lambda o, x, y, z, r: o.inv(o.le(x, y)))),
     "maximum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.gt(x, y)),
-                Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y))),
+                Partial(BOTH, "xy", lambda o, x, y, z, r: o.inv(o.gt(x, y)))),
     "select": (None, Partial(WHERE, "x"), Partial(OTHERWISE, "x")),
     "sin": (_factor("x", lambda o, x, y, z, r: o.cos(x)),),
     "cos": (_factor("x", lambda o, x, y, z, r: o.neg(o.sin(x))),),
@@ -125,9 +153,13 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "cbrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 1 / 3), o.mul(r, r))),),
     "hypot": (_factor("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
               _factor("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
-    # functions that are traced as rows that work on bits
-    "flip": (_factor("y", lambda o, x, y, z, r: o.copysign(o.number(y, 1), y)), None),
-    "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(o.copysign(o.number(x, 1), y), _sign(o, x))), None),
+    # functions whose rule is not that of what they are composed of: of rows that work on bits, and finite ones
+    "flip": (_factor("y", lambda o, x, y, z, r: _bit(o, y)), None),
+    "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(_bit(o, x), _bit(o, y))), None),
+    "length": (_factor("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),
+    "safe_sqrt": (_factor("xr", _safe_sqrt),),
+    "safe_asin": (_factor("x", _safe_asin),),
+    "safe_acos": (_factor("x", lambda o, x, y, z, r: o.neg(_safe_asin(o, x, y, z, r))),),
 }.items()}
 for _name in ("sin", "cos", "tan", "cot"):
     RULES[f"{_name}_precise"] = RULES[_name]

@@ -322,12 +322,33 @@ def _repeats_rows(view: Node, row: int) -> bool:
     return bool(view.payload == (0, (view.size // row, row), (1, 0)))
 
 
+def _filled(order: list[Node]) -> set[int]:
+    """Ids of the memory that is accessed by index, and begins as a constant or a copy.
+
+    Nothing is computed for it, so that it is there before the first stage of computations. Were that stage its own,
+    what is scattered to new zeros would be computed beside the zeros, stored, and read again by the scatter.
+    """
+    filled: set[int] = set()
+    for node in order:
+        if NEEDS_MEMORY[node.kind] or node.kind in CONTROL:
+            for memory in memory_of(node) if NEEDS_MEMORY[node.kind] else _memory_of_regions(node):
+                content: Any = memory.d0
+                if memory.kind == OPAQUE and (content.kind <= UNDEFINED or content.kind == EVALUATED):
+                    filled.add(memory.id)
+    return filled
+
+
 def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
     """Stage by node id, for unevaluated nodes; what is computed row by row."""
     stages: dict[int, int] = {}
     rows = _Rows(order)
+    filled = _filled(order)
+    first = 1 if filled else 0
     for node in order:
-        stage = 0
+        if node.id in filled:
+            stages[node.id] = 0
+            continue
+        stage = first
         kind = node.kind
         if NEEDS_MEMORY[kind]:
             for memory in memory_of(node):
@@ -338,7 +359,7 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
             stage = max((stages[memory.id] + 1 for memory in _memory_of_regions(node) if memory.id in stages),
-                        default=0)
+                        default=first)
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
         elif kind == VIEW:
@@ -366,7 +387,20 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
         if kind == SEGMENT and rows.fused and _is_of_rows(node):
             rows.each[node.id] = node.payload[0]
         stages[node.id] = stage
+    if filled:
+        _fill_late(order, stages, filled)
     return stages, rows
+
+
+def _fill_late(order: list[Node], stages: dict[int, int], filled: set[int]) -> None:
+    """Fill memory in the stage before its first use, so that it does not lie about through all those before."""
+    used: dict[int, int] = {}
+    for node in order:
+        for operand in operands(node):
+            if operand.id in filled:
+                used[operand.id] = min(used.get(operand.id, stages[node.id]), stages[node.id])
+    for number, stage in used.items():
+        stages[number] = stage - 1
 
 
 def _row_of_result(node: Node, used: Iterable[Node | None], stages: dict[int, int], rows: _Rows) -> Iterable[int]:

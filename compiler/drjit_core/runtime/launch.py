@@ -40,7 +40,9 @@ def evaluate_by_kernels(backend: KernelBackend, roots: list[Node], recorder: Rec
     kernels = plan(roots)
     if _log.isEnabledFor(logging.INFO):
         _log.info("jit_eval(): launching %i kernel%s.", len(kernels), "" if len(kernels) == 1 else "s")
-    for kernel in kernels:
+    kernels.reverse()
+    while kernels:
+        kernel = kernels.pop()  # what a kernel has stored must not live longer than what needs it
         if kernel.is_step:
             launch_step(backend, kernel, recorder)
         else:

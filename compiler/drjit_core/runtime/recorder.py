@@ -25,6 +25,7 @@ from ..ir.holders import held_elsewhere
 from ..ir.node import SHAPE, Node, new_id, new_node
 from ..ir.region import CONTROL
 from ..ir.symbolic import call_site
+from ..ir.vertex import last_vertex
 from ..ops import semantics
 from ..ops.steps import Step
 from ..ops.table import ACCESS, BOUND, COUNTER, EVALUATED, FETCH, GATHER, INVALID, LITERAL, RESULT, SCATTER, UNDEFINED
@@ -146,6 +147,8 @@ class Recorder:
 
     def __init__(self, arguments: Sequence[Node], threads: int) -> None:
         self._threads = threads  # that the recording is for
+        #: Derivatives of what was there before are no part of the recording.
+        self.last_vertex = last_vertex()
         #: What was decided by sizes; extents add to it.
         self.guards: list[Guard] = []
         #: Numbers of elements, for nodes whose size follows from the arguments.

@@ -18,7 +18,7 @@ from ..ir.extents import Expression, Guard, evaluate
 from ..ir.node import SHAPE, Node
 from ..ir.symbolic import innermost
 from ..ops import semantics
-from ..ops.table import BOUND, EVALUATED, LITERAL, UNDEFINED
+from ..ops.table import BOUND, DUAL, EVALUATED, LITERAL, UNDEFINED
 from ..types import TYPES
 from . import bounds, exclusion, history, steps
 from .backend import KernelBackend
@@ -78,6 +78,9 @@ def _for_outside(node: Node, given: dict[int, Node]) -> Node:
 
 def _evaluated(arguments: Sequence[Node]) -> list[Node]:
     """The arguments or results, which are evaluated, and all that was scheduled before."""
+    if any(node.kind == DUAL for node in arguments):
+        raise RuntimeError("the arguments and results of a recording must not track derivatives, of which a replay "
+                           "has none: pass them through drjit.detach()")
     evaluate_nodes(arguments)
     for node in arguments:
         if node.kind == UNDEFINED:

@@ -1,0 +1,249 @@
+"""Calls of functions that an array of indices chooses: ``dr.switch``.
+
+In *symbolic* mode the compiler traces each function once, and the call becomes part of a kernel, which jumps to what
+the elements of a packet ask for; in *evaluated* mode elements are grouped by function, each of which runs on its own.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import KIND, JitFlag, Node, SymbolicValue, ops
+
+from .._access.lanes import TRUE, masked_access, on_part, with_lanes, written_from
+from .._base.array import ArrayBase
+from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
+from .._base.types import BOOL, UINT32, retype
+from .._base.values import plain_scalar
+from .._functions.ordering import compress
+from .._promotion.promote import wrap
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .choice import Results, blended, store_arguments, traced
+from .outside import Words
+from .state import arguments
+
+__all__ = ["call", "switch"]
+
+_LITERAL = KIND["literal"]
+_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
+
+
+def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: str | None = None,
+           label: str | None = None, **kwargs: Any) -> Any:
+    """``targets[index](*args, **kwargs)`` for every element; each function is called once at most.
+
+    ``index`` is an ``int``, for an ordinary call, or an array of 32-bit unsigned integers. Arguments are arrays and
+    PyTrees of arrays, of one width, and other objects; all functions return values of one structure and the same types.
+    A mask array that is the last positional argument, or the argument ``active``, says which elements take part; the
+    functions see a mask that is set. The results of others, and of those whose index is too large, are zero.
+    ``mode`` is ``'symbolic'``, ``'evaluated'`` or ``None``, which decides by ``JitFlag.SymbolicCalls``: symbolic calls
+    are part of a kernel and evaluate nothing; evaluated ones evaluate the index, and run each function that it asks for
+    on a part of the arguments. ``label`` names the call in listings.
+
+    The functions may write by index to arguments and to other arrays. Debug mode warns of indices that are too large.
+    Raises a ``TypeError`` for other types of indices and targets, an ``IndexError`` for an ``int`` beyond the targets,
+    and a ``RuntimeError`` if the results of the functions differ in structure or type. Differentiable: where
+    derivatives are tracked, all functions are computed.
+
+    >>> from drjit.llvm import UInt32
+    >>> dr.switch(UInt32(0, 0, 1, 1), [lambda x: x, lambda x: x * 10], UInt32(1, 2, 3, 4))
+    [1, 2, 30, 40]
+    """
+    function = "drjit.switch"
+    if isinstance(targets, str) or not isinstance(targets, Sequence):
+        raise TypeError(f"{function}(): 'targets' must be a sequence of functions, found {describe(targets)}.")
+    for position, target in enumerate(targets):
+        if not callable(target):
+            raise TypeError(f"{function}(): 'targets[{position}]' must be callable, found {describe(target)}.")
+    if not targets:
+        raise ArgumentError(f"{function}(): 'targets' is empty.")
+    number = plain_scalar(index)
+    if number.__class__ is int:
+        if not 0 <= number < len(targets):
+            raise IndexError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")
+        return targets[number](*args, **kwargs)
+    names = [f"targets[{position}]" for position in range(len(targets))]
+    return call(function, index, "index", targets, names, args, kwargs, mode, label)
+
+
+def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..., Any]], names: Sequence[str],
+         args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any, label: Any) -> Any:
+    """Call what an array of indices chooses; errors are those of the user's function."""
+    if mode is not None and not (isinstance(mode, str) and mode in ("symbolic", "evaluated")):
+        raise ArgumentError(f"{function}(): 'mode' must be 'symbolic', 'evaluated' or None, found {mode!r}.")
+    if label is not None and not isinstance(label, str):
+        raise TypeError(f"{function}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
+        raise TypeError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
+                        f"{describe(index)}.")
+    try:
+        return _Call(function, index, targets, names, args, kwargs, mode, label).result()
+    except Exception as error:
+        traceback = user_part(error)
+        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
+            try:
+                raise error.with_traceback(traceback)
+            finally:
+                del traceback
+        if isinstance(error, CORE_ERRORS):
+            raise translate(error, function) from None
+        if isinstance(error, _REFUSALS):
+            raise error.with_traceback(None)  # noqa: B904
+        raise
+
+
+class _Call:
+    """One call."""
+
+    def __init__(self, function: str, index: ArrayBase, targets: Sequence[Callable[..., Any]], names: Sequence[str],
+                 args: tuple[Any, ...], kwargs: dict[str, Any], mode: str | None, label: str | None) -> None:
+        self.function = function
+        self.words = Words(function, "a function of this symbolic call", "return it from the functions", "call",
+                           "switch off drjit.JitFlag.SymbolicCalls")
+        self.targets = targets
+        self.names = names
+        self.label = label
+        self.index: Node = index._nodes()[0]
+        self.mask_type = retype(type(index), BOOL)
+        self.mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
+        self.mode = mode or ("symbolic" if core.flag(JitFlag.SymbolicCalls) else "evaluated")
+        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs), function)
+        self.results = Results(function)
+        sizes = {node.size for node in (self.index, self.mask) if node.size != 1}
+        if len(sizes) > 1:
+            raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
+                            f"{self.index.size}, {self.mask.size})")
+        self.width = sizes.pop() if sizes else 1
+
+    def result(self) -> Any:
+        """What the functions return, joined."""
+        if core.flag(JitFlag.Debug):
+            self.check()
+        if self.index.kind == _LITERAL and self.mask is TRUE and core.flag(JitFlag.OptimizeCalls) and \
+                self.index.payload < len(self.targets):
+            args, kwargs = arguments(self.function, self.spec, self.nodes, self.leaves)
+            return self.targets[self.index.payload](*args, **kwargs)
+        if not self.width:
+            return self.nothing()
+        if self.mode == "evaluated":
+            return self.evaluated()
+        mask = with_lanes(self.mask, self.width)
+        try:
+            return traced(
+                self.words,
+                lambda values, targets, name_of, count: core.call(
+                    self.index, mask, targets, values, self.label, name_of, count),
+                lambda target, values: target(*values[0], **values[1]),
+                [(f"'{name}'", target) for target, name in zip(self.targets, self.names, strict=True)],
+                self.nodes, self.leaves, self.spec, ("args", "kwargs"), self.results)
+        except core.NoDerivative:  # of writes, for example: the functions have some, one by one
+            self.results.spec = None
+            return self.blended()
+
+    def check(self) -> None:
+        """Let an evaluation warn of indices that are too large."""
+        count, function, line = len(self.targets), self.function, core.user_line()
+
+        def act(capture: core.Capture) -> None:
+            found, _, values = core.captured(capture)
+            if found:
+                file, number = line or ("<unknown>", 0)
+                warnings.warn_explicit(
+                    f"{function}(): attempted to invoke a callable with the index {core.read_element(values[0], 0)}, "
+                    f"but there are {count} targets.", RuntimeWarning, file, number)
+
+        bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, count)))
+        core.capture(function, [self.index], with_lanes(bad, self.width), 1, act)
+
+    # --- other ways --------------------------------------------------------------------------------------------------
+
+    def invoke(self, number: int, nodes: Sequence[Node], spec: TreeSpec) -> tuple[list[Node], list[Node]]:
+        """The results of a function, and what it has made of the arguments."""
+        before = arguments(self.function, spec, nodes, self.leaves)
+        values = self.results.add(self.targets[number](*before[0], **before[1]), f"'{self.names[number]}'")
+        return values, flatten_nodes(before, self.function)[0]
+
+    def blended(self) -> Any:
+        """Compute all functions, and join them."""
+        found: list[Node] | None = None
+        with masked_access(TRUE):
+            nodes = list(self.nodes)
+            for number in range(len(self.targets)):
+                chosen = ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
+                with masked_access(chosen, some=False):
+                    values, after = self.invoke(number, nodes, self.spec)
+                nodes = [new if written_from(new, old) else old for old, new in zip(nodes, after, strict=True)]
+                before = found or [core.literal(value.type, 0) for value in values]
+                found = [value if value is old or written_from(value, old) else
+                         blended(self.words, chosen, position, value, old, self.results)
+                         for position, (value, old) in enumerate(zip(values, before, strict=True))]
+            store_arguments(self.leaves, self.nodes, nodes)
+        assert found is not None
+        return self.results.rebuilt(found)
+
+    def evaluated(self) -> Any:
+        """Run each function on the elements that ask for it."""
+        mask = with_lanes(self.mask, self.width)
+        core.evaluate([self.index, mask, *self.nodes])
+        if self.width == 1:
+            chosen = int(core.read_element(self.index, 0))
+            taken = bool(core.read_element(mask, 0)) and chosen < len(self.targets)
+            if not taken:
+                return self.nothing()
+            with masked_access(TRUE):
+                values, after = self.invoke(chosen, self.nodes, self.spec)
+                store_arguments(self.leaves, self.nodes, [new if written_from(new, old) else old for old, new
+                                                          in zip(self.nodes, after, strict=True)])
+            return self.results.rebuilt(values)
+        joined: list[Node] | None = None
+        nodes = list(self.nodes)
+        with masked_access(TRUE):  # which is the scope of what is known of versions
+            for number in range(len(self.targets)):
+                chosen_ = ops.and_(mask, ops.eq(self.index, core.literal(self.index.type, number)))
+                lanes = compress(wrap(self.mask_type, [chosen_]))._nodes()[0]
+                if not lanes.size:
+                    continue
+                part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
+                with on_part(lanes, self.width):
+                    values, after = self.invoke(number, part, self.spec)
+                nodes = [new if old is node and written_from(new, old) else node
+                         for node, old, new in zip(nodes, part, after, strict=True)]
+                for position, value in enumerate(values):
+                    if value.size not in (1, lanes.size):
+                        raise SizeError(
+                            f"{self.function}(): '{self.names[number]}' returned {value.size} elements as "
+                            f"'{self.results.place(position)}' for {lanes.size} elements of the arguments.")
+                joined = joined or [core.literal(value.type, 0, self.width) for value in values]
+                joined = [core.scatter(old, value, lanes, TRUE, 0, core.ReduceMode.NoConflicts.value)
+                          for old, value in zip(joined, values, strict=True)]
+                core.evaluate([*joined, *nodes])
+        store_arguments(self.leaves, self.nodes, nodes)
+        return self.nothing() if joined is None else self.results.rebuilt(joined)
+
+    def nothing(self) -> Any:
+        """The results if no element takes part: zeros, of which a function tells the structure."""
+        with masked_access(core.literal(BOOL, False), some=False):
+            values, _ = self.invoke(0, self.nodes, self.spec)
+        return self.results.rebuilt([core.literal(value.type, 0, self.width) for value in values])
+
+
+def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],
+                  kwargs: dict[str, Any]) -> tuple[Node, tuple[Any, ...], dict[str, Any]]:
+    """The mask among the arguments, and the arguments as the functions see them."""
+    if "active" in kwargs and _is_mask(kwargs["active"]):
+        value = kwargs["active"]
+        kwargs = kwargs | {"active": True if value.__class__ is bool else type(value)(True)}
+    elif args and isinstance(args[-1], ArrayBase) and _is_mask(args[-1]):
+        value = args[-1]
+        args = (*args[:-1], type(value)(True))
+    else:
+        return TRUE, args, kwargs
+    node = core.literal(BOOL, value) if value.__class__ is bool else mask_type(value)._nodes()[0]
+    return TRUE if node.kind == _LITERAL and node.payload and node.size == 1 else node, args, kwargs
+
+
+def _is_mask(value: Any) -> bool:
+    return value.__class__ is bool or isinstance(value, ArrayBase) and value._kind == "b" and not value._depth

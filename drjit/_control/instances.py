@@ -1,0 +1,159 @@
+"""Arrays of instances of Python classes, whose methods are called for each element: ``dr.dispatch``.
+
+The reference knows such arrays from C++ only; here, :func:`instance_array` makes their types. An element is the number
+of an instance, from one on, or zero for ``None``; the type knows the instances that were put into arrays of it, as long
+as they live.
+"""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import drjit_core as core
+from drjit_core import TYPES, ops
+
+from .._access.lanes import TRUE
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, describe
+from .._base.types import UINT32
+from .._promotion.promote import wrap
+from .call import call
+
+__all__ = ["dispatch", "instance_array"]
+
+
+class _Registry:
+    """The instances that a type of arrays knows, by their numbers."""
+
+    def __init__(self) -> None:
+        self.references: list[weakref.ref[Any]] = []
+        self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+
+    def number_of(self, instance: Any) -> int:
+        """The number of an instance, a new one if it has none."""
+        if instance is None:
+            return 0
+        number = self.numbers.get(instance)
+        if number is None:
+            self.references.append(weakref.ref(instance))
+            number = self.numbers[instance] = len(self.references)
+        return number
+
+    def live(self) -> dict[int, Any]:
+        """The instances that live, by their numbers."""
+        found = ((number, reference()) for number, reference in enumerate(self.references, 1))
+        return {number: instance for number, instance in found if instance is not None}
+
+
+def instance_array(base: type, index: type[ArrayBase]) -> Any:
+    """A type of arrays of instances of a class, or of classes derived from it; ``None`` is allowed.
+
+    ``index`` is the type of flat arrays of 32-bit unsigned integers of a backend that compiles
+    (``drjit.llvm.ad.UInt32``), from which the type derives. It is constructed from instances, or from an array of their
+    numbers. The methods of ``base`` are methods of its arrays: they call, for each element, the method of its instance,
+    as :func:`dispatch` does. Instances must be hashable, and are not kept alive: elements whose instance is gone are
+    like ``None``. Not part of the reference, where classes of C++ have such types.
+
+    >>> from drjit.llvm import Float, UInt32
+    >>> class Shape:
+    ...     def __init__(self, size):
+    ...         self.size = Float(size)
+    ...     def area(self, scale):
+    ...         return self.size * scale
+    >>> class Square(Shape):
+    ...     def area(self, scale):
+    ...         return self.size * self.size * scale
+    >>> ShapePtr = dr.instance_array(Shape, UInt32)
+    >>> line, square = Shape(3), Square(3)
+    >>> ShapePtr(line, square, None, square).area(Float(1, 1, 1, 10))
+    [3, 9, 0, 90]
+    """
+    function = "drjit.instance_array"
+    if not isinstance(base, type):
+        raise TypeError(f"{function}(): 'base' must be a class, found {describe(base)}.")
+    if not (isinstance(index, type) and issubclass(index, ArrayBase) and not index._depth and index._dynamic and
+            index._type == UINT32):
+        raise TypeError(f"{function}(): 'index' must be a type of flat arrays of {TYPES[UINT32].name}, such as "
+                        f"drjit.llvm.UInt32, found {describe(index)}.")
+    registry = _Registry()
+
+    def construct(self: Any, *args: Any) -> None:
+        if args and all(arg is None or isinstance(arg, base) for arg in args):
+            args = tuple(registry.number_of(arg) for arg in args)
+        elif any(isinstance(arg, base) for arg in args):
+            wrong = next(place for place, arg in enumerate(args) if arg is not None and not isinstance(arg, base))
+            raise TypeError(f"{base.__name__}Ptr.__init__(): element {wrong} must be an instance of "
+                            f"'{base.__name__}' or None, found {describe(args[wrong])}.")
+        index.__init__(self, *args)
+
+    contents: dict[str, Any] = {"__init__": construct, "_registry": registry,
+                                "__doc__": f"Instances of {base.__name__}."}
+    for name in dir(base):
+        method = getattr(base, name)
+        if not name.startswith("_") and callable(method):
+            contents[name] = _method(name, method)
+    return type(f"{base.__name__}Ptr", (index,), contents)
+
+
+def _method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
+    @functools.wraps(method)
+    def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
+        return _dispatch(f"{type(self).__name__}.{name}", self, lambda instance, *a, **k: getattr(instance, name)(
+            *a, **k), args, kwargs)
+
+    return dispatched
+
+
+def dispatch(inst: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """``target(instance, *args, **kwargs)`` for the instance of every element; called once for each instance.
+
+    ``inst`` is an array of a type that :func:`instance_array` has made, or an instance, for an ordinary call. All else
+    is as for :func:`switch`: arguments and results, masks, ``mode``, ``label``, derivatives. Results of elements that
+    are ``None`` are zero. Raises a ``TypeError`` for other arrays, and a ``RuntimeError`` if there is no instance.
+
+    >>> from drjit.llvm import Float, UInt32
+    >>> class Light:
+    ...     def __init__(self, power):
+    ...         self.power = power
+    >>> LightPtr = dr.instance_array(Light, UInt32)
+    >>> lamp, sun = Light(1), Light(100)
+    >>> dr.dispatch(LightPtr(lamp, sun, lamp), lambda light, x: light.power * x, Float(1, 2, 3))
+    [1, 200, 3]
+    """
+    function = "drjit.dispatch"
+    if not callable(target):
+        raise TypeError(f"{function}(): 'target' must be callable, found {describe(target)}.")
+    if isinstance(inst, ArrayBase) and getattr(inst, "_registry", None) is None:
+        raise TypeError(f"{function}(): 'inst' must be an array of instances (see drjit.instance_array), found "
+                        f"{describe(inst)}.")
+    if not isinstance(inst, ArrayBase):
+        return target(inst, *args, **kwargs)
+    return _dispatch(function, inst, target, args, kwargs)
+
+
+def _dispatch(function: str, inst: Any, target: Callable[..., Any], args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> Any:
+    mode, label = kwargs.pop("mode", None), kwargs.pop("label", None)
+    registry: _Registry = inst._registry
+    instances = registry.live()
+    if not instances:
+        raise ArgumentError(f"{function}(): there is no instance to call: " + (
+            "those that arrays of this type were made of are gone. Keep a reference to each, since arrays do not."
+            if registry.references else "the array holds none."))
+    numbers = inst._nodes()[0]
+    if len(instances) == len(registry.references):
+        index = ops.sub(numbers, core.literal(UINT32, 1))  # None becomes the largest number
+    else:
+        places = [0xffffffff] * (len(registry.references) + 1)
+        for place, number in enumerate(instances):
+            places[number] = place
+        table = type(inst).__mro__[1](places)
+        inside = ops.lt(numbers, core.literal(UINT32, len(places)))
+        index = core.gather(table._nodes()[0], ops.select(inside, numbers, core.literal(UINT32, 0)), TRUE)
+    kind = type(inst).__mro__[1]
+    targets = [functools.partial(target, instance) for instance in instances.values()]
+    names = [f"{type(instance).__name__} instance {number}" for number, instance in instances.items()]
+    return call(function, wrap(kind, [index]), "inst", targets, names, args, kwargs, mode, label)

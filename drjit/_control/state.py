@@ -1,0 +1,36 @@
+"""What the functions of loops, branches and calls are called with, and how it is compared with what they return."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from drjit_core import Node
+
+from .._base.array import ArrayBase
+from .._trees.pytree import TreeSpec, flatten
+
+__all__ = ["arguments", "copies", "equal"]
+
+
+def copies(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequence[Any]) -> list[Any]:
+    """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
+    found = flatten(spec.rebuild_nodes(nodes, leaves), function)[0]
+    return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
+
+
+def arguments(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequence[Any]) -> Any:
+    """What functions are called with: containers and arrays of their own."""
+    if any(isinstance(leaf, ArrayBase) and not leaf._dynamic for leaf in leaves):
+        return spec.rebuild(copies(function, spec, nodes, leaves))
+    return spec.rebuild_nodes(nodes, leaves)
+
+
+def equal(old: Any, new: Any) -> bool:
+    """Whether two objects other than traced arrays are known to be equal."""
+    if isinstance(old, ArrayBase):
+        return [node.payload for node in old._nodes()] == [node.payload for node in new._nodes()]
+    try:
+        return bool(old == new)
+    except Exception:  # of objects that hold symbolic arrays, or several elements
+        return False

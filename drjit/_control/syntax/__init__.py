@@ -1,0 +1,5 @@
+"""The translation of Python's control flow: ``@dr.syntax``."""
+
+from .decorator import hint, syntax
+
+__all__ = ["hint", "syntax"]

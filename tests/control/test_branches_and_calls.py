@@ -1,0 +1,361 @@
+"""``dr.if_stmt`` and ``dr.switch``: results, writes, sizes, masks, and what is refused."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import scalar
+from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt32
+
+MODES = ["symbolic", "evaluated"]
+X = Float(-4, 9, 0.25, -1)
+
+
+def values(array: Any) -> Any:
+    return np.asarray(array.numpy()).tolist()
+
+
+def empty(size: int) -> Any:
+    target = dr.zeros(Float, size)
+    dr.eval(target)
+    return target
+
+
+# --- branches --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_element_takes_a_side(mode: Any) -> None:
+    x = Float(X)
+    root, (vector, number) = dr.if_stmt(
+        (x, {"v": Array3f(1, 2, 3), "n": 3}), x > 0, lambda x, d: (dr.sqrt(x), (d["v"] * x, d["n"])),
+        lambda x, d: (x * 0 - 1, (d["v"] + x, d["n"])), mode=mode)
+    assert values(root) == [-1, 3, 0.5, -1]
+    assert values(vector)[0] == [-3, 9, 0.25, 0] and number == 3
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("cond", [True, False])
+def test_masks_of_one_element(mode: Any, cond: bool) -> None:
+    opaque = dr.opaque(Bool, cond)
+    for mask in (Bool(cond), opaque):
+        target = empty(2)
+
+        def written(x: Any, target: Any = target) -> Any:
+            dr.scatter(target, x[0] if mode == "evaluated" else 5, UInt32(1))
+            return x * 2
+
+        result = dr.if_stmt((Float(5, 6),), mask, written, lambda x: x, mode=mode)
+        assert values(result) == ([10, 12] if cond else [5, 6])
+        assert values(target) == ([0, 5] if cond else [0, 0])
+
+
+def test_scalar_conditions_are_plain_branches() -> None:
+    calls = []
+    assert dr.if_stmt((3,), True, lambda x: calls.append(x) or x + 1, lambda x: 1 / 0) == 4
+    assert calls == [3]
+    assert dr.if_stmt((scalar.Float(2),), scalar.Float(2) > 3, lambda x: 1, lambda x: 2) == 2
+    assert dr.if_stmt((), Bool(True), lambda: 1, lambda: 2, mode="scalar") == 1
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_writes_happen_for_the_elements_of_a_side(mode: Any) -> None:
+    x, index, outside = Float(X), UInt32(0, 1, 2, 3), empty(5)
+    argument = empty(4)
+
+    def yes(x: Any, target: Any) -> Any:
+        dr.scatter(outside, x, index)
+        dr.scatter(target, x, index)
+        return target
+
+    def no(x: Any, target: Any) -> Any:
+        dr.scatter_add(outside, x, UInt32(4))
+        return target
+
+    result = dr.if_stmt((x, argument), x > 0, yes, no, mode=mode)
+    assert values(outside) == [0, 9, 0.25, 0, -5]
+    assert values(result) == values(argument) == [0, 9, 0.25, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_loops_and_branches_within(mode: Any) -> None:
+    def doubled(x: Any) -> Any:
+        return dr.while_loop((x,), lambda x: dr.abs(x) < 100, lambda x: (x * 2,), mode=mode)[0]
+
+    def yes(x: Any) -> Any:
+        return dr.if_stmt((x,), x > 5, doubled, lambda x: x + 1, mode=mode)
+
+    x = Float(0, 9, 0.25, -1)  # the loop would not end for 0
+    assert values(dr.if_stmt((x,), x > 0, yes, lambda x: -x, mode=mode)) == [0, 144, 1.25, 1]
+
+
+def test_reads_of_lanes_that_take_no_part_are_masked() -> None:
+    table, index = Float(1, 2), UInt32(0, 1, 1 << 30, 1 << 31)
+    for mode in MODES:
+        found = dr.if_stmt((index,), index < 2, lambda i: dr.gather(Float, table, i), lambda i: Float(-1),
+                           mode=mode)  # type: ignore[call-overload]
+        assert values(found) == [1, 2, -1, -1]
+
+
+def test_a_side_that_no_packet_needs_is_part_of_the_kernel() -> None:
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        x = Float(X)
+        dr.eval(dr.if_stmt((x,), x > 0, lambda x: dr.sin(x), lambda x: dr.exp(x)))
+        assert len(dr.kernel_history()) == 1
+
+
+def test_tensors() -> None:
+    t = TensorXf([1, -2, 3, -4], (2, 2))
+    for mode in MODES:
+        found = dr.if_stmt((t,), t.array > 0, lambda t: t * 2, lambda t: t, mode=mode)
+        assert found.shape == (2, 2) and values(found) == [[2, -2], [6, -4]]
+
+
+@pytest.mark.parametrize(("arguments", "error", "text"), [
+    ({"args": [1]}, TypeError, "'args' must be a tuple"),
+    ({"cond": Float(1)}, TypeError, "'cond' must be a one-dimensional mask"),
+    ({"true_fn": 3}, TypeError, "'true_fn' must be callable"),
+    ({"mode": "fast"}, RuntimeError, "'mode' must be"),
+    ({"strict": 1}, TypeError, "'strict' must be a bool"),
+    ({"label": 1}, TypeError, "'label' must be a str"),
+    ({"arg_labels": ("a", "b")}, RuntimeError, "'arg_labels' has 2 entries for 1 argument"),
+    ({"rv_labels": "ab"}, TypeError, "'rv_labels' must be a sequence of strings"),
+    ({"args": (Float(),)}, RuntimeError, r"'args\[0\]' of type drjit.llvm.Float is empty"),
+    ({"true_fn": lambda x: Int(x), "rv_labels": ("y",)}, RuntimeError, "'result' is drjit.llvm.Int in 'true_fn'"),
+    ({"true_fn": lambda x: (x, x)}, RuntimeError, "must return values of the same types and structure"),
+    ({"true_fn": lambda x: 1, "false_fn": lambda x: 2}, RuntimeError, "not tracked: 1 and 2.*strict=False"),
+    ({"args": (Float(1, 2, 3),)}, RuntimeError, "sizes: .*3.*2|sizes: 2, 3"),
+])
+@pytest.mark.parametrize("mode", MODES)
+def test_bad_branches(arguments: dict[str, Any], error: type[Exception], text: str, mode: str) -> None:
+    given: dict[str, Any] = {"args": (Float(1, 2),), "cond": Float(1, 2) > 1, "true_fn": lambda x: x,
+                             "false_fn": lambda x: x + 1, "mode": mode}
+    with pytest.raises(error, match=rf"drjit.if_stmt\(\): .*{text}"):
+        dr.if_stmt(**given | arguments)
+
+
+def test_without_strictness_the_last_object_counts() -> None:
+    x = Float(1, 2)
+    found, word = dr.if_stmt((x,), x > 1, lambda x: (x, "yes"), lambda x: (x, "no"), strict=False)
+    assert values(found) == [1, 2] and word == "no"
+
+
+def test_changes_from_within_are_refused_and_undone() -> None:
+    total, target = Float(1, 2), empty(2)
+
+    def adds(x: Any) -> Any:
+        nonlocal total
+        dr.scatter(target, x, UInt32(0, 1))
+        total += x
+        return x
+
+    for failing, text in ((adds, "changes the array 'total'"), (lambda x: x / x.missing, "missing")):
+        with pytest.raises((RuntimeError, AttributeError), match=text):
+            dr.if_stmt((Float(1, 2),), Bool(True, False), failing, lambda x: x)
+        assert values(total) == [1, 2] and values(target) == [0, 0]
+    x = Float(1, 2)
+    assert values(dr.if_stmt((x,), x > 1, lambda x: x + 1, lambda x: x)) == [1, 3]
+
+
+# --- calls -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_each_element_calls_its_function(mode: Any) -> None:
+    seen = []
+
+    def target(k: int) -> Any:
+        def function(x: Any, *, scale: Any) -> Any:
+            seen.append(k)
+            return {"value": x * scale + k, "mask": x > k}
+        return function
+
+    found = dr.switch(UInt32(0, 2, 2, 7), [target(k) for k in range(3)], Float(1, 2, 3, 4), scale=Float(10), mode=mode)
+    assert values(found["value"]) == [10, 22, 32, 0] and values(found["mask"]) == [True, False, True, False]
+    assert set(seen) == ({0, 1, 2} if mode == "symbolic" else {0, 2})
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_masks(mode: Any) -> None:
+    targets = [lambda x, active: (x + 1, active), lambda x, active: (x * 2, active)]
+    for result, active in (
+            dr.switch(UInt32(0, 1, 1), targets, Float(1, 2, 3), Bool(True, False, True), mode=mode),
+            dr.switch(UInt32(0, 1, 1), targets, Float(1, 2, 3), active=Bool(True, False, True), mode=mode)):
+        assert values(result) == [2, 0, 6] and values(active) == [True, False, True]
+    nothing = dr.switch(UInt32(0, 1, 1), [lambda x, active: x, lambda x, active: x], Float(1, 2, 3), active=False,
+                        mode=mode)
+    assert values(nothing) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_write(mode: Any) -> None:
+    target, index = empty(3), UInt32(0, 1, 0, 1)
+
+    def first(x: Any) -> None:
+        dr.scatter_add(target, x, UInt32(0))
+
+    def second(x: Any) -> None:
+        dr.scatter_add(target, x, UInt32(2))
+
+    assert dr.switch(index, [first, second], Float(1, 2, 3, 4), mode=mode) is None
+    assert values(target) == [4, 0, 6]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_calls_of_one_element_and_of_none(mode: Any) -> None:
+    targets = [lambda x: x, lambda x: x + 1]
+    assert values(dr.switch(UInt32(1), targets, Float(1, 2), mode=mode)) == [2, 3]
+    assert values(dr.switch(dr.opaque(UInt32, 1), targets, Float(1), mode=mode)) == [2]
+    assert values(dr.switch(dr.opaque(UInt32, 9), targets, Float(1), mode=mode)) == [0]
+    assert values(dr.switch(UInt32(), targets, Float(1), mode=mode)) == []
+
+
+def test_numbers_are_ordinary_calls() -> None:
+    assert dr.switch(1, [lambda x: x, lambda x: x + 1], 5) == 6
+    for index in (-1, 2):
+        with pytest.raises(IndexError, match=rf"drjit.switch\(\): 'index' is {index}, and there are 2 targets"):
+            dr.switch(index, [lambda x: x, lambda x: x + 1], 5)
+
+
+def test_many_targets_with_other_numbers_are_one_kernel() -> None:
+    index = UInt32(np.arange(1000) % 100)
+    x = Float(np.linspace(0, 1, 1000))
+    targets = [lambda x, k=k: x * k + k for k in range(100)]
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        found = dr.switch(index, targets, x)
+        dr.eval(found)
+        assert len(dr.kernel_history()) == 1
+    k = np.arange(1000) % 100
+    np.testing.assert_allclose(found.numpy(), np.linspace(0, 1, 1000) * k + k, rtol=1e-6)
+
+
+@pytest.mark.parametrize(("arguments", "error", "text"), [
+    ({"index": Int(0)}, TypeError, "'index' must be a flat array of 32-bit unsigned"),
+    ({"index": 1.5}, TypeError, "'index' must be a flat array of 32-bit unsigned"),
+    ({"targets": 3}, TypeError, "'targets' must be a sequence"),
+    ({"targets": []}, RuntimeError, "'targets' is empty"),
+    ({"targets": [abs, 3]}, TypeError, r"'targets\[1\]' must be callable"),
+    ({"targets": [lambda x: x, lambda x: Int(x)]}, RuntimeError, r"drjit.llvm.Int in 'targets\[1\]'"),
+    ({"targets": [lambda x: 1, lambda x: 2]}, RuntimeError, "not tracked: 1 and 2"),
+    ({"mode": "scalar"}, RuntimeError, "'mode' must be"),
+    ({"label": 3}, TypeError, "'label' must be"),
+])
+def test_bad_calls(arguments: dict[str, Any], error: type[Exception], text: str) -> None:
+    given: dict[str, Any] = {"index": UInt32(0, 1), "targets": [lambda x: x, lambda x: x + 1]} | arguments
+    with pytest.raises(error, match=rf"drjit.switch\(\): .*{text}"):
+        dr.switch(given.pop("index"), given.pop("targets"), Float(1, 2), **given)
+
+
+def test_debug_mode_warns_of_indices_that_are_too_large() -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        found = dr.switch(UInt32(0, 100), [lambda x: x], Float(1, 2))
+        assert values(found) == [1, 0]
+    assert any("index 100, but there are 1 targets" in str(entry.message) and entry.filename == __file__
+               for entry in caught)
+
+
+# --- instances -------------------------------------------------------------------------------------------------------
+
+
+class Shape:
+    def __init__(self, size: float) -> None:
+        self.size = Float(size)
+
+    def area(self, scale: Any) -> Any:
+        return self.size * scale
+
+
+class Square(Shape):
+    def area(self, scale: Any) -> Any:
+        return self.size * super().area(scale)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_methods_of_instances(mode: Any) -> None:
+    ShapePtr = dr.instance_array(Shape, UInt32)
+    line, square, scale = Shape(2), Square(3), Float(1, 2, 3, 4)
+    pointers = ShapePtr(line, square, None, square)
+    assert values(pointers.area(scale, mode=mode)) == [2, 18, 0, 36]
+    assert values(dr.dispatch(pointers, lambda shape, x: shape.size + x, scale, mode=mode)) == [3, 5, 0, 7]
+    assert values(dr.gather(ShapePtr, pointers, UInt32(1, 0)).area(Float(1), mode=mode)) == [9, 2]
+    assert values(pointers.area(scale, mode=mode, label="areas")) == [2, 18, 0, 36]
+    assert dr.dispatch(line, lambda shape, x: x, 5) == 5
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_instances_that_are_gone_are_none(mode: Any) -> None:
+    ShapePtr = dr.instance_array(Shape, UInt32)
+    line, gone, square = Shape(2), Shape(4), Square(3)
+    pointers = ShapePtr(line, gone, square)
+    del gone
+    assert values(pointers.area(Float(1), mode=mode)) == [2, 0, 9]
+    del line, square
+    with pytest.raises(RuntimeError, match=r"ShapePtr.area\(\): there is no instance"):
+        pointers.area(Float(1), mode=mode)
+
+
+def test_a_thousand_instances_are_one_function() -> None:
+    ShapePtr = dr.instance_array(Shape, UInt32)
+    shapes = [Shape(k) for k in range(1000)]
+    pointers = ShapePtr(*shapes)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        sources = []
+        for scale in (1, 2):
+            dr.kernel_history_clear()
+            found = pointers.area(dr.opaque(Float, scale))
+            dr.eval(found)
+            assert values(found) == [k * scale for k in range(1000)]
+            (entry,) = [entry for entry in dr.kernel_history() if entry["size"] == 1000]
+            sources.append(entry["ir"].getvalue())
+        assert sources[0] == sources[1] and sources[0].count("define") < 10 and len(sources[0]) < 20_000
+
+
+@pytest.mark.parametrize(("action", "error", "text"), [
+    (lambda: dr.instance_array(3, UInt32), TypeError, "drjit.instance_array.*'base' must be a class"),
+    (lambda: dr.instance_array(Shape, Int), TypeError, "drjit.instance_array.*'index' must be a type"),
+    (lambda: dr.dispatch(UInt32(0), lambda s: s), TypeError, "drjit.dispatch.*'inst' must be an array of instances"),
+    (lambda: dr.dispatch(dr.instance_array(Shape, UInt32)(None), 3), TypeError, "drjit.dispatch.*'target' must be"),
+])
+def test_bad_instances(action: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error, match=text):
+        action()
+
+
+def test_selected_instances_remain_instances() -> None:
+    class Item:
+        def __init__(self, value):
+            self.value = value
+
+        def get(self):
+            return Float(self.value)
+
+    ItemArray = dr.instance_array(Item, UInt32)
+    one, two = Item(1), Item(2)
+    chosen = dr.select(Bool(True, False, False), ItemArray(one), ItemArray(one, two, None))
+    assert type(chosen) is ItemArray
+    assert type(dr.select(Bool(True, False), ItemArray(one, two), ItemArray(two, one))) is ItemArray
+    assert list(chosen.get()) == [1, 2, 0]
+    assert type(dr.select(True, ItemArray(one), ItemArray(two))) is ItemArray
+
+
+def test_what_is_wrong_with_instances_is_told() -> None:
+    class Item:
+        def get(self):
+            return Float(1)
+
+    ItemArray = dr.instance_array(Item, UInt32)
+    one = Item()
+    with pytest.raises(TypeError, match=r"ItemPtr.__init__\(\): element 1 must be an instance of 'Item' or None"):
+        ItemArray(one, "two")
+    gone = ItemArray(one)
+    del one
+    with pytest.raises(RuntimeError, match=r"ItemPtr.get.*Keep a reference to each"):
+        gone.get()

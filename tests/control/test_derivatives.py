@@ -1,0 +1,330 @@
+"""Derivatives through loops, branches and calls: symbolic, evaluated, against finite differences, to second order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Array3f64, Bool, UInt32
+from drjit.llvm.ad import Float64 as F
+
+X, W, TABLE = [-1.2, 0.7, 2.0, -0.3], [0.7], [0.3, -1.1, 0.8, 0.2, 1.7, -0.4, 0.9, 0.1]
+INDEX, COUNTS = UInt32(0, 1, 1, 2), UInt32(3, 5, 0, 1)
+U = UInt32
+
+
+def gather(table: Any, *index: int) -> Any:
+    return dr.gather(F, table, U(*index))
+
+
+class Square(dr.CustomOp):
+    def eval(self, x: Any) -> Any:
+        self.x = x
+        return x * x
+
+    def forward(self) -> None:
+        self.set_grad_out(2 * self.x * self.grad_in("x"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", 2 * self.x * self.grad_out())
+
+
+def branch(mode: str, args: Any, cond: Any, yes: Any, no: Any) -> Any:
+    return dr.if_stmt(args, cond, yes, no, mode=mode)
+
+
+def loop(mode: str, state: Any, cond: Any, body: Any, **options: Any) -> Any:
+    return dr.while_loop(state, cond, body, mode=mode, **options)
+
+
+def call(mode: str, targets: Any, *args: Any) -> Any:
+    return dr.switch(INDEX, targets, *args, mode=mode)
+
+
+def splat(mode: str, x: Any) -> Any:
+    target = dr.zeros(F, 3) + 1
+
+    def added(x: Any) -> Any:
+        dr.scatter_add(target, x * x, U(0, 1, 2, 0))
+        return x
+
+    def replaced(x: Any) -> Any:
+        dr.scatter(target, x, U(1, 1, 0, 2))
+        return x * 2
+
+    branch(mode, (x,), x > 0, added, replaced)
+    return target
+
+
+def reversed_names(mode: str, x: Any) -> Any:
+    """State that changes places."""
+    return loop(mode, (U(0), x, F(1)), lambda i, y, z: i < COUNTS, lambda i, y, z: (i + 1, z * 0.5 + y, dr.sin(y)))[1]
+
+
+#: Functions of a mode and of variables, and where they are differentiated.
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[list[float], ...]]] = {
+    "branch": (lambda m, x: branch(m, (x,), x > 0, lambda x: dr.sin(x) * x, lambda x: x * x * x), (X,)),
+    "branch of two": (lambda m, x, w: branch(m, (x, w), x > 0, lambda x, w: dr.sin(x) * w, lambda x, w: x * w * w),
+                      (X, W)),
+    "branch, closure": (lambda m, x, w: branch(m, (x,), x > 0, lambda x: dr.sin(x) * w, lambda x: x * w * w), (X, W)),
+    "branch, tuple": (lambda m, x: dr.prod(branch(m, (x,), x > 0, lambda x: Array3f64(dr.sin(x), x * 2, 1),
+                                                  lambda x: Array3f64(x, x * x, x))), (X,)),
+    "branch, gather": (lambda m, x, t: branch(m, (x,), x > 0, lambda x: x * gather(t, 0, 1, 2, 2),
+                                              lambda x: x + gather(t, 3, 3, 4, 4) ** 2), (X, TABLE)),
+    "branch, table": (lambda m, x, t: branch(m, (x, t), x > 0, lambda x, t: x * gather(t, 0, 1, 2, 2),
+                                             lambda x, t: x + gather(t, 3, 3, 4, 4) ** 2), (X, TABLE)),
+    "branch, detached": (lambda m, x: branch(m, (x,), x > 0, lambda x: dr.replace_grad(dr.detach(x), x) * x,
+                                             lambda x: x * x), (X,)),
+    "branch, constant": (lambda m, x: branch(m, (x,), x > 0, lambda x: x, lambda x: F(2)), (X,)),
+    "branch of one": (lambda m, x, c: branch(m, (x, c), c > 0, lambda x, c: x * c, lambda x, c: x - c), (X, [0.5])),
+    "branch, vector": (lambda m, x: dr.sum(branch(m, (Array3f64(x, x * 2, 1),), x > 0, lambda v: v * v,
+                                                  lambda v: dr.cross(v, Array3f64(1, 2, 3)))), (X,)),
+    "branches": (lambda m, x: branch(m, (x,), x > 0, lambda x: branch(m, (x,), x > 1, lambda x: x * x, dr.exp),
+                                     lambda x: x * 3), (X,)),
+    "branch, scatter": (splat, (X,)),
+    "call": (lambda m, x: call(m, [lambda x: x * x, lambda x: dr.sin(x) * 2, lambda x: x + 3], x), (X,)),
+    "call of two": (lambda m, x, w: call(m, [lambda x, w: x * x, lambda x, w: dr.sin(x) * w, lambda x, w: w * x + 3],
+                                         x, w), (X, W)),
+    "call, closure": (lambda m, x, w: call(m, [lambda x: x * w, lambda x: dr.sin(x) * w, lambda x: x + 3], x), (X, W)),
+    "loop, sum": (lambda m, w: loop(m, (U(0), F(0)), lambda i, s: i < COUNTS,
+                                    lambda i, s: (i + 1, s + dr.sin(w * F(i))))[1], (W,)),
+    "loop, sums": (lambda m, w, x: loop(m, (U(0), x * x), lambda i, s: i < COUNTS,
+                                        lambda i, s: (i + 1, s + w * x - dr.sin(w * F(i))))[1], (W, X)),
+    "loop": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < COUNTS,
+                               lambda i, y: (i + 1, dr.sin(y) * y + y))[1], (X,)),
+    "loop, shared": (lambda m, x, w: loop(m, (U(0), x), lambda i, y: i < COUNTS,
+                                          lambda i, y: (i + 1, dr.sin(y) * w + y * w))[1], (X, [0.9])),
+    "loop, bound": (lambda m, x, w: loop(m, (U(0), x), lambda i, y: i < COUNTS,
+                                         lambda i, y: (i + 1, dr.sin(y) * w + y * w), max_iterations=5)[1], (X, W)),
+    "loop, unchanged": (lambda m, x, w: loop(m, (U(0), x, w), lambda i, y, w: i < COUNTS,
+                                             lambda i, y, w: (i + 1, dr.sin(y) * w + y * w, w))[1], (X, W)),
+    "loop of two": (lambda m, x: dr.prod(Array3f64(*loop(
+        m, (U(0), x, F(1)), lambda i, y, z: i < COUNTS, lambda i, y, z: (i + 1, y * z, z + dr.sin(y)))[1:], 1)), (X,)),
+    "loop, exchange": (reversed_names, (X,)),
+    "loop, gather": (lambda m, x, t: loop(m, (U(0), x), lambda i, y: i < COUNTS,
+                                          lambda i, y: (i + 1, y * 0.7 + dr.gather(F, t, i) * y))[1], (X, TABLE)),
+    "loop, gathered sum": (lambda m, t: loop(m, (U(0), F(0)), lambda i, y: i < COUNTS, lambda i, y: (
+        i + 1, y + dr.square(dr.gather(F, t, i + INDEX))))[1], (TABLE,)),
+    "loop, gather and more": (lambda m, t: loop(m, (U(0), t), lambda i, y: i < U(3, 5, 0, 1, 2, 2, 1, 4), lambda i, y: (
+        i + 1, dr.sin(y) + t * dr.gather(F, t, i)))[1], (TABLE,)),
+    "loop, sum of gathered and more": (lambda m, t: loop(m, (U(0), F(0)), lambda i, y: i < 3, lambda i, y: (
+        i + 1, y + t * dr.gather(F, t, i)))[1], (TABLE,)),
+    "branch in a loop, gather": (lambda m, x, t: loop(m, (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (
+        i + 1, branch(m, (y,), y > 0.5, lambda y: y * dr.gather(F, t, i), lambda y: dr.sin(y) * 2)))[1], (X, TABLE)),
+    "loop in a branch, gather and more": (lambda m, t: branch(m, (t,), t > 0.15, lambda y: loop(
+        m, (U(0), y), lambda j, z: j < 2, lambda j, z: (j + 1, z * dr.gather(F, t, j) + t * z * z))[1],
+        lambda y: t * y), (TABLE,)),
+    "loops, gather": (lambda m, x, t: loop(m, (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (i + 1, loop(
+        m, (U(0), y), lambda j, z: j < i, lambda j, z: (j + 1, z * dr.gather(F, t, i + j)))[1]))[1], (X, TABLE)),
+    "custom operation": (lambda m, x: branch(m, (x,), x > 0, lambda x: dr.custom(Square, x) * x, lambda x: x), (X,)),
+    "loops": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < U(3, 2, 0, 1), lambda i, y: (i + 1, loop(
+        m, (U(0), y), lambda j, z: j < i + 1, lambda j, z: (j + 1, dr.sin(z) + z * 0.1))[1]))[1], (X,)),
+    "loops, sums": (lambda m, x: loop(m, (U(0), F(0)), lambda i, y: i < U(3, 2, 0, 1), lambda i, y: (i + 1, y + loop(
+        m, (U(0), F(0)), lambda j, z: j < i + 1, lambda j, z: (j + 1, z + dr.sin(x * F(j + i))))[1]))[1], (X,)),
+    "branch in a loop": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < U(3, 2, 0, 1), lambda i, y: (
+        i + 1, branch(m, (y,), y > 0, lambda y: y * y * 0.3, lambda y: dr.sin(y) - y)))[1], (X,)),
+    "loop in a branch": (lambda m, x: branch(m, (x,), x > 0, lambda x: loop(
+        m, (U(0), x), lambda i, y: i < 3, lambda i, y: (i + 1, dr.sin(y) * y))[1], lambda x: x * 2), (X,)),
+    "call in a loop": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < U(3, 2, 0, 1), lambda i, y: (
+        i + 1, call(m, [lambda y: y * y * 0.3, lambda y: dr.sin(y) - y, lambda y: y + 1], y)))[1], (X,)),
+    "loop, detached": (lambda m, x: loop(m, (U(0), x), lambda i, y: i < COUNTS, lambda i, y: (
+        i + 1, y * 1.1 + dr.detach(y) * 0))[1], (X,)),
+}
+#: Programs whose second derivatives are refused in symbolic mode: gradients that are scattered in a region.
+NO_SECOND = {"branch, gather", "branch, table", "loop, gather", "loop, gathered sum", "loop, gather and more",
+             "loop, sum of gathered and more", "loop in a branch, gather and more"}
+
+
+def weighted(value: Any) -> Any:
+    width = dr.width(value)
+    return dr.sum(value * F(np.cos(np.arange(width)) + 1.5))
+
+
+def gradients(function: Callable[..., Any], mode: str, points: list[np.ndarray[Any, Any]]) -> list[Any]:
+    variables = [F(point) for point in points]
+    dr.enable_grad(variables)
+    dr.backward(weighted(function(mode, *variables)))
+    return [np.broadcast_to(variable.grad.numpy(), point.shape)
+            for variable, point in zip(variables, points, strict=True)]
+
+
+def differences(value: Callable[[list[np.ndarray[Any, Any]]], Any], points: list[np.ndarray[Any, Any]],
+                directions: list[np.ndarray[Any, Any]], step: float = 1e-5) -> Any:
+    above, below = ([point + sign * step * direction for point, direction in zip(points, directions, strict=True)]
+                    for sign in (1, -1))
+    return (value(above) - value(below)) / (2 * step)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_derivatives(name: str, mode: str) -> None:
+    function, given = PROGRAMS[name]
+    points, random = [np.array(point, dtype=float) for point in given], np.random.default_rng(len(name))
+    directions = [random.standard_normal(point.shape) for point in points]
+
+    def value(at: list[np.ndarray[Any, Any]]) -> float:
+        return float(weighted(function(mode, *(F(point) for point in at)))[0])
+
+    slope = differences(value, points, directions)
+    found = gradients(function, mode, points)
+    reverse = sum(float((gradient * direction).sum()) for gradient, direction in zip(found, directions, strict=True))
+    np.testing.assert_allclose(reverse, slope, rtol=1e-5, atol=1e-7)
+    variables = [F(point) for point in points]
+    dr.enable_grad(variables)
+    result = weighted(function(mode, *variables))
+    for variable, direction in zip(variables, directions, strict=True):
+        dr.set_grad(variable, F(direction))
+    np.testing.assert_allclose(float(dr.forward_to(result)[0]), slope, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("name", [name for name, (_, points) in PROGRAMS.items() if len(points) == 1])
+def test_second_derivatives(name: str) -> None:
+    function, (given,) = PROGRAMS[name]
+    point = np.array(given, dtype=float)
+    direction = np.random.default_rng(3).standard_normal(point.shape)
+
+    def loss(x: Any) -> Any:
+        return weighted(function("symbolic", x))
+
+    if name == "custom operation":
+        with pytest.raises(RuntimeError, match="there is no derivative of a derivative that a custom operation"):
+            dr.hvp(loss, F(point), F(direction))
+        return
+    if name in NO_SECOND:
+        with pytest.raises(RuntimeError, match=r"drjit.hvp\(\): there is no derivative of a write"):
+            dr.hvp(loss, F(point), F(direction))
+        return
+    expected = differences(lambda at: gradients(function, "symbolic", at)[0].copy(), [point], [direction])
+    found = dr.hvp(loss, F(point), F(direction))[1].numpy()
+    np.testing.assert_allclose(np.broadcast_to(found, point.shape), expected, rtol=1e-4, atol=1e-6)
+
+
+def test_custom_operations_inside() -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    y = dr.if_stmt((x,), x > 0, lambda x: dr.custom(Square, x) * x, lambda x: x)
+    _, z = dr.while_loop((U(0), x), lambda i, z: i < 2, lambda i, z: (i + 1, dr.custom(Square, z)))
+    dr.backward(y + z)
+    value = np.array(X)
+    np.testing.assert_allclose(x.grad.numpy(), np.where(value > 0, 3 * value ** 2, 1) + 4 * value ** 3)
+
+
+def test_a_bound_that_is_too_small_makes_gradients_nan() -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    _, y = dr.while_loop((U(0), x), lambda i, y: i < COUNTS, lambda i, y: (i + 1, dr.sin(y) * 2), max_iterations=3)
+    dr.backward(y)
+    assert np.isnan(x.grad.numpy()).tolist() == [False, True, False, False]
+
+
+def test_gradients_of_a_loop_are_few_kernels() -> None:
+    weights = [F(0.1 * k) for k in range(16)]
+    dr.make_opaque(weights)
+    x = F(np.linspace(0, 1, 1000))
+    dr.eval(x)
+    dr.enable_grad(weights)
+    _, y = dr.while_loop((U(0), x), lambda i, y: i < 5, lambda i, y: (
+        i + 1, y + sum((dr.sin(y + w) * w for w in weights), F(0))), max_iterations=5)
+    dr.backward(dr.sum(y))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.eval([w.grad for w in weights])
+        kernels = [entry for entry in dr.kernel_history() if entry["size"] == 1000]
+    assert len(kernels) <= 2
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_what_suspended_scopes_and_integers_cut_stays_cut(mode: Any) -> None:
+    x = F(X)
+    dr.enable_grad(x)
+
+    def suspended(x: Any) -> Any:
+        with dr.suspend_grad():
+            return x * x
+
+    y, counted, flagged = dr.if_stmt((x,), x > 0, lambda x: (suspended(x) + x, U(1), Bool(True)),
+                                     lambda x: (F(U(dr.abs(x))) + 2 * x, U(2), Bool(False)), mode=mode)
+    assert dr.grad_enabled(y) and not dr.grad_enabled(counted) and not dr.grad_enabled(flagged)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [2, 1, 1, 2]
+    with dr.suspend_grad():
+        assert not dr.grad_enabled(dr.if_stmt((x,), x > 0, lambda x: x * x, lambda x: x, mode=mode))
+
+
+def test_printing_happens_once(capsys: pytest.CaptureFixture[str]) -> None:
+    x = F(X)
+    dr.enable_grad(x)
+
+    def body(i: Any, y: Any) -> Any:
+        dr.print("iteration {}", i)
+        return i + 1, y * y
+
+    _, y = dr.while_loop((U(0), x), lambda i, y: i < 2, body)
+    dr.backward(y)
+    dr.eval(y, x.grad)
+    assert capsys.readouterr().out.count("iteration") == 1
+
+
+def cubes(t: Any, x: Any) -> Any:
+    return loop("symbolic", (U(0), x), lambda i, y: i < 3, lambda i, y: (i + 1, y * dr.sin(y * t)))[1]
+
+
+class Scale:
+    def __init__(self, factor: Any) -> None:
+        self.factor = factor
+
+    def apply(self, x: Any) -> Any:
+        self.last = x * self.factor  # what an instance keeps of a call has no part in later traversals
+        return dr.sin(self.last)
+
+
+class Divide(Scale):
+    def apply(self, x: Any) -> Any:
+        return x / self.factor
+
+
+ScaleArray = dr.instance_array(Scale, U)
+
+
+def instances(t: Any, x: Any) -> Any:
+    one, other = Scale(t), Divide(t * 2)
+    return ScaleArray(one, other, one, None).apply(x)
+
+
+FROM_OUTSIDE = {
+    "loop": cubes,
+    "branch": lambda t, x: branch("symbolic", (x,), x > 0, lambda x: dr.sin(x * t), lambda x: x / t),
+    "call": lambda t, x: call("symbolic", [lambda x: dr.sin(x * t), lambda x: x / t, lambda x: x * t * t], x),
+    "instances": instances,
+    "branch in a loop": lambda t, x: loop("symbolic", (U(0), x), lambda i, y: i < 2, lambda i, y: (
+        i + 1, branch("symbolic", (y,), y > 0.5, lambda y: y * t * t, lambda y: dr.sin(y * t))))[1],
+}
+
+
+@pytest.mark.parametrize("name", FROM_OUTSIDE)
+def test_forward_mode_from_a_variable_that_functions_refer_to(name: str) -> None:
+    f, x, step = FROM_OUTSIDE[name], F(X), 1e-6
+    t = dr.opaque(F, 0.7)
+    dr.enable_grad(t)
+    y = f(t, x)
+    dr.forward(t)
+    expected = (f(F(0.7 + step), x) - f(F(0.7 - step), x)) / (2 * step)
+    np.testing.assert_allclose(y.grad.numpy(), expected.numpy(), rtol=1e-6, atol=1e-9)
+
+
+def test_forward_mode_passes_by_what_a_body_has_leaked() -> None:
+    leaked = []
+
+    def body(i: Any, y: Any) -> Any:
+        leaked.append(dr.exp(y * t))
+        return i + 1, y + dr.sin(leaked[-1])
+
+    t = dr.opaque(F, 0.7)
+    dr.enable_grad(t)
+    y = loop("symbolic", (U(0), F(X)), lambda i, y: i < 1, body)[1]
+    dr.forward(t)
+    x = np.array(X)
+    np.testing.assert_allclose(y.grad.numpy(), np.cos(np.exp(0.7 * x)) * np.exp(0.7 * x) * x)

@@ -1,0 +1,645 @@
+"""Local memory: each lane has a buffer of its own, in plain code and in loops, branches and calls of every mode.
+
+Random programs are compared with a model on NumPy arrays, in which a buffer is a matrix of lanes and entries.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import random
+import re
+import warnings
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import llvm, scalar
+from drjit.llvm import Array2f, Array3f, ArrayXf, Bool, Complex2f, Float, Float64, Int, TensorXf, UInt, UInt64
+from drjit_core import SymbolicValue, on_backend
+
+MODES = ["symbolic", "evaluated"]
+
+
+@dataclasses.dataclass
+class Node:
+    depth: UInt = dataclasses.field(default_factory=UInt)
+    box: Array2f = dataclasses.field(default_factory=lambda: Array2f(0))
+
+
+class Ray:
+    DRJIT_STRUCT: ClassVar[dict[str, Any]] = {"origin": Array3f, "alive": Bool}
+
+
+def plain(value: Any) -> Any:
+    return np.asarray(value).tolist()
+
+
+def entries(local: Any) -> list[Any]:
+    """All entries, for each lane."""
+    return np.stack([np.broadcast_to(np.asarray(local[k]), max(dr.width(local[j]) for j in range(len(local))))
+                     for k in range(len(local))], -1).tolist()
+
+
+# --- plain code ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("width", [1, 3, 16, 17, 100])
+def test_lanes_have_entries_of_their_own(width: int) -> None:
+    local = dr.alloc_local(UInt, 5, value=UInt(7))
+    lane = dr.arange(UInt, width)
+    local.write(lane, lane % 5)
+    expected = np.full((width, 5), 7)
+    expected[np.arange(width), np.arange(width) % 5] = np.arange(width)
+    assert entries(local) == expected.tolist()
+    local[2] = 9
+    local.write(lane + 100, 3, lane % 2 == 0)
+    expected[:, 2] = 9
+    expected[::2, 3] = 100 + np.arange(width)[::2]
+    assert entries(local) == expected.tolist()
+
+
+def test_contents_of_one_lane_are_repeated_when_there_are_more() -> None:
+    local = dr.alloc_local(Float, 3)
+    for k in range(3):
+        local[k] = Float(k + 1)
+    local[UInt(0, 1, 2, 0)] = Float(10)
+    assert entries(local) == [[10, 2, 3], [1, 10, 3], [1, 2, 10], [10, 2, 3]]
+
+
+@pytest.mark.parametrize(("dtype", "value"), [
+    (Float, Float(1, 2)), (Bool, Bool(True, False)), (UInt64, UInt64(1 << 40, 3)), (Array3f, Array3f([1, 2], 3, 4)),
+    (Complex2f, Complex2f([1, 2], 3)), (llvm.Matrix2f, llvm.Matrix2f(1, 2, 3, 4)), (llvm.Float16, llvm.Float16(1, 2)),
+    (llvm.ad.Float, llvm.ad.Float(1, 2)), (scalar.Array3f, scalar.Array3f(1, 2, 3)), (float, 2.5), (int, 3),
+    (bool, True), (llvm.Quaternion4f, llvm.Quaternion4f(1, 2, 3, 4))])
+def test_types(dtype: Any, value: Any) -> None:
+    local = dr.alloc_local(dtype, 2)
+    local[1] = value
+    assert type(local[1]) is dtype
+    assert plain(local[1]) == plain(value)
+    full = dr.alloc_local(dtype, 2, value=value)
+    assert plain(full[0]) == plain(full[1]) == plain(value)
+
+
+def test_pytrees() -> None:
+    local = dr.alloc_local(Node, 4, value=Node(UInt(1), Array2f(2)))
+    local[UInt(0, 1)] = Node(UInt(5), Array2f([6, 7], 8))
+    found = local[0]
+    assert type(found) is Node
+    assert (plain(found.depth), plain(found.box)) == ([5, 1], [[6, 2], [8, 2]])
+    rays = dr.alloc_local(Ray, 2)
+    ray = Ray()
+    ray.origin, ray.alive = Array3f(1, 2, [3, 4]), Bool(True)
+    rays[1] = ray
+    assert type(rays[1]) is Ray
+    assert plain(rays[1].origin) == [[1, 1], [2, 2], [3, 4]]
+    pair = dr.alloc_local(tuple, 2, value=(Float(1), {"a": Int(2)}))
+    pair[0] = Float(3, 4), {"a": Int(-5)}
+    assert str(pair[0]) == "([3, 4], {'a': [-5, -5]})"
+    rows = dr.alloc_local(ArrayXf, 2, value=ArrayXf([[1], [2], [3]]))
+    assert plain(rows[0]) == [[1], [2], [3]]
+
+
+def test_copies_are_independent() -> None:
+    for make in (dr.Local, copy.copy, copy.deepcopy):
+        for index in (0, UInt(0, 1)):
+            local = dr.alloc_local(Float, 2, value=Float(1))
+            local[index] = 2
+            other = make(local)
+            local[index] = 3
+            other[1] = 4
+            assert (plain(local[0])[0], plain(other[0])[0]) == (3, 2)
+            assert plain(local[1])[0] == 1
+    numbers = dr.alloc_local(float, 2, value=1.0)
+    other = dr.Local(numbers)
+    numbers[0] = 5
+    assert (numbers[0], other[0]) == (5, 1)
+
+
+def test_masked_reads_are_zero() -> None:
+    local = dr.alloc_local(Array2f, 2, value=Array2f(3, 4))
+    assert plain(local.read(1, Bool(True, False))) == [[3, 0], [4, 0]]
+    numbers = dr.alloc_local(int, 2, value=3)
+    numbers.write(4, 1, False)
+    assert (numbers.read(1, False), numbers[1]) == (0, 3)
+
+
+def test_scalar_entries_are_not_shared() -> None:
+    local = dr.alloc_local(scalar.Array3f, 2, value=scalar.Array3f(1))
+    value = scalar.Array3f(2)
+    local[0] = value
+    value.x = 9
+    found = local[0]
+    found.y = 9
+    assert plain(local[0]) == [2, 2, 2]
+    assert plain(local[1]) == [1, 1, 1]
+
+
+def test_writes_in_plain_code_are_one_kernel() -> None:
+    local = dr.alloc_local(Float, 4, value=Float(0))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        for k in range(4):
+            local[k] = dr.arange(Float, 100) * k
+        total = local[1] + local[3]
+        dr.eval(total)
+        assert len(dr.kernel_history([dr.KernelType.JIT])) == 1  # no memory is needed
+        assert plain(local[UInt([1, 2] * 50)])[:4] == [0, 2, 2, 6]
+        assert plain(local.read(2, dr.arange(UInt, 100) > 98))[-2:] == [0, 198]
+    assert plain(total)[5] == 20
+
+
+def test_evaluation() -> None:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+    for _ in range(3):
+        local[UInt(0, 1, 0)] += 1
+        local[1] += 10
+        dr.eval(local)
+    assert entries(local) == [[3, 30], [0, 33], [3, 30]]
+
+
+# --- loops, branches and calls ---------------------------------------------------------------------------------------
+
+Program = Callable[[str], Any]
+PROGRAMS: dict[str, tuple[Program, Any]] = {}
+TRIPS = UInt(0, 1, 2, 3, 7)
+
+
+def program(expected: Any) -> Callable[[Program], None]:
+    def add(function: Program) -> None:
+        PROGRAMS[function.__name__] = function, expected
+    return add
+
+
+def repeat(body: Callable[[UInt], None], mode: str, trips: UInt = TRIPS) -> None:
+    """``body(k)`` for each ``k`` below a lane's number of trips."""
+    def step(k: UInt) -> tuple[UInt]:
+        body(k)
+        return (k + 1,)
+
+    dr.while_loop((UInt(0),), lambda k: k < trips, step, mode=mode)
+
+
+def count_in(local: Any, amount: int = 1) -> Callable[[UInt], None]:
+    def body(k: UInt) -> None:
+        local[k % 3] += amount
+    return body
+
+
+COUNTS = [[0, 0, 0], [1, 0, 0], [1, 1, 0], [1, 1, 1], [3, 2, 2]]
+
+
+@program(COUNTS)
+def from_outside(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 3, value=UInt(0))
+    repeat(count_in(local), mode)
+    return entries(local)
+
+
+@program([[COUNTS, COUNTS], True])
+def state(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 3, value=UInt(0))
+
+    def body(k: UInt, local: Any) -> Any:
+        local[k % 3] += 1
+        return k + 1, local
+
+    _, found = dr.while_loop((UInt(0), local), lambda k, local: k < TRIPS, body, mode=mode)
+    return [entries(found), entries(local)], found is local
+
+
+@program(COUNTS)
+def already_wide(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 3)
+    for k in range(3):
+        local[k] = dr.zeros(UInt, 5)
+    repeat(count_in(local), mode)
+    return entries(local)
+
+
+@program([[1, 2, 3]] * 5)
+def uniform_counter_and_wide_buffer(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 3, value=UInt(0))
+    local[0] = dr.zeros(UInt, 5)
+
+    def body(k: UInt) -> None:
+        local[k] = dr.select(k == 0, 0, local[dr.maximum(k, 1) - 1]) + 1
+
+    repeat(body, mode, UInt(3))
+    return entries(local)
+
+
+@program([[COUNTS, [[5 * c for c in row] for row in COUNTS]]])
+def two_buffers(mode: str) -> Any:
+    first, second = (dr.alloc_local(UInt, 3, value=UInt(0)) for _ in range(2))
+
+    def body(k: UInt) -> None:
+        first[k % 3] += 1
+        second[k % 3] += 5
+
+    repeat(body, mode)
+    return [[entries(first), entries(second)]]
+
+
+@program([0, 0, 1, 3, 21])
+def made_within(mode: str) -> Any:
+    def body(k: UInt, total: UInt) -> Any:
+        local = dr.alloc_local(UInt, 4, value=UInt(0))
+        local[k % 4] += k
+        return k + 1, total + local[k % 4] + local[(k + 1) % 4]
+
+    return plain(dr.while_loop((UInt(0), UInt(0)), lambda k, _: k < TRIPS, body, mode=mode)[1])
+
+
+@program([0, 40, 80, 120, 280])
+def many_entries_made_within(mode: str) -> Any:
+    def body(k: UInt, total: UInt) -> Any:
+        local = dr.alloc_local(Array2f, 20, value=Array2f(1))
+        local[k] = Array2f(2, 0)
+        other = dr.Local(local)
+        local[3] = Array2f(100)
+        return k + 1, total + UInt(sum(dr.sum(other[j]) for j in range(20)))
+
+    return plain(dr.while_loop((UInt(0), UInt(0)), lambda k, _: k < TRIPS, body, mode=mode)[1])
+
+
+@program([[0, 1, 2, 3, 7], COUNTS])
+def nested_loops(mode: str) -> Any:
+    outer = dr.alloc_local(UInt, 3, value=UInt(0))
+
+    def body(k: UInt, total: UInt) -> Any:
+        inner = dr.alloc_local(UInt, 3, value=UInt(0))
+
+        def step(j: UInt) -> Any:
+            inner[j] = j
+            scratch = dr.alloc_local(UInt, 2, value=UInt(0))
+            scratch[1] = inner[j]
+            inner[j] = scratch[0] + scratch[1]
+            outer[k % 3] += inner[j]
+            return (j + 1,)
+
+        dr.while_loop((UInt(0),), lambda j: j < 2, step, mode=mode)
+        return k + 1, total + inner[1] + inner[0] + inner[2]
+
+    _, total = dr.while_loop((UInt(0), UInt(0)), lambda k, _: k < TRIPS, body, mode=mode)
+    return [plain(total), entries(outer)]
+
+
+@program([[0, 10, 20, 3, 4], [[0, 9], [0, 9], [0, 9], [3, 8], [4, 8]]])
+def branch(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+    x = dr.arange(UInt, 5)
+
+    def true(x: UInt) -> UInt:
+        local[0] = x
+        local[1] = 8
+        return local[0]
+
+    def false(x: UInt) -> UInt:
+        local[1] = 9
+        return x * 10
+
+    found = dr.if_stmt((x,), x > 2, true, false, mode=mode)
+    return [plain(found), entries(local)]
+
+
+@program([0, 10, 20, 3, 4])
+def made_in_a_branch(mode: str) -> Any:
+    x = dr.arange(UInt, 5)
+
+    def true(x: UInt) -> UInt:
+        local = dr.alloc_local(UInt, 2, value=UInt(1))
+        local[x % 2] = x
+        return local[x % 2]
+
+    return plain(dr.if_stmt((x,), x > 2, true, lambda x: x * 10, mode=mode))
+
+
+@program([True, [[0, 0], [0, 0], [0, 0], [3, 0], [4, 0]]])
+def argument_and_result_of_a_branch(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+    x = dr.arange(UInt, 5)
+
+    def true(x: UInt, local: Any) -> Any:
+        local[0] = x
+        return local
+
+    found = dr.if_stmt((x, local), x > 2, true, lambda x, local: local, mode=mode)
+    return [found is local, entries(local)]
+
+
+@program([[0, 1, 12, 3, 14], [[0, 7], [7, 1], [2, 7], [7, 3], [4, 7]]])
+def call(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 2, value=UInt(7))
+
+    def even(x: UInt) -> UInt:
+        local[0] = x
+        own = dr.alloc_local(UInt, 3, value=UInt(10))
+        own[0] = local[0]
+        return own[0] + dr.select(x > 0, own[2], 0)
+
+    def odd(x: UInt) -> UInt:
+        local[1] = x
+        own = dr.alloc_local(UInt, 2)
+        own[1] = local[1]
+        return own[1]
+
+    x = dr.arange(UInt, 5)
+    return [plain(dr.switch(x % 2, [even, odd], x, mode=mode)), entries(local)]
+
+
+@program([[9, 4, 9, 4, 9], [[1, 0], [0, 2], [1, 0], [0, 2], [1, 0]]])
+def writes_that_are_the_same_in_all_lanes_of_a_call(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+
+    def even() -> UInt:
+        local[0] = 1
+        return UInt(9)
+
+    def odd() -> UInt:
+        local[1] = 2
+        return UInt(4)
+
+    return [plain(dr.switch(dr.arange(UInt, 5) % 2, [even, odd], mode=mode)), entries(local)]
+
+
+@program([[0], [3], [3, 3, 3]])
+def one_lane(mode: str) -> Any:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+    repeat(lambda k: local.write(k + 1, 1), mode, UInt(3))
+    first = [plain(local[0]), plain(local[1])]
+    repeat(lambda k: local.write(local[1], 0), mode, UInt(1, 2, 0))
+    return [*first, plain(local[1])]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_program(name: str, mode: str) -> None:
+    function, expected = PROGRAMS[name]
+    assert [*function(mode)] == expected
+
+
+def test_memory_from_outside_is_read_where_nobody_writes() -> None:
+    local = dr.alloc_local(UInt, 4)
+    for k in range(4):
+        local[k] = dr.arange(UInt, 5) * 10 + k
+    k, total = dr.while_loop((UInt(0), UInt(0)), lambda k, _: k < 4, lambda k, total: (k + 1, total + local[k]))
+    assert plain(total) == [6, 46, 86, 126, 166]
+
+
+def test_conditions_read() -> None:
+    local = dr.alloc_local(UInt, 2, value=UInt(0))
+    local[1] = UInt(3, 1, 0)
+
+    def body(k: UInt) -> Any:
+        local[0] += 2
+        local[1] -= 1
+        return (k + 1,)
+
+    k, = dr.while_loop((UInt(0),), lambda k: local[1] > 0, body)
+    assert (plain(k), plain(local[0])) == ([3, 1, 0], [6, 2, 0])
+
+
+# --- typical uses ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_insertion_sort(mode: str) -> None:
+    count, width = 8, 37
+    data = np.random.default_rng(1).random((count, width), np.float32)
+    local = dr.alloc_local(Float, count)
+    for k in range(count):
+        local[k] = Float(data[k])
+
+    def insert(i: UInt) -> Any:
+        value, j = local[i], UInt(i)
+
+        def move(j: UInt) -> Any:
+            local[j] = local[j - 1]
+            return (j - 1,)
+
+        j, = dr.while_loop((j,), lambda j: (j > 0) & (local.read(j - 1, j > 0) > value), move, mode=mode)
+        local[j] = value
+        return (i + 1,)
+
+    dr.while_loop((UInt(1),), lambda i: i < count, insert, mode=mode)
+    assert np.array_equal(np.stack([np.asarray(local[k]) for k in range(count)]), np.sort(data, 0))
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_histogram(mode: str) -> None:
+    width, steps = 50, 20
+    local = dr.alloc_local(UInt, 6, value=UInt(0))
+    lane = dr.arange(UInt, width)
+
+    def body(k: UInt, seed: UInt) -> Any:
+        local[(seed >> 16) % 6] += 1
+        return k + 1, seed * 1664525 + 1013904223
+
+    dr.while_loop((UInt(0), lane), lambda k, _: k < steps, body, mode=mode)
+    expected, seed = np.zeros((width, 6), np.uint32), np.arange(width, dtype=np.uint32)
+    for _ in range(steps):
+        expected[np.arange(width), (seed >> 16) % 6] += 1
+        seed = seed * np.uint32(1664525) + np.uint32(1013904223)
+    assert entries(local) == expected.tolist()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_stack_of_a_traversal(mode: str) -> None:
+    """Sums of the leaves below a bound in a binary tree whose nodes are numbered as in a heap."""
+    leaves, width = 16, 33
+    bound = dr.arange(UInt, width) % (leaves + 1)
+
+    stack = dr.alloc_local(UInt, 8)
+    stack[0] = UInt(1)
+
+    def visit(top: UInt, total: UInt) -> Any:
+        top -= 1
+        node = stack[top]
+        leaf = node >= leaves
+        taken = leaf & (node - leaves < bound)
+        stack.write(2 * node, top, ~leaf)
+        stack.write(2 * node + 1, top + 1, ~leaf)
+        return dr.select(leaf, top, top + 2), total + dr.select(taken, node - leaves, 0)
+
+    _, total = dr.while_loop((UInt(1), dr.zeros(UInt, width)), lambda top, _: top > 0, visit, mode=mode)
+    assert plain(total) == [n * (n - 1) // 2 for n in np.asarray(bound).tolist()]
+
+
+# --- random programs -------------------------------------------------------------------------------------------------
+
+
+class Random:
+    """A program of reads and writes by index, within loops and branches, for arrays or for one lane in numbers."""
+
+    def __init__(self, seed: int) -> None:
+        self.choose = random.Random(seed)
+        self.size = self.choose.choice([1, 2, 3, 5])
+        self.buffers = self.choose.choice([1, 2])
+        self.program = self.block(3)
+
+    def block(self, depth: int) -> list[Any]:
+        kinds = ["write", "write", "read", "masked", "uniform", *(["loop", "branch", "call", "own"] * (depth > 0))]
+        return [self.statement(self.choose.choice(kinds), depth) for _ in range(self.choose.randint(1, 3))]
+
+    def statement(self, kind: str, depth: int) -> Any:
+        numbers = [self.choose.randint(1, 9) for _ in range(3)]
+        buffer = self.choose.randrange(self.buffers)
+        blocks = {"loop": 1, "branch": 2, "call": 2, "own": 1}.get(kind, 0)
+        return kind, buffer, numbers, [self.block(depth - 1) for _ in range(blocks)]
+
+    def run(self, lane: Any, mode: str) -> list[Any]:
+        uint = type(lane)
+        buffers = [dr.alloc_local(uint, self.size, value=uint(k + 1)) for k in range(self.buffers)]
+        x = self.run_block(self.program, lane + 0, lane, buffers, mode)
+        return [x, *(buffer[k] for buffer in buffers for k in range(self.size))]
+
+    def run_block(self, block: list[Any], x: Any, lane: Any, buffers: list[Any], mode: str) -> Any:
+        for kind, number, (a, b, c), blocks in block:
+            buffer = buffers[number]
+            place = (x * a + lane + b) % self.size
+            if kind == "write":
+                buffer[place] = (x + c) % 1000
+            elif kind == "read":
+                x = (x + buffer[place] * b) % 1000
+            elif kind == "masked":
+                buffer.write((x + lane) % 1000, place, (x + a) % 2 == 0)
+                x = (x + buffer.read(place, (lane + c) % 3 == 0)) % 1000
+            elif kind == "uniform":
+                buffer[a % self.size] = (buffer[b % self.size] + c) % 1000
+            elif kind == "own":
+                own = dr.alloc_local(type(lane), self.size, value=type(lane)(a))
+                if c % 2:
+                    own[c % self.size] = c
+                own[place] = x
+                inner = [own, *buffers[1:]]
+                x = (self.run_block(blocks[0], x, lane, inner, mode) + own[b % self.size]) % 1000
+            elif kind == "loop":
+                def body(k: Any, x: Any, block: Any = blocks[0]) -> Any:
+                    return k + 1, self.run_block(block, x, lane, buffers, mode)
+
+                trips = (lane + a) % 4
+                _, x = dr.while_loop((type(lane)(0), x), lambda k, _, trips=trips: k < trips, body, mode=mode)
+            else:
+                functions = [lambda x, lane, block=block: self.run_block(block, x, lane, buffers, mode)
+                             for block in blocks]
+                if kind == "branch":
+                    x = dr.if_stmt((x, lane), (x + a) % 2 == 0, functions[0], functions[1], mode=mode)
+                else:
+                    index = (x + b) % 2
+                    x = dr.switch(index, functions, x, lane, **({} if mode == "scalar" else {"mode": mode}))
+        return x
+
+
+@pytest.mark.parametrize("seed", range(25))
+def test_random_programs(seed: int) -> None:
+    random_program, width = Random(seed), 19
+    expected = [random_program.run(lane, "scalar") for lane in range(width)]
+    for mode in MODES:
+        found = random_program.run(dr.arange(UInt, width), mode)
+        assert [np.broadcast_to(np.asarray(each), width).tolist() for each in found] == np.array(expected).T.tolist()
+
+
+@pytest.mark.parametrize("seed", range(100, 110))
+def test_random_programs_on_the_interpreter(seed: int) -> None:
+    random_program, width = Random(seed), 19
+    compiled = random_program.run(dr.arange(UInt, width), "symbolic")
+    expected = [np.broadcast_to(np.asarray(each), width).tolist() for each in compiled]
+    with on_backend("interpreter"):
+        for mode in MODES:
+            found = random_program.run(dr.arange(UInt, width), mode)
+            assert [np.broadcast_to(np.asarray(each), width).tolist() for each in found] == expected
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("function", "error", "message"), [
+    (lambda: dr.alloc_local(Float, 0), ValueError, "drjit.alloc_local(): 'size' must be an int >= 1, found 0."),
+    (lambda: dr.alloc_local(Float, 1.5), TypeError, "drjit.alloc_local(): 'size' must be an int, found float (1.5)."),
+    (lambda: dr.alloc_local(3, 1), TypeError, "drjit.alloc_local(): 'dtype' must be a type, found int (3)."),
+    (lambda: dr.alloc_local(str, 1), TypeError, "'dtype' must be an array type or a PyTree class, found str."),
+    (lambda: dr.alloc_local(dict, 1), TypeError, "pass 'value'"),
+    (lambda: dr.alloc_local(ArrayXf, 1), TypeError, "pass 'value'"),
+    (lambda: dr.alloc_local(TensorXf, 1), TypeError, "entries cannot be tensors (drjit.llvm.TensorXf)."),
+    (lambda: dr.alloc_local(tuple, 1, (Float(1), 2)), TypeError, "of one package, but 'tuple[1]' is of type int."),
+    (lambda: dr.alloc_local(tuple, 1, (Float(1), "a")), TypeError, "consist of arrays, but 'tuple[1]' is of type str."),
+    (lambda: dr.alloc_local(Node, 1, Float(1)), TypeError, "'value' must be of type"),
+    (lambda: dr.alloc_local(Float, 1, "a"), TypeError, "'value' must be of type drjit.llvm.Float"),
+    (lambda: dr.alloc_local(float, 1, "a"), TypeError, "'value' must be of type float, found str."),
+    (lambda: dr.Local(3), TypeError, "drjit.Local(): 'arg' must be a drjit.Local, found int."),
+    (lambda: dr.alloc_local(Float, 2).write("a", 0), TypeError, "drjit.Local.write(): 'value' must be of type"),
+    (lambda: dr.alloc_local(Node, 2).write(Float(1), 0), TypeError, "drjit.Local.write()"),
+    (lambda: dr.alloc_local(Float, 2)[2], IndexError, "__getitem__(): index 2 is out of bounds (the buffer has 2"),
+    (lambda: dr.alloc_local(Float, 2).read(-1), IndexError, "drjit.Local.read(): index -1 is out of bounds"),
+    (lambda: dr.alloc_local(Float, 2).read(UInt(2)), IndexError, "drjit.Local.read(): index 2 is out of bounds"),
+    (lambda: dr.alloc_local(float, 2).write(1.0, 2), IndexError, "drjit.Local.write(): index 2 is out of bounds"),
+    (lambda: dr.alloc_local(Float, 2)["a"], TypeError, "'index' must be an int or an array of integers, found str."),
+    (lambda: dr.alloc_local(float, 2)[1.0], TypeError, "drjit.Local.__getitem__(): 'index' must be an int, found"),
+    (lambda: dr.alloc_local(float, 2).read(1, 3), TypeError, "drjit.Local.read(): 'active' must be a bool, found int"),
+    (lambda: dr.alloc_local(Float, 2).write(Float(1, 2), UInt(0, 1, 1)), RuntimeError, "incompatible sizes"),
+])
+def test_refusals(function: Callable[[], Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=re.escape(message)):
+        function()
+
+
+def test_other_numbers_of_lanes_are_refused() -> None:
+    local = dr.alloc_local(Float, 2)
+    local[0] = Float(1, 2, 3)
+    with pytest.raises(RuntimeError, match=r"drjit.Local.write\(\): 2 elements access a buffer .* by 3 elements"):
+        local.write(Float(1, 2), 0)
+    with pytest.raises(RuntimeError, match=r"drjit\.Local\.read"):
+        dr.while_loop((UInt(0, 0),), lambda k: k < 2, lambda k: (k + UInt(local.read(k)),))
+
+
+def test_derivatives_are_refused() -> None:
+    x = llvm.ad.Float(1, 2)
+    dr.enable_grad(x)
+    local = dr.alloc_local(llvm.ad.Float, 2, value=llvm.ad.Float(0))
+    with pytest.raises(RuntimeError, match=r"drjit.Local.write\(\): 'value' tracks derivatives.*drjit.detach"):
+        local.write(x, 0)
+    with pytest.raises(RuntimeError, match=r"drjit.alloc_local\(\): 'value' tracks derivatives"):
+        dr.alloc_local(llvm.ad.Float, 2, value=x)
+    local[0] = dr.detach(x)
+    assert not dr.grad_enabled(local[0])
+
+
+def test_a_buffer_of_a_loop_ends_with_it() -> None:
+    kept: list[Any] = []
+
+    def body(k: UInt) -> Any:
+        kept.append(dr.alloc_local(UInt, 2, value=UInt(0)))
+        kept[-1][0] = k
+        return (k + 1,)
+
+    k = dr.while_loop((UInt(0, 1),), lambda k: k < 3, body)
+    assert plain(k[0]) == [3, 3]
+    with pytest.raises(SymbolicValue, match=r"drjit.Local.read\(\): this buffer was made in a symbolic loop"):
+        kept[-1].read(0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_debug_mode_checks_indices(mode: str) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        local = dr.alloc_local(UInt, 2, value=UInt(1))
+        local[0] = UInt(5, 6, 7)
+        with pytest.warns(RuntimeWarning, match=r"write\(\): out-of-bounds write to entry 4 of a buffer of 2"):
+            local.write(UInt(8), UInt(1, 4, 0))
+            assert entries(local) == [[5, 8], [6, 1], [8, 1]]
+        with pytest.warns(RuntimeWarning, match=r"read\(\): out-of-bounds read from entry 2 of a buffer of 2"):
+            _, total = dr.while_loop((UInt(0), UInt(0)), lambda k, _: k < UInt(1, 2, 3),
+                                     lambda k, total: (k + 1, total + local.read(k)), mode=mode)
+            assert plain(total) == [5, 7, 9]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert plain(local[0]) == [5, 6, 8]
+
+
+def test_types_of_precision() -> None:
+    local = dr.alloc_local(Float64, 2)
+    local[0] = 1 / 3
+    assert plain(local[0]) == [1 / 3]

@@ -1,0 +1,304 @@
+"""Messages in branches and calls: what is printed and asserted there, and errors that name the construct."""
+
+from __future__ import annotations
+
+import io
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm import Bool, Float, TensorXf, UInt32
+from drjit_core import SymbolicValue
+
+X = Float(1, 2, 3, 4)
+INDEX = UInt32(0, 1, 0, 1)
+SYMBOLIC: Any = {"mode": "symbolic"}
+Function = Callable[[Any], Any]
+
+
+def branch(function: Function, mask: Any = None, otherwise: Function = lambda x: x, **arguments: Any) -> Any:
+    return dr.if_stmt((X,), X > 2 if mask is None else mask, function, otherwise, **{**SYMBOLIC, **arguments})
+
+
+def call(function: Function, otherwise: Function = lambda x: x, **arguments: Any) -> Any:
+    return dr.switch(INDEX, [function, otherwise], X, **{**SYMBOLIC, **arguments})
+
+
+def loop(function: Function) -> Any:
+    return dr.while_loop((X,), lambda x: x < 10, lambda x: (function(x) + 10,), **SYMBOLIC)
+
+
+CONSTRUCTS = [("branch", branch), ("call", call)]
+
+
+# --- what is printed -------------------------------------------------------------------------------------------------
+
+
+class Output(io.StringIO):
+    def show(self, format: str, *values: Any, **arguments: Any) -> Function:
+        """A function that prints, and returns its argument."""
+        def function(x: Any) -> Any:
+            dr.print(format, *(values or (x,)), file=self, **arguments)
+            return x
+        return function
+
+    def lines(self, result: Any) -> list[str]:
+        assert not self.getvalue()
+        dr.eval(result)
+        assert dr.eval(X * 5)  # nothing is printed twice
+        return self.getvalue().splitlines()
+
+
+@pytest.fixture
+def out() -> Output:
+    return Output()
+
+
+def test_each_side_of_a_branch_prints_its_elements(out: Output) -> None:
+    result = branch(out.show("yes {thread_id} {}"), otherwise=out.show("no {thread_id} {}"))
+    assert out.lines(result) == ["yes [2, 3] [3, 4]", "no [0, 1] [1, 2]"]
+
+
+def test_each_function_of_a_call_prints_its_elements(out: Output) -> None:
+    result = call(out.show("a {thread_id} {}"), out.show("b {thread_id} {}"))
+    assert out.lines(result) == ["a [0, 2] [1, 3]", "b [1, 3] [2, 4]"]
+
+
+def test_elements_that_call_nothing_print_nothing(out: Output) -> None:
+    target = out.show("{thread_id} {}")
+    masked = dr.switch(UInt32(0, 0, 7, 0), [lambda x, active: target(x)], X, X > 1, **SYMBOLIC)
+    assert out.lines(masked) == ["[1, 3] [2, 4]"]
+
+
+def test_nobody_takes_a_side(out: Output) -> None:
+    assert out.lines(branch(out.show("{}"), X > 10)) == []
+
+
+@pytest.mark.parametrize("mask", [True, False])
+def test_masks_that_are_known(out: Output, mask: bool) -> None:
+    branch(out.show("yes {}"), Bool(mask), out.show("no {}"))  # is no branch
+    assert out.getvalue() == f"{'yes' if mask else 'no'} [1, 2, 3, 4]\n"
+
+
+@pytest.mark.parametrize(("name", "construct"), CONSTRUCTS)
+def test_arrays_from_outside_and_masks(out: Output, name: str, construct: Any) -> None:
+    result = construct(out.show("{} {}", X * 2, X, active=X < 4))
+    assert out.lines(result) == {"branch": ["[6] [3]"], "call": ["[2, 6] [1, 3]"]}[name]
+
+
+@pytest.mark.parametrize(("name", "construct"), CONSTRUCTS)
+def test_statements_after_writes_from_within(out: Output, name: str, construct: Any) -> None:
+    """The functions are traced again, with the array as a further argument; the statement stays one."""
+    target, show = dr.zeros(Float, 4), out.show("{}")
+
+    def function(x: Any) -> Any:
+        dr.scatter(target, x, UInt32(x) - 1)
+        return show(x)
+
+    assert out.lines((construct(function), target)) == {"branch": ["[3, 4]"], "call": ["[1, 3]"]}[name]
+    assert target.numpy().tolist() == {"branch": [0, 0, 3, 4], "call": [1, 0, 3, 0]}[name]
+
+
+def test_nested_statements(out: Output) -> None:
+    show = out.show("{thread_id} {}")
+    inner = lambda x: dr.if_stmt((x,), x < 4, show, lambda x: x, **SYMBOLIC)  # noqa: E731
+    assert out.lines(branch(inner, X > 1)) == ["[1, 2] [2, 3]"]
+    for construct, expected in ((branch, "[2] [3]"), (call, "[0, 2] [1, 3]"), (loop, "[0, 1, 2] [1, 2, 3]")):
+        another = Output()
+        show = another.show("{thread_id} {}")
+        assert another.lines(construct(inner)) == [expected]
+
+
+def test_loops_in_branches_and_calls_in_branches(out: Output) -> None:
+    show = out.show("{thread_id} {}")
+    result = branch(lambda x: dr.while_loop((x,), lambda x: x < 10, lambda x: (show(x) * 2,), **SYMBOLIC)[0])
+    assert out.lines(result) == ["[2, 2, 3, 3] [3, 6, 4, 8]"]
+    another = Output()
+    show = another.show("{thread_id} {}")
+    result = dr.if_stmt((X, INDEX), X > 1, lambda x, i: dr.switch(i, [show, lambda x: x * 1], x, **SYMBOLIC),
+                        lambda x, i: x, **SYMBOLIC)
+    assert another.lines(result) == ["[2] [3]"]
+
+
+@pytest.mark.parametrize("construct", [branch, call])
+def test_evaluated_constructs_print_at_once(out: Output, construct: Any) -> None:
+    construct(out.show("{}"), mode="evaluated")
+    assert out.getvalue() == {branch: "[3, 4]\n", call: "[1, 3]\n"}[construct]
+
+
+# --- what is asserted ------------------------------------------------------------------------------------------------
+
+
+ASSERTIONS: list[tuple[str, Function]] = [
+    ("assert_true", lambda x: dr.assert_true(x != 3, "found {}", x)),
+    ("assert_false", lambda x: dr.assert_false(x == 3, "found {}", x)),
+    ("assert_equal", lambda x: dr.assert_equal(x == 3, False, "found {}", x)),
+]
+
+
+@pytest.mark.parametrize("assertion", [entry[1] for entry in ASSERTIONS], ids=[entry[0] for entry in ASSERTIONS])
+@pytest.mark.parametrize("construct", [branch, call])
+def test_assertions_hold_for_the_elements_that_come_by(construct: Any, assertion: Function,
+                                                       capsys: pytest.CaptureFixture[str]) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug):
+        def function(x: Any) -> Any:
+            assertion(x)
+            return x
+        dr.eval(construct(lambda x: x, otherwise=function))  # the third element goes elsewhere
+        assert not capsys.readouterr().err
+        dr.eval(construct(function))
+        text = capsys.readouterr().err
+        assert text.startswith("Assertion failure: found [3]\n") and text.count("failure") == 1
+        dr.eval(branch(lambda x: dr.if_stmt((x,), x < 4, function, lambda x: x, **SYMBOLIC)))
+        text = capsys.readouterr().err
+        assert text.startswith("Assertion failure: found [3]\n") and text.count("failure") == 1
+
+
+@pytest.mark.parametrize("construct", [branch, call])
+def test_assertions_of_evaluated_constructs_raise(construct: Any) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.Debug), pytest.raises(AssertionError, match=r"found \[3\]"):
+        construct(ASSERTIONS[0][1], mode="evaluated")
+
+
+# --- the scope -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("construct", [branch, call])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_the_flag_of_the_symbolic_scope(construct: Any, mode: str) -> None:
+    found = []
+
+    def function(x: Any) -> Any:
+        found.append(dr.flag(dr.JitFlag.SymbolicScope))
+        return x
+
+    construct(function, otherwise=function, mode=mode)
+    assert found == [mode == "symbolic"] * 2 and not dr.flag(dr.JitFlag.SymbolicScope)
+    with pytest.raises(ZeroDivisionError):
+        construct(lambda x: 1 / 0, mode=mode)
+    assert not dr.flag(dr.JitFlag.SymbolicScope)
+    branch(lambda x: (branch(lambda x: x), function(x))[1])
+    assert found[2:] == [True]
+
+
+# --- errors ----------------------------------------------------------------------------------------------------------
+
+
+READS: dict[str, Function] = {
+    "__getitem__": lambda x: x[0], "__float__": float, "__int__": int, "__bool__": lambda x: bool(x > 1),
+    "numpy": lambda x: x.numpy(), "__array__": np.array, "__iter__": list, "__dlpack__": lambda x: x.__dlpack__(),
+    "__index__": lambda x: [1, 2][UInt32(x)], "eval": dr.eval, "schedule": dr.schedule,
+    "make_opaque": dr.make_opaque, "sum": dr.sum, "all": lambda x: dr.all(x > 1), "sort": dr.sort,
+    "cumsum": dr.cumsum, "compress": lambda x: dr.compress(x > 1),
+    "while_loop": lambda x: dr.while_loop((x,), lambda x: x > 0, lambda x: (x - 1,), mode="evaluated"),
+    "if_stmt": lambda x: dr.if_stmt((x,), x > 0, lambda x: x, lambda x: x + 1, mode="evaluated"),
+    "switch": lambda x: dr.switch(UInt32(x), [lambda x: x, lambda x: x + 1], x, mode="evaluated"),
+}
+
+
+def refused(construct: Any, function: Function, **arguments: Any) -> str:
+    with pytest.raises(SymbolicValue) as raised:
+        construct(function, **arguments)
+    return str(raised.value)
+
+
+@pytest.mark.parametrize("read", READS)
+@pytest.mark.parametrize(("noun", "construct"), [*CONSTRUCTS, ("loop", loop)])
+def test_reads_of_symbolic_values_name_the_construct(noun: str, construct: Any, read: str) -> None:
+    text = refused(construct, lambda x: (READS[read](x), x)[1])
+    name = "state variable 'state[0]'" if noun == "loop" else "argument 'args[0]'"
+    assert text.startswith("drjit.") and f"{read}() ({__file__}:" in text
+    assert f"the {name} of the symbolic {noun} ({__file__}:" in text and f"before the {noun} runs" in text
+    assert f"run the {noun} with mode='evaluated'" in text
+    assert not [word for word in {"loop", "branch", "call"} - {noun, read.partition("_")[2]} if f"the {word}" in text]
+
+
+@pytest.mark.parametrize("construct", [branch, call])
+def test_what_may_be_asked_of_symbolic_values(construct: Any) -> None:
+    found: list[Any] = []
+
+    def function(x: Any) -> Any:
+        found.extend((repr(x), str(x), len(x), x.state, dr.width(x), dr.reshape(TensorXf, x, (2, 2)).shape))
+        return x
+
+    construct(function)
+    word = "[symbolic array of type drjit.llvm.Float]"
+    assert found == [word, word, 4, dr.VarState.Symbolic, 4, (2, 2)]
+
+
+@pytest.mark.parametrize(("noun", "construct"), CONSTRUCTS)
+def test_values_that_have_ended(noun: str, construct: Any) -> None:
+    kept: list[Any] = []
+    construct(lambda x: (kept.append(x * 3), x)[1])
+    with pytest.raises(SymbolicValue) as raised:
+        kept[0] + 1
+    returned = {"branch": "both functions of the branch", "call": "the functions of the call"}[noun]
+    assert f"of the symbolic {noun} ({__file__}:" in str(raised.value)
+    assert f"which has ended. Such a value exists only while the {noun} is traced: return it from {returned} to use " \
+        f"it afterwards, or run the {noun} with mode='evaluated'." in str(raised.value)
+
+
+def test_labels_and_names() -> None:
+    text = refused(branch, float, label="clamp", arg_labels=["position"])
+    assert "the argument 'position' of the symbolic branch 'clamp'" in text
+    assert "the argument 'args[0]' of the symbolic call 'shade'" in refused(call, float, label="shade")
+    with pytest.raises(SymbolicValue, match=r"the argument 'kwargs\['x'\]' of the symbolic call"):
+        dr.switch(INDEX, [lambda x: float(x), lambda x: x], x=X, **SYMBOLIC)
+
+
+def test_values_of_several_constructs() -> None:
+    def body(x: Any) -> Any:
+        return dr.if_stmt((X + 1,), x > 3, lambda y: float(x + y), lambda y: y, **SYMBOLIC)
+
+    text = refused(loop, body)
+    assert "is a value of the symbolic branch" in text
+    assert "computed from the state variable 'state[0]' and the argument 'args[0]'" in text
+    text = refused(call, lambda x: loop(lambda y: y * float(x)))
+    assert "the argument 'args[0]' of the symbolic call" in text
+
+
+@pytest.mark.parametrize(("noun", "construct"), CONSTRUCTS)
+def test_older_contents_of_arrays(noun: str, construct: Any) -> None:
+    target = dr.zeros(Float, 4)
+
+    def function(x: Any) -> Any:
+        older = Float(target)
+        dr.scatter(target, x, INDEX)
+        return dr.gather(Float, older, INDEX)
+
+    text = refused(construct, function)
+    assert f"an older copy of the array 'target', which the symbolic {noun} (" in text
+    assert f"symbolic {'branches' if noun == 'branch' else 'calls'} keep no older contents" in text
+
+
+@pytest.mark.parametrize(("noun", "construct"), CONSTRUCTS)
+def test_other_threads(noun: str, construct: Any) -> None:
+    texts = []
+
+    def function(x: Any) -> Any:
+        def elsewhere() -> None:
+            with pytest.raises(SymbolicValue) as raised:
+                x + 1
+            texts.append(str(raised.value))
+        thread = threading.Thread(target=elsewhere)
+        thread.start()
+        thread.join()
+        return x
+
+    construct(function)
+    assert "which another thread is tracing" in texts[0] and f"in the thread that traces the {noun}" in texts[0]
+
+
+@pytest.mark.parametrize(("noun", "construct"), CONSTRUCTS)
+def test_writes_of_another_width(noun: str, construct: Any) -> None:
+    target = dr.zeros(Float, 4)
+
+    def function(x: Any) -> Any:
+        dr.scatter(target, Float(1, 2, 3), UInt32(0, 1, 2))
+        return x
+
+    assert f"this write is part of a symbolic {noun} with 4 elements" in refused(construct, function)
