@@ -44,3 +44,16 @@ def _watched(request: pytest.FixtureRequest) -> Iterator[None]:
             yield
     else:
         yield
+
+
+@pytest.fixture(autouse=True)
+def _nothing_left_open() -> Iterator[None]:
+    """No test leaves behind a construct of this thread that it has begun."""
+    yield
+    from drjit._access.lanes import in_plain_code
+    from drjit._access.store import innermost_journal
+    from drjit_core import innermost
+
+    assert innermost() is None
+    assert in_plain_code()
+    assert innermost_journal() is None

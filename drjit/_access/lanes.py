@@ -200,6 +200,9 @@ def _some(lanes: Node) -> Node:
 def widest_mask() -> Node | None:
     """The lanes that take part in the innermost construct, if it has more than one, for updates that all of them make.
     """
+    if _stack.parts and _stack.parts[-1].masks == len(_stack.masks):  # the lanes that a function was given all do
+        width = _stack.parts[-1].lanes.size
+        return None if width == 1 else literal(BOOL, True, width)
     if not _stack.masks:
         return None
     width = _stack.masks[-1].size

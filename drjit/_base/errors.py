@@ -12,11 +12,11 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Any
 
-from drjit_core import IncompatibleSizes, UnsupportedType, is_internal
+from drjit_core import IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
 
 __all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
            "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError",
-           "called", "describe", "describe_all", "no_deletion", "translate", "user_part"]
+           "called", "describe", "describe_all", "no_deletion", "presented", "translate", "user_part"]
 
 #: What tracing raises when operands do not fit together.
 CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
@@ -69,6 +69,10 @@ class IncompatibleArguments(Misfit):
 
 #: What a boundary passes to :func:`translate`.
 FAILURES = (*CORE_ERRORS, Misfit, ArgumentError, SizeError)
+
+
+#: What constructs raise themselves if their arguments do not fit.
+_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
 
 
 # --- in words --------------------------------------------------------------------------------------------------------
@@ -172,6 +176,27 @@ def translate(error: Exception, site: Site, args: Sequence[Any] = ()) -> Excepti
         reason = f": {error}" if error.args else ""
         return ArgumentError(f"{call}: incompatible arguments: {describe_all(args)}{reason}.")
     raise AssertionError(f"translate() has no words for {error!r}") from error
+
+
+def presented(error: Exception, site: Site) -> Exception:
+    """What a construct that has called functions of the user's raises for an error of theirs, or of its own.
+
+    The exceptions that functions raise keep their traceback from the user's first frame on, and so lose our frames in
+    between; what the construct refuses has none, since nobody needs to see where in here that is.
+    """
+    traceback = user_part(error)
+    try:
+        if traceback is not None:
+            return error.with_traceback(traceback)
+        if isinstance(error, CORE_ERRORS):
+            found = translate(error, site)
+            found.__suppress_context__ = True
+            return found
+        return error.with_traceback(None) if isinstance(error, _REFUSALS) else error
+    finally:
+        # Its frames lead back to that of the construct: a name for it would keep alive the arrays that they hold, until
+        # the garbage collector comes along, and writes to those would go to copies.
+        del traceback
 
 
 def user_part(error: BaseException) -> TracebackType | None:

@@ -11,14 +11,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
 import drjit_core as core
-from drjit_core import KIND, JitFlag, Node, SymbolicValue, ops
+from drjit_core import KIND, JitFlag, Node, ops
 
 from .._access.lanes import TRUE, masked_access, written_from
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
+from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .choice import Results, blended, store_arguments, traced
+from .choice import Results, blended, run_directly, store_arguments, traced, written
 from .outside import Words
 from .state import arguments
 
@@ -31,7 +31,6 @@ _LITERAL = KIND["literal"]
 _WORDS = Words(_FUNCTION, "a side of this symbolic branch",
                "pass it in 'args' and return it from both functions", "branch",
                "run the branch with mode='evaluated'")
-_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
 
 
 def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T], false_fn: Callable[[*Ts], T],
@@ -65,17 +64,7 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
         return _run(args, cond, true_fn, false_fn, arg_labels, rv_labels, label, mode,  # type: ignore[no-any-return]
                     strict)
     except Exception as error:
-        traceback = user_part(error)
-        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
-            try:
-                raise error.with_traceback(traceback)
-            finally:
-                del traceback
-        if isinstance(error, CORE_ERRORS):
-            raise translate(error, _FUNCTION) from None
-        if isinstance(error, _REFUSALS):
-            raise error.with_traceback(None)  # noqa: B904
-        raise
+        raise presented(error, _FUNCTION)  # noqa: B904
 
 
 def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
@@ -124,8 +113,9 @@ def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[.
     if mode == "evaluated" or not mask.size:
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
     functions = [("'true_fn'", true_fn), ("'false_fn'", false_fn)]
-    if mask.kind == _LITERAL and mask.payload in (0, 1) and mask.size == 1 and core.innermost() is None:
-        return (true_fn if mask.payload else false_fn)(*arguments(_FUNCTION, spec, nodes, leaves))
+    if mask.kind == _LITERAL:
+        function = true_fn if mask.payload else false_fn
+        return run_directly(_FUNCTION, lambda values: function(*values), mask.size, nodes, leaves, spec)
     try:
         return traced(_WORDS, lambda values, targets, name_of, count: core.cond(
             mask, values, targets[0], targets[1], label, name_of, count),
@@ -150,13 +140,11 @@ def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec,
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(mask, some=False):
             yes = results.add(true_fn(*before), "'true_fn'")
-        nodes = [new if written_from(new, old) else old
-                 for old, new in zip(nodes, flatten_nodes(before, _FUNCTION)[0], strict=True)]
+        nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(ops.inv(mask), some=False):
             no = results.add(false_fn(*before), "'false_fn'")
-        nodes = [new if written_from(new, old) else old
-                 for old, new in zip(nodes, flatten_nodes(before, _FUNCTION)[0], strict=True)]
+        nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         store_arguments(leaves, original, nodes)
         return results.rebuilt([last if last is first or written_from(last, first) else
                                 blended(_WORDS, mask, position, first, last, results)

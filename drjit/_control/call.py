@@ -11,24 +11,23 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, JitFlag, Node, SymbolicValue, ops
+from drjit_core import KIND, JitFlag, Node, ops
 
 from .._access.lanes import TRUE, masked_access, on_part, with_lanes, written_from
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
+from .._base.errors import ArgumentError, SizeError, describe, presented
 from .._base.types import BOOL, UINT32, retype
 from .._base.values import plain_scalar
 from .._functions.ordering import compress
 from .._promotion.promote import wrap
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .choice import Results, blended, store_arguments, traced
+from .choice import Results, blended, run_directly, store_arguments, traced, written
 from .outside import Words
 from .state import arguments
 
 __all__ = ["call", "switch"]
 
 _LITERAL = KIND["literal"]
-_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
 
 
 def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: str | None = None,
@@ -82,17 +81,7 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
     try:
         return _Call(function, index, targets, names, args, kwargs, mode, label).result()
     except Exception as error:
-        traceback = user_part(error)
-        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
-            try:
-                raise error.with_traceback(traceback)
-            finally:
-                del traceback
-        if isinstance(error, CORE_ERRORS):
-            raise translate(error, function) from None
-        if isinstance(error, _REFUSALS):
-            raise error.with_traceback(None)  # noqa: B904
-        raise
+        raise presented(error, function)  # noqa: B904
 
 
 class _Call:
@@ -124,8 +113,7 @@ class _Call:
             self.check()
         if self.index.kind == _LITERAL and self.mask is TRUE and core.flag(JitFlag.OptimizeCalls) and \
                 self.index.payload < len(self.targets):
-            args, kwargs = arguments(self.function, self.spec, self.nodes, self.leaves)
-            return self.targets[self.index.payload](*args, **kwargs)
+            return self.directly(self.index.payload)
         if not self.width:
             return self.nothing()
         if self.mode == "evaluated":
@@ -158,6 +146,11 @@ class _Call:
         bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, count)))
         core.capture(function, [self.index], with_lanes(bad, self.width), 1, act)
 
+    def directly(self, number: int) -> Any:
+        """What a function returns that all elements take."""
+        return run_directly(self.function, lambda values: self.targets[number](*values[0], **values[1]), self.width,
+                            self.nodes, self.leaves, self.spec)
+
     # --- other ways --------------------------------------------------------------------------------------------------
 
     def invoke(self, number: int, nodes: Sequence[Node], spec: TreeSpec) -> tuple[list[Node], list[Node]]:
@@ -175,7 +168,7 @@ class _Call:
                 chosen = ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
                 with masked_access(chosen, some=False):
                     values, after = self.invoke(number, nodes, self.spec)
-                nodes = [new if written_from(new, old) else old for old, new in zip(nodes, after, strict=True)]
+                nodes = written(nodes, after)
                 before = found or [core.literal(value.type, 0) for value in values]
                 found = [value if value is old or written_from(value, old) else
                          blended(self.words, chosen, position, value, old, self.results)
@@ -193,11 +186,7 @@ class _Call:
             taken = bool(core.read_element(mask, 0)) and chosen < len(self.targets)
             if not taken:
                 return self.nothing()
-            with masked_access(TRUE):
-                values, after = self.invoke(chosen, self.nodes, self.spec)
-                store_arguments(self.leaves, self.nodes, [new if written_from(new, old) else old for old, new
-                                                          in zip(self.nodes, after, strict=True)])
-            return self.results.rebuilt(values)
+            return self.directly(chosen)
         joined: list[Node] | None = None
         nodes = list(self.nodes)
         with masked_access(TRUE):  # which is the scope of what is known of versions

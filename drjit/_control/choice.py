@@ -10,15 +10,18 @@ from typing import Any
 import drjit_core as core
 from drjit_core import IncompatibleSizes, Node
 
+from .._access.lanes import masked_access, written_from
 from .._access.store import Buffers, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
+from .._base.nodes import broadcast
+from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .frozen import Frozen
 from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
 from .state import arguments, equal
 
-__all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "store_arguments", "traced"]
+__all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "run_directly", "store_arguments", "traced", "written"]
 
 #: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, to the
 #: results, and what arguments are after writes.
@@ -175,6 +178,26 @@ def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Trace
     store_arguments(leaves, nodes, [versions.get(position, node) for position, node in enumerate(nodes)])
     _store([None if around is None and buffers.own(entry.array) else entry for entry in captured], count, versions)
     return found
+
+
+def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes: list[Node], leaves: list[Any],
+                 spec: TreeSpec) -> Any:
+    """What a function returns that all elements take; its writes by index to the arguments reach the caller's arrays.
+    """
+    with masked_access(core.literal(BOOL, True, width)):
+        before = arguments(function, spec, nodes, leaves)
+        found = invoke(before)
+        store_arguments(leaves, nodes, written(nodes, flatten_nodes(before, function)[0]))
+    if width == 1:
+        return found
+    values, others, spec = flatten_nodes(found, function)
+    return spec.rebuild_nodes([value if value.scope or core.is_version(core.primal(value)) else
+                               broadcast(value, width) for value in values], others)
+
+
+def written(before: Sequence[Node], after: Sequence[Node]) -> list[Node]:
+    """What arguments are after an evaluated function: those that it has written to by index are other versions."""
+    return [new if written_from(new, old) else old for old, new in zip(before, after, strict=True)]
 
 
 def store_arguments(leaves: Sequence[Any], before: Sequence[Node], after: Sequence[Node]) -> None:

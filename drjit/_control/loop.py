@@ -7,7 +7,6 @@ Python loop.
 
 from __future__ import annotations
 
-import threading
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -19,7 +18,7 @@ from .._access.lanes import masked_access, with_lanes, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.arguments import require_integer
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate, user_part
+from .._base.errors import ArgumentError, SizeError, describe, presented, user_part
 from .._base.nodes import broadcast
 from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
@@ -35,8 +34,6 @@ _WORDS = Words(_FUNCTION, "the body of this symbolic loop",
                "make it a state variable: pass it in 'state' and return it from the body", "loop",
                "run the loop with mode='evaluated'")
 _BOOL = VarType.Bool.value
-#: What the loop itself raises if its arguments do not fit: nobody needs to see where in here that is.
-_REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
 
 
 def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body: Callable[[*Ts], tuple[*Ts]],
@@ -74,39 +71,22 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     ([7, 5, 0], [128, 160, 100])
     """
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
-    through, _next.through = _next.through, False
+    try:
+        return _run(state, cond, body, names, label, mode, strict, max_iterations)  # type: ignore[no-any-return]
+    except Exception as error:
+        raise presented(error, _FUNCTION)  # noqa: B904
+
+
+def loop_of(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str] = (),
+            label: str | None = None, mode: str | None = None, strict: bool = True, compress: bool | None = None,
+            max_iterations: int | None = None) -> tuple[Any, ...]:
+    """``while_loop``, whose writes by index to the state reach the caller's arrays, as those of a Python loop do."""
+    names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
         return _run(state, cond, body, names, label, mode, strict, max_iterations,  # type: ignore[no-any-return]
-                    through=through)
+                    through=True)
     except Exception as error:
-        traceback = user_part(error)
-        if traceback is not None:  # raised by one of the functions: theirs, less our frames in between
-            try:
-                raise error.with_traceback(traceback)
-            finally:
-                # Its frames lead back to this one: a name in here would keep alive the arrays that they hold, until the
-                # garbage collector comes along, and writes to those would go to copies.
-                del traceback
-        if isinstance(error, CORE_ERRORS):
-            raise translate(error, _FUNCTION) from None
-        if isinstance(error, _REFUSALS):
-            raise error.with_traceback(None)  # noqa: B904
-        raise
-
-
-class _Next(threading.local):
-    """Whether writes by index to the state of this thread's next loop reach the caller's arrays, too."""
-
-    through = False
-
-
-_next = _Next()
-
-
-def loop_of(*args: Any, **kwargs: Any) -> Any:
-    """``while_loop``, whose writes by index to the state reach the caller's arrays, as those of a Python loop do."""
-    _next.through = True
-    return while_loop(*args, **kwargs)
+        raise presented(error, _FUNCTION)  # noqa: B904
 
 
 def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
@@ -142,8 +122,10 @@ def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: An
 
 
 def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-         mode: str | None, strict: bool, max_iterations: int | None, *, through: bool) -> Any:
+         mode: str | None, strict: bool, max_iterations: int | None, *, through: bool = False) -> Any:
     nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
+    if max_iterations is not None and max_iterations < 0:  # which says that there is no bound, as None does
+        max_iterations = None
     if mode is None:
         try:
             test = cond(*arguments(_FUNCTION, spec, nodes, leaves))

@@ -328,3 +328,42 @@ def test_forward_mode_passes_by_what_a_body_has_leaked() -> None:
     dr.forward(t)
     x = np.array(X)
     np.testing.assert_allclose(y.grad.numpy(), np.cos(np.exp(0.7 * x)) * np.exp(0.7 * x) * x)
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_changes_of_one_element_reach_wide_results(mode: str) -> None:
+    x, wide = F(0.5), F(1, 2, 3)
+    dr.enable_grad(x)
+    found = branch(mode, (x, wide), dr.opaque(Bool, True), lambda x, wide: x * wide, lambda x, wide: wide)
+    dr.set_grad(x, 1)
+    dr.forward_to(found)
+    assert list(found.grad) == [1, 2, 3]
+
+
+@pytest.mark.parametrize("bound", [None, -1, 6])
+def test_state_beside_a_table_is_stored_for_the_elements_of_the_loop(bound: int | None) -> None:
+    """The table is wider than the loop, and no state that has one value for each element."""
+    table, x = F(TABLE), F(0.9, 0.8, 1.1)
+    dr.enable_grad(table, x)
+    _, found, _ = loop("symbolic", (U(0), x, table), lambda k, x, table: k < U(3, 5, 0),
+                       lambda k, x, table: (k + 1, dr.sin(x) * dr.gather(F, table, k), table), max_iterations=bound)
+    dr.backward(dr.sum(found))
+
+    def value(table: Any, x: Any) -> float:
+        total = 0.0
+        for lane, count in enumerate((3, 5, 0)):
+            y = x[lane]
+            for k in range(count):
+                y = np.sin(y) * table[k]
+            total += y
+        return total
+
+    start = np.array(TABLE), np.array([0.9, 0.8, 1.1])
+    for position, gradient in enumerate((table.grad, x.grad)):
+        for k in range(len(start[position])):
+            ends = []
+            for step in (1e-6, -1e-6):
+                moved = [part.copy() for part in start]
+                moved[position][k] += step
+                ends.append(value(*moved))
+            assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-9)

@@ -195,7 +195,6 @@ READS: dict[str, Function] = {
     "make_opaque": dr.make_opaque, "sum": dr.sum, "all": lambda x: dr.all(x > 1), "sort": dr.sort,
     "cumsum": dr.cumsum, "compress": lambda x: dr.compress(x > 1),
     "while_loop": lambda x: dr.while_loop((x,), lambda x: x > 0, lambda x: (x - 1,), mode="evaluated"),
-    "if_stmt": lambda x: dr.if_stmt((x,), x > 0, lambda x: x, lambda x: x + 1, mode="evaluated"),
     "switch": lambda x: dr.switch(UInt32(x), [lambda x: x, lambda x: x + 1], x, mode="evaluated"),
 }
 

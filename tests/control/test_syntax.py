@@ -1154,6 +1154,20 @@ def test_writes_by_index_reach_the_caller(flags: Any) -> None:
         assert list(target) == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4]
 
 
+def test_a_refused_loop_leaves_the_next_one_as_it_is() -> None:
+    @dr.syntax
+    def count(target: Any, x: Any) -> None:
+        while dr.hint(x < 10, mode="backwards"):
+            x += 1
+
+    target = dr.zeros(UInt, 2)
+    with pytest.raises(TypeError, match="'mode' must be"):
+        count(target, UInt(0, 1))
+    dr.while_loop((target, UInt(0, 1)), lambda target, x: x < 2,
+                  lambda target, x: (dr.scatter(target, UInt(7), x), (target, x + 1))[1])
+    assert list(target) == [0, 0]  # the state of while_loop() is a copy
+
+
 def test_functions_in_functions_are_translated_once(monkeypatch) -> None:
     from drjit._control.syntax import decorator
 

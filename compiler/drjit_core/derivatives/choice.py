@@ -205,8 +205,8 @@ class _Choice:
                 for position, vertex in zip(self.positions, self.inputs, strict=True)]
 
 
-def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple[int, Vertex | None]], scope: Scope | None,
-          *, again: bool) -> tuple[list[Node], Tape]:
+def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple[int, Vertex | None]],
+          scope: Scope | None, *, again: bool) -> tuple[list[Node], Tape]:
     """What a function of the user's returns for formals of a region, and its tape.
 
     ``variables`` are the positions of those that derivatives are tracked for, each with its vertex if that is known;
