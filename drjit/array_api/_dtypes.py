@@ -1,0 +1,137 @@
+"""Data types: the thirteen of the standard and ``float16``, and how they promote.
+
+Promotion follows from the kind and the width of a type (:func:`promoted`); there is no table. What the standard leaves
+undefined raises a ``TypeError``.
+"""
+
+from __future__ import annotations
+
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+import drjit.llvm.ad as arrays
+
+__all__ = ["ALL", "DEFAULT_COMPLEX", "DEFAULT_FLOAT", "DEFAULT_INT", "DType", "FInfo", "IInfo", "bool", "complex64",
+           "complex128", "float16", "float32", "float64", "int8", "int16", "int32", "int64", "of_numpy", "promoted",
+           "uint8", "uint16", "uint32", "uint64"]
+
+_SUFFIXES = {"float32": "f", "int32": "i", "uint32": "u", "bool": "b"}
+
+
+class DType:
+    """The type of the elements of an array."""
+
+    __slots__ = ("bits", "itemsize", "kind", "name", "numpy", "part", "tensor")
+
+    def __init__(self, name: str) -> None:
+        #: The type of NumPy that has the same elements.
+        self.numpy = np.dtype(name)
+        self.name: str = name
+        #: ``'b'`` (Boolean), ``'i'``, ``'u'`` (integers), ``'f'`` or ``'c'`` (real and complex floating point).
+        self.kind: str = self.numpy.kind
+        #: Bytes of an element.
+        self.itemsize: int = self.numpy.itemsize
+        #: The type of the real and imaginary part of complex types; other types are their own part.
+        self.part: DType = self if self.kind != "c" else _BY_NAME[f"float{self.itemsize * 4}"]
+        #: Bits of a part.
+        self.bits = 1 if self.kind == "b" else self.part.itemsize * 8
+        suffix = _SUFFIXES.get(self.part.name) or f"{self.part.kind}{self.bits}"
+        #: The tensor type that holds such elements, or each of the two parts of complex ones.
+        self.tensor: Any = getattr(arrays, f"TensorX{suffix}")
+        _BY_NAME[name] = self
+
+    def __repr__(self) -> str:
+        return f"drjit.array_api.{self.name}"
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __reduce__(self) -> tuple[Any, tuple[str]]:
+        return _named, (self.name,)
+
+
+_BY_NAME: dict[str, DType] = {}
+
+
+def _named(name: str) -> DType:
+    return _BY_NAME[name]
+
+
+bool = DType("bool")
+int8, int16, int32, int64 = DType("int8"), DType("int16"), DType("int32"), DType("int64")
+uint8, uint16, uint32, uint64 = DType("uint8"), DType("uint16"), DType("uint32"), DType("uint64")
+float16, float32, float64 = DType("float16"), DType("float32"), DType("float64")
+complex64, complex128 = DType("complex64"), DType("complex128")
+
+#: All types, by their names.
+ALL: dict[str, DType] = dict(_BY_NAME)
+DEFAULT_INT, DEFAULT_FLOAT, DEFAULT_COMPLEX = int64, float64, complex128
+
+
+def of_numpy(dtype: Any) -> DType | None:
+    """The type with the elements of a type of NumPy, in any byte order, or ``None``."""
+    found = np.dtype(dtype)
+    return ALL.get(found.name)
+
+
+def promoted(first: DType, second: DType) -> DType | None:
+    """The type that values of two types have in common, or ``None`` where the standard defines none.
+
+    Types of one kind become the wider one; real and complex floating point become complex; signed and unsigned
+    integers become a signed type that holds both, if there is one.
+    """
+    if first is second:
+        return first
+    kinds = {first.kind, second.kind}
+    bits = max(first.bits, second.bits)
+    if len(kinds) == 1:
+        return first if first.bits >= second.bits else second
+    if kinds == {"f", "c"}:
+        return complex64 if bits <= 32 else complex128
+    if kinds == {"i", "u"}:
+        signed, unsigned = (first, second) if first.kind == "i" else (second, first)
+        return ALL.get(f"int{max(signed.bits, 2 * unsigned.bits)}")
+    return None
+
+
+class FInfo(NamedTuple):
+    """Limits of a floating point type (of its parts, if it is complex)."""
+
+    bits: int
+    eps: float
+    max: float
+    min: float
+    smallest_normal: float
+    dtype: DType
+
+
+class IInfo(NamedTuple):
+    """Limits of an integer type."""
+
+    bits: int
+    max: int
+    min: int
+    dtype: DType
+
+
+def finfo_of(dtype: DType) -> FInfo:
+    """The limits of a floating point type."""
+    found = np.finfo(dtype.part.numpy)
+    return FInfo(dtype.bits, float(found.eps), float(found.max), float(found.min), float(found.smallest_normal),
+                 dtype.part)
+
+
+def iinfo_of(dtype: DType) -> IInfo:
+    """The limits of an integer type."""
+    signed = dtype.kind == "i"
+    return IInfo(dtype.bits, (1 << dtype.bits - signed) - 1, -(1 << dtype.bits - 1) if signed else 0, dtype)
+
+
+def holds(dtype: DType, number: int) -> Any:
+    """Whether an integer type has a number among its values."""
+    limits = iinfo_of(dtype)
+    return limits.min <= number <= limits.max
+
+

@@ -1,0 +1,203 @@
+"""What operands become before an operation: arrays of one data type, whose shapes can be broadcast.
+
+Python numbers take part beside an array, and become arrays of its type: ``bool`` beside Boolean arrays, ``int`` beside
+all numeric ones, ``float`` beside floating point, ``complex`` beside floating point, which becomes complex. NumPy's
+scalars count as Python numbers.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._data import Storage, constant, wrap
+from ._dtypes import DType, holds, promoted
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["as_float", "common_shape", "converted", "describe", "normalized_axes", "normalized_axis", "number_of",
+           "operands", "require_array", "require_kind", "shape_of", "with_number"]
+
+_KINDS = {"b": "Boolean", "iu": "integer", "f": "real floating point", "fc": "floating point",
+          "iuf": "real-valued", "iufc": "numeric", "biu": "integer or Boolean"}
+
+
+def describe(value: Any) -> str:
+    """The type of a value, as messages call it."""
+    if isinstance(value, Storage):
+        return f"an array of the data type {value.dtype}"
+    cls = type(value)
+    return cls.__qualname__ if cls.__module__ == "builtins" else f"{cls.__module__}.{cls.__qualname__}"
+
+
+def require_array(function: str, name: str, value: Any) -> Array:
+    """The argument itself, which must be an array of this namespace."""
+    if not isinstance(value, Storage):
+        raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api, found {describe(value)}. "
+                        "drjit.array_api.asarray() converts.")
+    return cast("Array", value)
+
+
+def require_kind(function: str, name: str, value: Any, kinds: str) -> Array:
+    """The argument itself, which must be an array whose data type is of certain kinds."""
+    array = require_array(function, name, value)
+    if array.dtype.kind not in kinds:
+        raise TypeError(f"{function}(): '{name}' must have {_article(_KINDS[kinds])} data type, found {array.dtype}.")
+    return array
+
+
+def _article(kind: str) -> str:
+    return f"an {kind}" if kind[0] in "aei" else f"a {kind}"
+
+
+def number_of(value: Any) -> bool | int | float | complex | None:
+    """A Python number, also of NumPy's scalars; ``None`` for other values."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    return value if isinstance(value, (bool, int, float, complex)) else None
+
+
+def with_number(function: str, dtype: DType, number: bool | int | float | complex) -> DType:
+    """The data type of an operation of an array and a Python number."""
+    kind = "b" if isinstance(number, bool) else "i" if isinstance(number, int) else \
+        "f" if isinstance(number, float) else "c"
+    if kind == "b" and dtype.kind == "b" or kind == "i" and dtype.kind != "b" or kind == "f" and dtype.kind in "fc":
+        return dtype
+    if kind == "c" and dtype.kind in "fc":
+        return dtype if dtype.kind == "c" else dtypes.complex128 if dtype.bits == 64 else dtypes.complex64
+    raise TypeError(f"{function}(): no data type is defined for an array of {dtype} and a Python "
+                    f"{type(number).__name__} ({number!r}); convert one of them with astype() or asarray().")
+
+
+def literal(function: str, dtype: DType, number: bool | int | float | complex) -> Array:
+    """A Python number as an array of a data type that can hold it."""
+    if dtype.kind in "iu" and not holds(dtype, cast(int, number)):
+        raise OverflowError(f"{function}(): the Python number {number} does not fit into {dtype}.")
+    return constant(dtype, number)
+
+
+def operands(function: str, values: Sequence[Any], names: Sequence[str], kinds: str = "biufc", *,
+             broadcast: bool = True) -> list[Array]:
+    """Arrays of one data type for the operands of an operation, at least one of which is an array.
+
+    ``kinds`` are those that the operation knows; ``broadcast``: whether shapes must go together.
+    """
+    dtype: DType | None = None
+    numbers: list[Any] = []
+    for value, name in zip(values, names, strict=True):
+        number = None
+        if isinstance(value, Storage):
+            if dtype is None or dtype is value._dtype:
+                dtype = value._dtype
+            else:
+                found = promoted(dtype, value._dtype)
+                if found is None:
+                    raise TypeError(f"{function}(): no data type is defined for arrays of {dtype} and {value._dtype}; "
+                                    "convert one of them with astype().")
+                dtype = found
+        else:
+            number = number_of(value)
+            if number is None:
+                raise TypeError(f"{function}(): '{name}' must be an array of drjit.array_api or a Python number, "
+                                f"found {describe(value)}. drjit.array_api.asarray() converts.")
+        numbers.append(number)
+    if dtype is None:
+        raise TypeError(f"{function}(): at least one of {', '.join(map(repr, names))} must be an array.")
+    for number in numbers:
+        if number is not None:
+            dtype = with_number(function, dtype, number)
+    if dtype.kind not in kinds:
+        raise TypeError(f"{function}(): needs {_article(_KINDS[kinds])} data type, found {dtype}.")
+    arrays = [converted(value, dtype) if number is None else literal(function, dtype, number)
+              for value, number in zip(values, numbers, strict=True)]
+    if broadcast:
+        common_shape(function, arrays)
+    return arrays
+
+
+def common_shape(function: str, arrays: Sequence[Storage]) -> tuple[int, ...]:
+    """The shape that arrays are broadcast to."""
+    shapes = [array.shape for array in arrays]
+    if all(shape == shapes[0] for shape in shapes):
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{function}(): the shapes {' and '.join(map(str, shapes))} cannot be broadcast to a common "
+                         "one.") from None
+
+
+def converted(array: Any, dtype: DType) -> Array:
+    """An array with elements of another type; itself if it has that type."""
+    old: DType = array._dtype
+    if old is dtype:
+        return cast("Array", array)
+    parts = array._parts
+    if dtype.kind == "b":
+        found = [part != 0 for part in parts]
+        return wrap(dtype, found[0] if len(found) == 1 else found[0] | found[1])
+    if dtype.kind == "c":
+        real = _cast(parts[0], dtype.part)
+        return wrap(dtype, real, _cast(parts[1], dtype.part) if len(parts) == 2 else dr.zeros(type(real), real.shape))
+    return wrap(dtype, _cast(parts[0], dtype))
+
+
+def _cast(part: Any, dtype: DType) -> Any:
+    """A tensor with elements of another real type."""
+    if type(part) is dtype.tensor:
+        return part
+    if dr.is_mask_v(part):
+        return dr.select(part, dtype.tensor(1), dtype.tensor(0))
+    return dtype.tensor(part)
+
+
+def as_float(function: str, name: str, value: Any, kinds: str = "fc") -> Array:
+    """An array of floating point numbers; integers become the default type."""
+    array = require_array(function, name, value)
+    if array.dtype.kind in kinds:
+        return array
+    if array.dtype.kind in "iu":
+        return converted(array, dtypes.DEFAULT_FLOAT)
+    return require_kind(function, name, value, kinds)
+
+
+def normalized_axis(function: str, axis: Any, ndim: int, name: str = "axis") -> int:
+    """An axis counted from the front."""
+    try:
+        found = operator.index(axis)
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int, found {describe(axis)}.") from None
+    if not -ndim <= found < ndim:
+        raise IndexError(f"{function}(): '{name}' is {found}, but the array has {ndim} "
+                         f"dimension{'s' * (ndim != 1)}.")
+    return found % ndim
+
+
+def normalized_axes(function: str, axis: Any, ndim: int, name: str = "axis") -> tuple[int, ...]:
+    """Axes counted from the front: all of them for ``None``, several in a tuple, each once."""
+    if axis is None:
+        return tuple(range(ndim))
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    found = tuple([normalized_axis(function, entry, ndim, name) for entry in axes])
+    if len(set(found)) != len(found):
+        raise ValueError(f"{function}(): '{name}' has an axis more than once: {axis}.")
+    return found
+
+
+def shape_of(function: str, shape: Any, name: str = "shape") -> tuple[int, ...]:
+    """A shape: of an int, or a sequence of them."""
+    try:
+        found = (operator.index(shape),) if not isinstance(shape, (tuple, list)) else \
+            tuple([operator.index(entry) for entry in shape])
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int or a tuple of ints, found {shape!r}.") from None
+    if any(entry < 0 for entry in found):
+        raise ValueError(f"{function}(): '{name}' must not be negative, found {shape!r}.")
+    return found
