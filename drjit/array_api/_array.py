@@ -1,7 +1,255 @@
 """The class of arrays."""
+
 from __future__ import annotations
+
+import operator
+import sys
+from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Any
-from ._data import Storage
+
+import numpy as np
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from . import _elementwise as elementwise
+from ._creation import require_device
+from ._data import Storage, wrap
+from ._dtypes import DType
+from ._indexing import get, put
+from ._linear import matmul, matrix_transpose
+from ._operands import converted, describe, number_of
+
+__all__ = ["Array", "versions"]
+
+_SELF = "drjit.array_api.Array"
+#: The versions of the standard that ``__array_namespace__`` gives.
+versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
+
+
+def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool = False) -> Any:
+    """An operator: other operands than arrays and numbers are left to their own class."""
+
+    def method(self: Array, other: Any, /) -> Array:
+        if not isinstance(other, Array) and number_of(other) is None:
+            if isinstance(other, (np.ndarray, dr.ArrayBase)):
+                raise TypeError(f"{_SELF}.{name}(): the other operand must be an array of drjit.array_api or a Python "
+                                f"number, found {describe(other)}. drjit.array_api.asarray() converts.")
+            return NotImplemented
+        return function(other, self) if reflected else function(self, other)
+
+    method.__name__, method.__qualname__ = name, f"Array.{name}"
+    method.__doc__ = f"The operator of ``{function.__name__}``."
+    return method
+
+
+def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
+    """An operator that replaces the elements of an array, which keeps its data type and shape."""
+
+    def method(self: Array, other: Any, /) -> Array:
+        if not isinstance(other, Array) and number_of(other) is None:
+            return NotImplemented
+        found = function(self, other)
+        if found._dtype is not self._dtype:
+            raise TypeError(f"{_SELF}.{name}(): an array of {self._dtype} cannot become one of {found._dtype} in place; "
+                            "use a new name for the result.")
+        if found.shape != self.shape:
+            raise ValueError(f"{_SELF}.{name}(): an array of the shape {self.shape} cannot become one of the shape "
+                             f"{found.shape} in place; use a new name for the result.")
+        self._parts = found._parts
+        return self
+
+    method.__name__, method.__qualname__ = name, f"Array.{name}"
+    method.__doc__ = f"The operator of ``{function.__name__}`` in place."
+    return method
+
+
 class Array(Storage):
+    """An array of any number of dimensions, on which operations are traced, fused, and differentiated.
+
+    Functions of the namespace create arrays. They are lazy: reading values (``float(x)``, ``bool(x)``, ``repr``,
+    ``np.asarray(x)``) evaluates. In-place operators and item assignment replace the elements of this array alone;
+    views that were taken of it before keep what they had.
+    """
+
     __slots__ = ()
+    __array_ufunc__ = None  # operators of NumPy's arrays leave the operation to this class
+
+    # --- PyTrees ---
+
+    def __drjit_children__(self) -> dict[str, Any]:
+        return dict(zip(("real", "imag"), self._parts, strict=False))
+
+    def __drjit_rebuild__(self, children: dict[str, Any]) -> Array:
+        return Array(self._dtype, tuple(children.values()))
+
+    # --- attributes ---
+
+    @property
+    def device(self) -> str:
+        """Where the elements are: ``'cpu'``."""
+        return "cpu"
+
+    @property
+    def T(self) -> Array:
+        """The transpose of a matrix; raises a ``ValueError`` for arrays of other numbers of dimensions."""
+        if self.ndim != 2:
+            raise ValueError(f"{_SELF}.T: only arrays of two dimensions have a transpose (this one has {self.ndim}); "
+                             "use '.mT' for stacks of matrices.")
+        return matrix_transpose(self)
+
+    @property
+    def mT(self) -> Array:
+        """The array with its last two axes exchanged."""
+        return matrix_transpose(self)
+
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
+        """The array on a device, of which there is one: ``'cpu'``."""
+        require_device(f"{_SELF}.to_device", device)
+        if stream is not None:
+            raise ValueError(f"{_SELF}.to_device(): the device 'cpu' has no streams, found {stream!r}.")
+        return self
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The module ``drjit.array_api``."""
+        if api_version is not None and api_version not in versions:
+            raise ValueError(f"{_SELF}.__array_namespace__(): the version {api_version!r} is not one of "
+                             f"{', '.join(map(repr, versions))}.")
+        return sys.modules["drjit.array_api"]
+
+    # --- Python ---
+
+    def __getitem__(self, key: Any, /) -> Array:
+        return get(self, key)
+
+    def __setitem__(self, key: Any, value: Any, /) -> None:
+        put(self, key, value)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError(f"{_SELF}.__len__(): an array without dimensions has no length.")
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.ndim:
+            raise TypeError(f"{_SELF}.__iter__(): an array without dimensions has no entries.")
+        return (self[k] for k in range(self.shape[0]))
+
+    def __contains__(self, value: Any) -> bool:
+        return bool(np.any(self._host() == value))
+
+    __hash__ = None  # type: ignore[assignment]  # arrays are mutable, and compare by element
+
+    def _host(self) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array; evaluates."""
+        parts = [part.numpy() if hasattr(part, "numpy") else np.asarray(part) for part in self._parts]
+        if len(parts) == 1:
+            return np.asarray(parts[0]).reshape(self.shape)
+        found = np.empty(self.shape, self._dtype.numpy)
+        found.real, found.imag = (part.reshape(self.shape) for part in parts)
+        return found
+
+    def _scalar(self, method: str) -> Any:
+        if self.size != 1:
+            raise TypeError(f"{_SELF}.{method}(): only arrays of one element are numbers (this one has the shape "
+                            f"{self.shape}).")
+        return self._host().reshape(-1)[0].item()
+
+    def __bool__(self) -> bool:
+        return bool(self._scalar("__bool__"))
+
+    def __int__(self) -> int:
+        return int(self._real("__int__"))
+
+    def __float__(self) -> float:
+        return float(self._real("__float__"))
+
+    def __complex__(self) -> complex:
+        return complex(self._scalar("__complex__"))
+
+    def _real(self, method: str) -> Any:
+        if self._dtype.kind == "c":
+            raise TypeError(f"{_SELF}.{method}(): a complex number is no real one; take its real or imaginary part.")
+        return self._scalar(method)
+
+    def __index__(self) -> int:
+        if self._dtype.kind not in "iu":
+            raise TypeError(f"{_SELF}.__index__(): only integers are indices, found an array of {self._dtype}.")
+        if self.ndim:
+            raise TypeError(f"{_SELF}.__index__(): only arrays without dimensions are indices (this one has the shape "
+                            f"{self.shape}).")
+        return operator.index(self._scalar("__index__"))
+
+    def item(self) -> Any:
+        """The only element as a Python number; evaluates."""
+        return self._scalar("item")
+
+    def tolist(self) -> Any:
+        """Nested lists of Python numbers; evaluates."""
+        return self._host().tolist()
+
+    def __repr__(self) -> str:
+        if any(dr.is_array_v(part) and _is_symbolic(part) for part in self._parts):
+            return f"Array(<symbolic>, shape={self.shape}, dtype={self._dtype})"
+        text = np.array2string(self._host(), separator=", ", prefix="Array(")
+        return f"Array({text}, dtype={self._dtype})"
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        """A NumPy array of the elements; evaluates. Derivatives end here, of which a warning tells."""
+        if any(dr.grad_enabled(part) for part in self._parts if self._dtype.kind in "fc"):
+            import warnings
+
+            warnings.warn("the array tracks derivatives, which NumPy does not: they end here. Convert "
+                          "drjit.detach(x) to say that this is meant.", RuntimeWarning, stacklevel=2)
+        if copy is False and self._dtype.kind == "c":
+            raise ValueError(f"{_SELF}.__array__(): complex numbers become a NumPy array by a copy only.")
+        found = self._host()
+        return np.array(found, dtype=dtype, copy=copy)  # type: ignore[call-overload, no-any-return]
+
+    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
+        """A DLPack capsule of the elements; evaluates."""
+        if stream is not None:
+            raise ValueError(f"{_SELF}.__dlpack__(): the device 'cpu' has no streams, found {stream!r}.")
+        return self._host().__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+    # --- Dr.Jit ---
+
+    @property
+    def tensor(self) -> Any:
+        """The Dr.Jit tensor that holds the elements, or a pair of them for complex numbers; no copy."""
+        return self._parts[0] if len(self._parts) == 1 else self._parts
+
+    # --- operators ---
+
+    __abs__ = elementwise.abs
+    __neg__ = elementwise.negative
+    __pos__ = elementwise.positive
+    __invert__ = elementwise.bitwise_invert
+    __eq__ = _forward("__eq__", elementwise.equal)
+    __ne__ = _forward("__ne__", elementwise.not_equal)
+    __lt__ = _forward("__lt__", elementwise.less)
+    __le__ = _forward("__le__", elementwise.less_equal)
+    __gt__ = _forward("__gt__", elementwise.greater)
+    __ge__ = _forward("__ge__", elementwise.greater_equal)
+
+
+_BINARY = {"add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply,
+           "truediv": elementwise.divide, "floordiv": elementwise.floor_divide, "mod": elementwise.remainder,
+           "pow": elementwise.pow, "and": elementwise.bitwise_and, "or": elementwise.bitwise_or,
+           "xor": elementwise.bitwise_xor, "lshift": elementwise.bitwise_left_shift,
+           "rshift": elementwise.bitwise_right_shift, "matmul": matmul}
+for _name, _function in _BINARY.items():
+    setattr(Array, f"__{_name}__", _forward(f"__{_name}__", _function))
+    setattr(Array, f"__r{_name}__", _forward(f"__r{_name}__", _function, reflected=True))
+    setattr(Array, f"__i{_name}__", _in_place(f"__i{_name}__", _function))
+
 Storage.final = Array
+
+
+def _is_symbolic(part: Any) -> bool:
+    return part.state.name == "Symbolic" if hasattr(part, "state") else False

@@ -1,0 +1,511 @@
+"""Functions that create arrays, and conversions of data types."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._data import Storage, constant, default_dtype, wrap
+from ._dtypes import DType, FInfo, IInfo, promoted
+from ._operands import (
+    common_shape,
+    converted,
+    describe,
+    literal,
+    number_of,
+    require_array,
+    require_kind,
+    shape_of,
+    with_number,
+)
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["arange", "asarray", "astype", "can_cast", "empty", "empty_like", "eye", "finfo", "full", "full_like",
+           "iinfo", "isdtype", "linspace", "meshgrid", "ones", "ones_like", "require_device", "result_type", "tril",
+           "triu", "zeros", "zeros_like"]
+
+_NAMESPACE = "drjit.array_api"
+
+
+def require_device(function: str, device: Any) -> None:
+    """Refuse devices other than the CPU."""
+    if device is not None and device != "cpu":
+        raise ValueError(f"{function}(): there is no device {device!r}; the only one is 'cpu'.")
+
+
+def _dtype(function: str, dtype: Any, default: DType) -> DType:
+    if dtype is None:
+        return default
+    if not isinstance(dtype, DType):
+        found = dtypes.of_numpy(dtype) if isinstance(dtype, (np.dtype, type)) else None
+        if found is None:
+            raise TypeError(f"{function}(): 'dtype' must be a data type of drjit.array_api, found {dtype!r}.")
+        return found
+    return dtype
+
+
+# --- from other objects ----------------------------------------------------------------------------------------------
+
+
+def asarray(obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy: bool | None = None) -> Array:
+    """An array of what ``obj`` holds: a number, nested sequences of numbers and arrays, a NumPy array, a Dr.Jit array
+    or tensor, an object with the buffer or the DLPack protocol.
+
+    ``copy``: ``True`` for memory of its own, ``False`` raises a ``ValueError`` if a copy is needed. Raises an
+    ``OverflowError`` for integers that the data type cannot hold. Arrays and tensors of Dr.Jit are taken as they are:
+    lazy, and with their derivatives.
+    """
+    function = f"{_NAMESPACE}.asarray"
+    require_device(function, device)
+    if isinstance(obj, Storage):
+        wanted = _dtype(function, dtype, obj._dtype)
+        if copy is False and wanted is not obj._dtype:
+            raise ValueError(f"{function}(): {obj._dtype} cannot become {wanted} without a copy.")
+        found = converted(obj, wanted)
+        return wrap(wanted, *[type(part)(part) for part in found._parts]) if copy and found is obj else found
+    number = obj if isinstance(obj, (bool, int, float, complex)) else None
+    if number is not None:
+        if copy is False:
+            raise ValueError(f"{function}(): a Python number cannot become an array without a copy.")
+        wanted = _dtype(function, dtype, default_dtype(number))
+        return _of_number(function, wanted, number)
+    if isinstance(obj, dr.ArrayBase):
+        return _of_dr(function, obj, dtype, copy)
+    if isinstance(obj, (list, tuple, range)):
+        if copy is False:
+            raise ValueError(f"{function}(): a sequence cannot become an array without a copy.")
+        return _of_sequence(function, list(obj), dtype)
+    return _of_host(function, obj, dtype, copy)
+
+
+def _of_number(function: str, dtype: DType, number: Any) -> Array:
+    if isinstance(number, complex) and dtype.kind != "c":
+        raise TypeError(f"{function}(): the complex number {number!r} cannot become {dtype}.")
+    if dtype.kind == "b":
+        return constant(dtype, bool(number))
+    if dtype.kind in "iu":
+        return literal(function, dtype, int(number))
+    return constant(dtype, number)
+
+
+def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
+    """An array of Dr.Jit: tensors and flat arrays by their elements, complex numbers in two parts."""
+    if dr.is_complex_v(value):
+        parts = [_tensor_of(value[0]), _tensor_of(value[1])]
+        own = dtypes.complex64 if parts[0].__class__ is dtypes.float32.tensor else dtypes.complex128
+        parts = [own.part.tensor(part) for part in parts]
+    else:
+        parts = [_tensor_of(value)]
+        own = next(entry for entry in dtypes.ALL.values() if entry.tensor is type(parts[0]) and entry.kind != "c")
+    found = wrap(own, *parts)
+    wanted = _dtype(function, dtype, own)
+    if copy is False and (wanted is not own or not dr.is_tensor_v(value)):
+        raise ValueError(f"{function}(): {type(value).__module__}.{type(value).__name__} cannot become an array of "
+                         f"{wanted} without a copy.")
+    return converted(found, wanted)
+
+
+def _tensor_of(value: Any) -> Any:
+    """A Dr.Jit array as a tensor of the types that arrays here hold."""
+    if not dr.is_jit_v(value):
+        return _numpy_part(np.asarray(value))
+    tensor = dr.tensor_t(dr.diff_array_t(type(value)))
+    return tensor(value)
+
+
+def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
+    """Nested sequences: on the host, unless there are arrays among their entries."""
+    if _holds_arrays(entries):
+        arrays = [entry if isinstance(entry, Storage) else _of_sequence(function, list(entry), None)
+                  if isinstance(entry, (list, tuple)) else asarray(entry) for entry in entries]
+        own = result_type(*arrays)
+        arrays = [converted(array, _dtype(function, dtype, own)) for array in arrays]
+        if any(array.shape != arrays[0].shape for array in arrays):
+            raise ValueError(f"{function}(): the sequence is ragged: its entries have the shapes "
+                             f"{' and '.join(dict.fromkeys(str(array.shape) for array in arrays))}.")
+        shape = (len(arrays), *arrays[0].shape)
+        return wrap(arrays[0]._dtype, *[type(parts[0])(dr.concat([part.array for part in parts]), shape=shape)
+                                        for parts in zip(*[array._parts for array in arrays], strict=True)])
+    try:
+        found = np.asarray(entries)
+    except ValueError:
+        raise ValueError(f"{function}(): the sequence is ragged: its entries have different lengths.") from None
+    if found.size == 0 and found.dtype.kind == "f":
+        found = found.astype(np.float64)
+    if found.dtype.kind == "O":
+        _refuse(function, entries, dtype)
+        found = np.asarray(entries, dtype=_dtype(function, dtype, dtypes.DEFAULT_INT).numpy)
+    elif found.dtype == np.uint64 and dtype is None:
+        raise OverflowError(f"{function}(): there are integers that do not fit into int64; pass dtype=uint64.")
+    wanted = _dtype(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
+    if wanted.kind in "iu" and found.dtype.kind in "iu" and found.size:
+        limits = dtypes.iinfo_of(wanted)
+        for extreme in (int(found.min()), int(found.max())):
+            if not limits.min <= extreme <= limits.max:
+                raise OverflowError(f"{function}(): the Python number {extreme} does not fit into {wanted}.")
+    if found.dtype.kind == "c" and wanted.kind != "c":
+        raise TypeError(f"{function}(): complex numbers cannot become {wanted}.")
+    return _of_numpy(found.astype(wanted.numpy))
+
+
+def _refuse(function: str, entries: Any, dtype: Any) -> None:
+    """Refuse entries other than integers, of which some are too large for NumPy's types."""
+    for entry in entries:
+        if isinstance(entry, (list, tuple)):
+            _refuse(function, entry, dtype)
+        elif not isinstance(entry, (int, np.integer)):
+            raise TypeError(f"{function}(): the entries of a sequence must be numbers, found {describe(entry)}.")
+        elif dtype is None or isinstance(dtype, DType) and dtype.kind in "iu" and not dtypes.holds(dtype, int(entry)):
+            raise OverflowError(f"{function}(): the Python number {entry} does not fit into "
+                                f"{dtype or dtypes.DEFAULT_INT}.")
+
+
+def _holds_arrays(entries: Any) -> bool:
+    return any(isinstance(entry, (Storage, dr.ArrayBase)) or
+               isinstance(entry, (list, tuple)) and _holds_arrays(entry) for entry in entries)
+
+
+def _of_host(function: str, obj: Any, dtype: Any, copy: bool | None) -> Array:
+    if isinstance(obj, (str, bytes)):
+        raise TypeError(f"{function}(): 'obj' must be an array, a number or a sequence of them, found {describe(obj)}.")
+    if not isinstance(obj, np.ndarray) and hasattr(obj, "__dlpack__"):
+        found = np.from_dlpack(obj)
+    else:
+        try:
+            found = np.asarray(obj)
+        except Exception as error:
+            raise TypeError(f"{function}(): {describe(obj)} cannot become an array: {error}") from error
+    own = dtypes.of_numpy(found.dtype)
+    if own is None:
+        raise TypeError(f"{function}(): there is no data type for elements of {found.dtype} ({describe(obj)}).")
+    if copy is False:
+        raise ValueError(f"{function}(): {describe(obj)} cannot become an array without a copy.")
+    return converted(_of_numpy(found), _dtype(function, dtype, own))
+
+
+def _of_numpy(value: np.ndarray[Any, Any]) -> Array:
+    """A copy of a NumPy array."""
+    dtype = dtypes.of_numpy(value.dtype)
+    assert dtype is not None
+    if dtype.kind == "c":
+        return wrap(dtype, _numpy_part(value.real), _numpy_part(value.imag))
+    return wrap(dtype, _numpy_part(value))
+
+
+def _numpy_part(value: np.ndarray[Any, Any]) -> Any:
+    dtype = dtypes.of_numpy(value.dtype)
+    assert dtype is not None
+    return dtype.tensor(np.ascontiguousarray(value, dtype.numpy).reshape(value.shape))
+
+
+# --- filled arrays ---------------------------------------------------------------------------------------------------
+
+
+def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array of a shape whose elements all have one value: a number, or an array without axes.
+
+    The data type follows from the value if it is not given. Lazy.
+    """
+    function = f"{_NAMESPACE}.full"
+    require_device(function, device)
+    sizes = shape_of(function, shape)
+    if isinstance(fill_value, Storage):
+        if fill_value.shape != ():
+            raise ValueError(f"{function}(): 'fill_value' must be a number, found an array of the shape "
+                             f"{fill_value.shape}.")
+        value = converted(fill_value, _dtype(function, dtype, fill_value._dtype))
+        return wrap(value._dtype, *[dr.zeros(type(part), sizes) + part if value._dtype.kind != "b" else
+                                    dr.zeros(type(part), sizes) | part for part in value._parts])
+    number = number_of(fill_value)
+    if number is None:
+        raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
+    wanted = _dtype(function, dtype, default_dtype(number))
+    if wanted.kind in "iu":
+        literal(function, wanted, int(number.real))  # which checks the range
+        number = int(number.real)
+    elif isinstance(number, complex) and wanted.kind != "c":
+        raise TypeError(f"{function}(): the complex number {number!r} cannot become {wanted}.")
+    return constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
+
+
+def zeros(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array of zeros. Lazy."""
+    return _filled("zeros", shape, 0, dtype, device)
+
+
+def ones(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array of ones. Lazy."""
+    return _filled("ones", shape, 1, dtype, device)
+
+
+def empty(shape: int | tuple[int, ...], *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array whose elements are to be set; they are zeros. Lazy."""
+    return _filled("empty", shape, 0, dtype, device)
+
+
+def _filled(name: str, shape: Any, number: int, dtype: Any, device: Any) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    require_device(function, device)
+    return constant(_dtype(function, dtype, dtypes.DEFAULT_FLOAT), number, shape_of(function, shape))
+
+
+def full_like(x: Array, /, fill_value: Any, *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array like another one whose elements all have one value. Lazy."""
+    function = f"{_NAMESPACE}.full_like"
+    array = require_array(function, "x", x)
+    return full(array.shape, fill_value, dtype=_dtype(function, dtype, array._dtype), device=device)
+
+
+def zeros_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array of zeros like another one. Lazy."""
+    return _like("zeros_like", x, 0, dtype, device)
+
+
+def ones_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array of ones like another one. Lazy."""
+    return _like("ones_like", x, 1, dtype, device)
+
+
+def empty_like(x: Array, /, *, dtype: DType | None = None, device: Any = None) -> Array:
+    """An array like another one whose elements are to be set; they are zeros. Lazy."""
+    return _like("empty_like", x, 0, dtype, device)
+
+
+def _like(name: str, x: Any, number: int, dtype: Any, device: Any) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    require_device(function, device)
+    array = require_array(function, "x", x)
+    return constant(_dtype(function, dtype, array._dtype), number, array.shape)
+
+
+# --- regular ones ----------------------------------------------------------------------------------------------------
+
+
+def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype: DType | None = None,
+           device: Any = None) -> Array:
+    """``start``, ``start + step`` … before ``stop``; from 0 to the only argument. Lazy.
+
+    Integers if all arguments are, else floating point numbers.
+    """
+    function = f"{_NAMESPACE}.arange"
+    require_device(function, device)
+    numbers = [number_of(value) if not isinstance(value, Storage) else value.__float__()  # type: ignore[attr-defined]
+               for value in ((0, start, step) if stop is None else (start, stop, step))]
+    for name, number in zip(("start", "stop", "step"), numbers, strict=True):
+        if number is None or isinstance(number, complex):
+            raise TypeError(f"{function}(): '{name}' must be a real number.")
+    first, last, by = (number.real for number in numbers if number is not None)
+    if by == 0:
+        raise ValueError(f"{function}(): 'step' must not be 0.")
+    integral = all(isinstance(number, int) for number in (first, last, by))
+    wanted = _dtype(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
+    count = max(len(range(int(first), int(last), int(by))) if integral else math.ceil((last - first) / by), 0)
+    positions = _positions(count)
+    if wanted.kind in "iu":
+        return converted(wrap(dtypes.int64, positions * int(by) + int(first)), wanted)
+    found = dtypes.float64.tensor(positions) * float(by) + float(first)
+    return converted(wrap(dtypes.float64, found), wanted)
+
+
+def _positions(count: int) -> Any:
+    """0, 1, 2 … as a tensor of 64-bit integers."""
+    tensor = dtypes.int64.tensor
+    return tensor(dr.arange(dr.array_t(tensor), count), shape=(count,))
+
+
+def linspace(start: complex, stop: complex, /, num: int, *, dtype: DType | None = None, device: Any = None,
+             endpoint: bool = True) -> Array:
+    """``num`` numbers at equal distances from ``start`` to ``stop``, which is one of them if ``endpoint``. Lazy."""
+    function = f"{_NAMESPACE}.linspace"
+    require_device(function, device)
+    first, last = number_of(start), number_of(stop)
+    if first is None or last is None:
+        raise TypeError(f"{function}(): 'start' and 'stop' must be numbers, found {describe(start)} and "
+                        f"{describe(stop)}.")
+    count = operator.index(num)
+    if count < 0:
+        raise ValueError(f"{function}(): 'num' must not be negative, found {count}.")
+    complex_ = isinstance(first, complex) or isinstance(last, complex)
+    wanted = _dtype(function, dtype, dtypes.DEFAULT_COMPLEX if complex_ else dtypes.DEFAULT_FLOAT)
+    steps = count - 1 if endpoint else count
+    position = dtypes.float64.tensor(_positions(count))
+
+    def part(a: float, b: float) -> Any:
+        found = position * ((b - a) / max(steps, 1)) + a
+        return dr.select(position == steps, b, found) if endpoint and count > 1 else found
+
+    if wanted.kind == "c":
+        return converted(wrap(dtypes.complex128, part(first.real, last.real), part(first.imag, last.imag)), wanted)
+    return converted(wrap(dtypes.float64, part(float(first.real), float(last.real))), wanted)
+
+
+def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType | None = None,
+        device: Any = None) -> Array:
+    """A matrix with ones on the diagonal ``k`` places above the main one, and zeros elsewhere. Lazy."""
+    function = f"{_NAMESPACE}.eye"
+    require_device(function, device)
+    shape = shape_of(function, (n_rows, n_rows if n_cols is None else n_cols))
+    wanted = _dtype(function, dtype, dtypes.DEFAULT_FLOAT)
+    return converted(wrap(dtypes.bool, _difference(shape) == k), wanted)
+
+
+def _difference(shape: tuple[int, ...]) -> Any:
+    """Column less row of the entries of matrices, as a tensor of two axes."""
+    rows, columns = _positions(shape[-2]), _positions(shape[-1])
+    return columns[None, :] - rows[:, None]
+
+
+def tril(x: Array, /, *, k: int = 0) -> Array:
+    """The entries of matrices on and below the diagonal ``k``, zeros above. Lazy; differentiable."""
+    return _triangle("tril", x, lambda difference: difference <= k)
+
+
+def triu(x: Array, /, *, k: int = 0) -> Array:
+    """The entries of matrices on and above the diagonal ``k``, zeros below. Lazy; differentiable."""
+    return _triangle("triu", x, lambda difference: difference >= k)
+
+
+def _triangle(name: str, x: Any, kept: Any) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = require_array(function, "x", x)
+    if array.ndim < 2:
+        raise ValueError(f"{function}(): 'x' must have two dimensions at least, found the shape {array.shape}.")
+    mask = kept(_difference(array.shape))
+    return wrap(array._dtype, *[dr.select(mask, part, dr.zeros(type(part), ())) for part in array._parts])
+
+
+def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
+    """Coordinates of a grid: for each array of one axis an array of all axes. Lazy; differentiable.
+
+    ``indexing``: ``'ij'``, the k-th array varies along axis k, or ``'xy'``, with the first two axes exchanged.
+    """
+    function = f"{_NAMESPACE}.meshgrid"
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"{function}(): 'indexing' must be 'xy' or 'ij', found {indexing!r}.")
+    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
+    for array in found:
+        if array.ndim != 1:
+            raise ValueError(f"{function}(): arrays must have one dimension, found the shape {array.shape}.")
+        if array._dtype is not found[0]._dtype:
+            raise ValueError(f"{function}(): arrays must have one data type, found {found[0]._dtype} and "
+                             f"{array._dtype}.")
+    count = len(found)
+    places = list(range(count))
+    if indexing == "xy" and count > 1:
+        places[:2] = 1, 0
+    shape = [0] * count
+    for array, place in zip(found, places, strict=True):
+        shape[place] = array.size
+    results = []
+    for array, place in zip(found, places, strict=True):
+        key = tuple(slice(None) if axis == place else None for axis in range(count))
+        results.append(wrap(array._dtype, *[_expanded(part[key], tuple(shape)) for part in array._parts]))
+    return tuple(results)
+
+
+def _expanded(part: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor broadcast to a shape."""
+    zero = dr.zeros(type(part), shape)
+    return part | zero if dr.is_mask_v(part) else part + zero
+
+
+# --- data types ------------------------------------------------------------------------------------------------------
+
+
+def astype(x: Array, dtype: DType, /, *, copy: bool = True, device: Any = None) -> Array:
+    """The elements as another data type. Lazy; differentiable between floating point types.
+
+    Complex numbers become complex or Boolean ones only.
+    """
+    function = f"{_NAMESPACE}.astype"
+    require_device(function, device)
+    array = require_array(function, "x", x)
+    wanted = _dtype(function, dtype, array._dtype)
+    if array._dtype.kind == "c" and wanted.kind not in "cb":
+        raise TypeError(f"{function}(): complex numbers cannot become {wanted}; take real() or imag() of them.")
+    if wanted is array._dtype:
+        return wrap(wanted, *[type(part)(part) for part in array._parts]) if copy else array
+    return converted(array, wanted)
+
+
+def result_type(*arrays_and_dtypes: Any) -> DType:
+    """The data type of an operation on arrays, data types and Python numbers."""
+    function = f"{_NAMESPACE}.result_type"
+    found: DType | None = None
+    numbers = []
+    for value in arrays_and_dtypes:
+        dtype = value if isinstance(value, DType) else value._dtype if isinstance(value, Storage) else None
+        if dtype is None:
+            number = number_of(value)
+            if number is None:
+                raise TypeError(f"{function}(): arguments must be arrays, data types or numbers, found "
+                                f"{describe(value)}.")
+            numbers.append(number)
+            continue
+        both = dtype if found is None else promoted(found, dtype)
+        if both is None:
+            raise TypeError(f"{function}(): no data type is defined for {found} and {dtype}.")
+        found = both
+    if found is None:
+        if not numbers:
+            raise TypeError(f"{function}(): needs at least one argument.")
+        found = default_dtype(numbers[0])
+        for number in numbers:
+            both = promoted(found, default_dtype(number))
+            kinds = [found, default_dtype(number)]
+            found = both or max(kinds, key=lambda entry: "biufc".index(entry.kind))
+        return found
+    for number in numbers:
+        found = with_number(function, found, number)
+    return found
+
+
+def can_cast(from_: DType | Array, to: DType, /) -> bool:
+    """Whether promotion makes one data type another one."""
+    function = f"{_NAMESPACE}.can_cast"
+    source = from_._dtype if isinstance(from_, Storage) else _dtype(function, from_, dtypes.bool)
+    return promoted(source, _dtype(function, to, source)) is to
+
+
+_CATEGORIES = {"bool": "b", "signed integer": "i", "unsigned integer": "u", "integral": "iu", "real floating": "f",
+               "complex floating": "c", "numeric": "iufc"}
+
+
+def isdtype(dtype: DType, kind: Any) -> bool:
+    """Whether a data type is another one, or belongs to a category such as ``'integral'``, or to one of a tuple."""
+    function = f"{_NAMESPACE}.isdtype"
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, entry) for entry in kind)
+    own = _dtype(function, dtype, dtypes.bool)
+    if isinstance(kind, str):
+        if kind not in _CATEGORIES:
+            raise ValueError(f"{function}(): 'kind' must be one of {', '.join(map(repr, _CATEGORIES))}, found "
+                             f"{kind!r}.")
+        return own.kind in _CATEGORIES[kind]
+    return own is _dtype(function, kind, own)
+
+
+def finfo(type: DType | Array, /) -> FInfo:
+    """The limits of a floating point type; of complex types those of the parts."""
+    function = f"{_NAMESPACE}.finfo"
+    dtype = type._dtype if isinstance(type, Storage) else _dtype(function, type, dtypes.bool)
+    if dtype.kind not in "fc":
+        raise TypeError(f"{function}(): 'type' must be a floating point type, found {dtype}.")
+    return dtypes.finfo_of(dtype)
+
+
+def iinfo(type: DType | Array, /) -> IInfo:
+    """The limits of an integer type."""
+    function = f"{_NAMESPACE}.iinfo"
+    dtype = type._dtype if isinstance(type, Storage) else _dtype(function, type, dtypes.bool)
+    if dtype.kind not in "iu":
+        raise TypeError(f"{function}(): 'type' must be an integer type, found {dtype}.")
+    return dtypes.iinfo_of(dtype)

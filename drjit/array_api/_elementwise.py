@@ -1,0 +1,483 @@
+"""Elementwise functions of the standard.
+
+Each is a row of formulas by the kind of elements: Boolean, integer, real, complex (:mod:`._complex`). They are lazy, and
+differentiable where the mathematical function is.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import drjit as dr
+
+from . import _complex as pairs
+from . import _dtypes as dtypes
+from ._data import constant, wrap
+from ._dtypes import DType
+from ._operands import as_float, converted, number_of, operands, require_array, require_kind
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_invert",
+           "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "copysign",
+           "cos", "cosh", "divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal",
+           "hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10", "log1p", "log2",
+           "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "maximum", "minimum", "multiply",
+           "negative", "nextafter", "not_equal", "positive", "pow", "real", "reciprocal", "remainder", "round", "sign",
+           "signbit", "sin", "sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc"]
+
+_NAMESPACE = "drjit.array_api"
+Formula = Callable[..., Any]
+
+
+# --- formulas on tensors ---------------------------------------------------------------------------------------------
+
+
+def _same(x: Any) -> Any:
+    return x
+
+
+def _log1p(x: Any) -> Any:
+    """log(1 + x), accurate for small x: the error of 1 + x is made up for by a division (HP-15C handbook, 1982)."""
+    value = dr.detach(x)
+    one = 1 + value
+    short = one - 1
+    exact = dr.select((short == 0) | dr.isinf(one), value, dr.log(one) * value / dr.select(short == 0, 1, short))
+    return dr.replace_grad(exact, dr.log(1 + x)) if dr.grad_enabled(x) else exact
+
+
+def _expm1(x: Any) -> Any:
+    """exp(x) - 1, accurate for small x: what rounding takes from the exponential, its logarithm has lost, too."""
+    value = dr.detach(x)
+    one = dr.exp(value)
+    short = one - 1
+    inner = dr.select((one == 1) | (short == -1) | dr.isinf(one), 1, dr.log(one))
+    exact = dr.select(one == 1, value, dr.select((short == -1) | dr.isinf(one), short, short * value / inner))
+    return dr.replace_grad(exact, dr.exp(x)) if dr.grad_enabled(x) else exact
+
+
+def _log10(x: Any) -> Any:
+    """The logarithm to base 10, exact for the powers of ten that log() comes close to."""
+    found = dr.log(x) * (1 / math.log(10))
+    near = dr.round(dr.detach(found))
+    exact = (dr.abs(near) < 23) & (dr.detach(x) == dr.power(type(x)(10.0), near))
+    return found + dr.select(exact, near - dr.detach(found), 0)
+
+
+def _signbit(x: Any) -> Any:
+    return dr.reinterpret_array(_integers(x), x) < 0
+
+
+def _integers(x: Any) -> Any:
+    """The type of signed integers of the size of the floating point numbers of a tensor."""
+    return {2: dtypes.int16, 4: dtypes.int32, 8: dtypes.int64}[dr.itemsize_v(x)].tensor
+
+
+def _copysign(a: Any, b: Any) -> Any:
+    size = dr.abs(a)
+    return dr.select(_signbit(b), -size, size)
+
+
+def _nextafter(a: Any, b: Any) -> Any:
+    """The next number from a in the direction of b: numbers of one sign are ordered as their bits are."""
+    integers = _integers(a)
+    bits = dr.reinterpret_array(integers, a)
+    away = (b > a) == (a > 0)
+    step = dr.select(away, integers(1), integers(-1))
+    tiny = _copysign(dr.reinterpret_array(type(a), dr.full(integers, 1, ())), b)
+    found = dr.select(a == 0, tiny, dr.reinterpret_array(type(a), bits + step))
+    return dr.select(a == b, b, dr.select(dr.isnan(a) | dr.isnan(b), a + b, found))
+
+
+def _sign(x: Any) -> Any:
+    zero, one = dr.zeros(type(x), ()), dr.full(type(x), 1, ())
+    found = dr.select(x > 0, one, dr.select(x < 0, -one, zero)) if _signed(x) else dr.select(x > 0, one, zero)
+    return dr.select(dr.isnan(x), dr.detach(x), found) if dr.is_float_v(x) else found
+
+
+def _signed(x: Any) -> Any:
+    return dr.is_signed_v(x)
+
+
+def _extremum(of: Formula) -> Formula:
+    def extremum(a: Any, b: Any) -> Any:
+        found = of(a, b)
+        return dr.select(dr.isnan(a) | dr.isnan(b), a + b, found) if dr.is_float_v(a) else found
+
+    return extremum
+
+
+def _or(a: Any, b: Any) -> Any:
+    return a | b
+
+
+def _and(a: Any, b: Any) -> Any:
+    return a & b
+
+
+def _int_divide(a: Any, b: Any) -> Any:
+    """The quotient rounded down; the machine's rounds towards zero."""
+    quotient = a // b
+    if not _signed(a):
+        return quotient
+    wrong = (a - quotient * b != 0) & ((a < 0) != (b < 0)) & (b != 0)
+    return quotient - dr.select(wrong, type(a)(1), type(a)(0))
+
+
+def _int_remainder(a: Any, b: Any) -> Any:
+    """The remainder with the sign of the divisor; 0 if that is 0."""
+    found = dr.select(b == 0, type(a)(0), a % b)
+    return dr.select((found != 0) & ((found < 0) != (b < 0)), found + b, found) if _signed(a) else found
+
+
+def _fmod(a: Any, b: Any) -> Any:
+    """The exact remainder of |a| / |b|, for finite a and b other than 0.
+
+    Rounds take away multiples of b that hold as many bits of the quotient as a number does; there is one for all but
+    quotients of more than that.
+    """
+    wide = type(a) if dr.itemsize_v(a) == 8 else dtypes.float64.tensor
+    rest, divisor = (dr.abs(wide(x)) for x in _together(a, b))
+    shape = rest.shape
+    flat = type(rest.array)
+
+    def step(rest: Any, divisor: Any) -> Any:
+        # A power of two of the divisor, so that the quotient has 52 bits at most, and no product overflows.
+        ratio = rest / divisor
+        huge = ~(ratio < 2.0 ** 52)
+        scale = dr.select(huge, _power_of_two_below(rest, divisor), 1)
+        multiple = divisor * scale
+        quotient = dr.trunc(rest / multiple)
+        found = dr.fma(-quotient, multiple, rest)
+        return dr.select(found < 0, found + multiple, dr.select(found >= multiple, found - multiple, found)), divisor
+
+    rest_, _ = dr.while_loop((flat(rest.array), flat(divisor.array)),
+                             lambda rest, divisor: (rest >= divisor) & (divisor > 0) & (rest < math.inf), step)
+    return type(a)(type(rest)(rest_, shape=shape))
+
+
+def _power_of_two_below(a: Any, b: Any) -> Any:
+    """A power of two, such that a / (b * power) is from 2^50 to 2^52; the exponents of the numbers tell."""
+    bits = dr.uint64_array_t(type(a))
+    exponent = [dr.int64_array_t(type(a))((dr.reinterpret_array(bits, x) >> 52) & 0x7ff) for x in (a, b)]
+    shift = dr.clip(exponent[0] - exponent[1] - 51, 0, 1000)
+    return dr.reinterpret_array(type(a), bits(shift + 1023) << 52)
+
+
+def _together(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two tensors, broadcast to their common shape."""
+    if a.shape == b.shape:
+        return a, b
+    zero = dr.zeros(type(a), ())
+    return dr.select(b == b, a, a + zero), dr.select(a == a, b, b + zero)
+
+
+def _remainder(a: Any, b: Any) -> Any:
+    """The remainder with the sign of the divisor, exact, as Python's ``%``."""
+    x, y = dr.detach(a), dr.detach(b)
+    size = _fmod(x, y)
+    rest = dr.select(x < 0, -size, size)
+    rest = dr.select((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
+    rest = dr.select(dr.isinf(y) & dr.isfinite(x), dr.select((x == 0) | ((x < 0) == (y < 0)), x, y), rest)
+    rest = dr.select(rest == 0, _copysign(dr.zeros(type(x), ()), y), rest)
+    rest = dr.select(dr.isinf(x) | dr.isnan(x) | dr.isnan(y) | (y == 0), dr.full(type(x), math.nan, ()), rest)
+    if not dr.grad_enabled(a, b):
+        return rest
+    return dr.replace_grad(rest, a - dr.floor(x / y) * b)
+
+
+def _divide_down(a: Any, b: Any) -> Any:
+    """The quotient rounded down, by the exact remainder where it is close to an integer; zeros have its sign."""
+    a, b = dr.detach(a), dr.detach(b)
+    quotient = a / b
+    rest = _fmod(a, b)
+    rest = dr.select((a < 0) != (b < 0), dr.select(rest == 0, rest, dr.abs(b) - rest), rest)
+    exact = dr.round((a - _copysign(rest, b)) / b)
+    small = dr.isfinite(a) & dr.isfinite(b) & dr.isfinite(quotient) & (dr.abs(quotient) < 2.0 ** 52) & (exact != 0)
+    return dr.select(small, exact, dr.floor(quotient))
+
+
+def _logaddexp(a: Any, b: Any) -> Any:
+    """log(exp(a) + exp(b)), by the larger of the two, which does not overflow."""
+    largest = _extremum(dr.maximum)(dr.detach(a), dr.detach(b))
+    shift = dr.select(dr.isinf(largest), 0, largest)
+    small = _extremum(dr.minimum)(dr.detach(a), dr.detach(b)) - shift
+    exact = dr.select(dr.isinf(largest), largest, shift + _log1p(dr.exp(small)))
+    if not dr.grad_enabled(a, b):
+        return exact
+    return dr.replace_grad(exact, dr.log(dr.exp(a - shift) + dr.exp(b - shift)) + shift)
+
+
+def _int_pow(a: Any, b: Any) -> Any:
+    """Integers to the power of integers, with as many products as the exponent has bits; 1 / a**-b, rounded towards
+    zero, for negative exponents."""
+    base, exponent = _together(a, b)
+    shape, flat = base.shape, type(base.array)
+    if not math.prod(shape):
+        return base
+    number, count = flat(base.array), flat(exponent.array)
+    if _signed(a):
+        negative = count < 0
+        odd = (count & 1) != 0
+        inverse = dr.select(number == 1, 1, dr.select(number == -1, dr.select(odd, flat(-1), flat(1)), flat(0)))
+        count_ = dr.select(negative, flat(0), count)
+    else:
+        count_ = count
+    _, _, found = dr.while_loop(
+        (number, count_, dr.full(flat, 1, dr.width(number))), lambda base, count, found: count != 0,
+        lambda base, count, found: (base * base, count >> 1, dr.select((count & 1) != 0, found * base, found)))
+    if _signed(a):
+        found = dr.select(negative, inverse, found)
+    return type(base)(found, shape=shape)
+
+
+def _shift_left(a: Any, b: Any) -> Any:
+    bits = 8 * dr.itemsize_v(a)
+    return dr.select((b >= 0) & (b < bits), a << dr.select((b >= 0) & (b < bits), b, type(b)(0)), type(a)(0))
+
+
+def _shift_right(a: Any, b: Any) -> Any:
+    bits = 8 * dr.itemsize_v(a)
+    inside = (b >= 0) & (b < bits)
+    far = dr.select(a < 0, type(a)(-1), type(a)(0)) if _signed(a) else type(a)(0)
+    return dr.select(inside, a >> dr.select(inside, b, type(b)(0)), far)
+
+
+def _int_abs(x: Any) -> Any:
+    return dr.abs(x) if _signed(x) else x
+
+
+def _true_like(x: Any) -> Any:
+    return dr.full(dr.mask_t(type(x)), True, x.shape)
+
+
+def _false_like(x: Any) -> Any:
+    return dr.full(dr.mask_t(type(x)), False, x.shape)
+
+
+# --- functions -------------------------------------------------------------------------------------------------------
+
+
+def _finished(function: Any, name: str, text: str, differentiable: bool) -> Any:
+    function.__name__ = function.__qualname__ = name
+    function.__module__ = _NAMESPACE
+    function.__doc__ = f"{text}\n\nLazy{'; differentiable' if differentiable else ''}."
+    return function
+
+
+def _unary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
+           integer: Formula | None = None, boolean: Formula | None = None, result: str = "",
+           cast: bool = True) -> Callable[[Array], Array]:
+    """A function of one array; its formulas say which kinds of elements it knows.
+
+    ``result`` is ``"bool"`` or ``"real"`` if that is the type of results. Integers become floating point numbers
+    (``cast``) if there is no formula for them.
+    """
+    kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
+    formulas = {"b": boolean, "i": integer, "u": integer, "f": real, "c": pair}
+
+    def function(x: Array, /) -> Array:
+        array = as_float(f"{_NAMESPACE}.{name}", "x", x) if cast and kinds in ("f", "fc") else \
+            require_kind(f"{_NAMESPACE}.{name}", "x", x, kinds)
+        if array.dtype.kind not in kinds:
+            require_kind(f"{_NAMESPACE}.{name}", "x", x, kinds)
+        dtype, formula = array._dtype, formulas[array._dtype.kind]
+        assert formula is not None
+        if dtype.kind == "c":
+            found = formula(array._parts)
+            if result:
+                return wrap(dtypes.bool if result == "bool" else dtype.part, found)
+            return wrap(dtype, *found)
+        return wrap(dtypes.bool if result == "bool" else dtype, formula(array._parts[0]))
+
+    return _finished(function, name, text, result != "bool" and real is not None)  # type: ignore[no-any-return]
+
+
+def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula | None = None,
+            integer: Formula | None = None, boolean: Formula | None = None, result: str = "",
+            smooth: bool = True) -> Callable[[Any, Any], Array]:
+    """A function of two arrays, or of an array and a number."""
+    kinds = ("b" if boolean else "") + ("iu" if integer else "") + ("f" if real else "") + ("c" if pair else "")
+    formulas = {"b": boolean, "i": integer, "u": integer, "f": real, "c": pair}
+    full = f"{_NAMESPACE}.{name}"
+
+    def function(x1: Array | complex, x2: Array | complex, /) -> Array:
+        a, b = operands(full, (x1, x2), ("x1", "x2"), kinds)
+        dtype = a._dtype
+        formula = formulas[dtype.kind]
+        assert formula is not None
+        if dtype.kind == "c":
+            found = formula(a._parts, b._parts)
+            return wrap(dtypes.bool, found) if result else wrap(dtype, *found)
+        return wrap(dtypes.bool if result else dtype, formula(a._parts[0], b._parts[0]))
+
+    return _finished(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
+
+
+_magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs)
+acos = _unary("acos", "The inverse cosine, in radians.", real=dr.acos, pair=pairs.acos)
+acosh = _unary("acosh", "The inverse hyperbolic cosine.", real=dr.acosh, pair=pairs.acosh)
+asin = _unary("asin", "The inverse sine, in radians.", real=dr.asin, pair=pairs.asin)
+asinh = _unary("asinh", "The inverse hyperbolic sine.", real=dr.asinh, pair=pairs.asinh)
+atan = _unary("atan", "The inverse tangent, in radians.", real=dr.atan, pair=pairs.atan)
+atanh = _unary("atanh", "The inverse hyperbolic tangent.", real=dr.atanh, pair=pairs.atanh)
+bitwise_invert = _unary("bitwise_invert", "Each bit flipped; of Booleans the negation.", integer=operator.invert,
+                        boolean=operator.invert)
+ceil = _unary("ceil", "The smallest integer that is not less.", real=dr.ceil, integer=_same)
+conj = _unary("conj", "The complex conjugate.", real=_same, integer=_same, pair=pairs.conj)
+cos = _unary("cos", "The cosine of an angle in radians.", real=dr.cos, pair=pairs.cos)
+cosh = _unary("cosh", "The hyperbolic cosine.", real=dr.cosh, pair=pairs.cosh)
+exp = _unary("exp", "e to the power of each element.", real=dr.exp, pair=pairs.exp)
+expm1 = _unary("expm1", "exp(x) - 1, accurate for small x.", real=_expm1, pair=pairs.expm1)
+floor = _unary("floor", "The largest integer that is not greater.", real=dr.floor, integer=_same)
+isfinite = _unary("isfinite", "Whether elements are neither infinite nor NaN.", real=dr.isfinite, integer=_true_like,
+                  boolean=_true_like, pair=pairs.isfinite, result="bool")
+isinf = _unary("isinf", "Whether elements are infinite.", real=dr.isinf, integer=_false_like, boolean=_false_like,
+               pair=pairs.isinf, result="bool")
+isnan = _unary("isnan", "Whether elements are NaN.", real=dr.isnan, integer=_false_like, boolean=_false_like,
+               pair=pairs.isnan, result="bool")
+log = _unary("log", "The natural logarithm.", real=dr.log, pair=pairs.log)
+log10 = _unary("log10", "The logarithm to base 10.", real=_log10, pair=pairs.log10)
+log1p = _unary("log1p", "log(1 + x), accurate for small x.", real=_log1p, pair=pairs.log1p)
+log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=pairs.log2)
+logical_not = _unary("logical_not", "The negation of Booleans.", boolean=operator.invert)
+negative = _unary("negative", "The negative.", real=operator.neg, integer=operator.neg, pair=pairs.negative)
+positive = _unary("positive", "The elements themselves.", real=_same, integer=_same, pair=_same)
+reciprocal = _unary("reciprocal", "1 / x.", real=lambda x: 1 / x, pair=pairs.reciprocal)
+round = _unary("round", "The nearest integer; the even one of two that are equally near.", real=dr.round, integer=_same,
+               pair=lambda z: (dr.round(z[0]), dr.round(z[1])))
+sign = _unary("sign", "-1, 0 or 1 by the sign; of complex numbers z / abs(z). NaN remains.", real=_sign, integer=_sign,
+              pair=pairs.sign)
+signbit = _unary("signbit", "Whether the sign bit is set, of zeros and NaN as well.", real=_signbit, result="bool")
+sin = _unary("sin", "The sine of an angle in radians.", real=dr.sin, pair=pairs.sin)
+sinh = _unary("sinh", "The hyperbolic sine.", real=dr.sinh, pair=pairs.sinh)
+sqrt = _unary("sqrt", "The square root; of complex numbers the one whose real part is not negative.", real=dr.sqrt,
+              pair=pairs.sqrt)
+square = _unary("square", "x * x.", real=lambda x: x * x, integer=lambda x: x * x, pair=pairs.square)
+tan = _unary("tan", "The tangent of an angle in radians.", real=dr.tan, pair=pairs.tan)
+tanh = _unary("tanh", "The hyperbolic tangent.", real=dr.tanh, pair=pairs.tanh)
+trunc = _unary("trunc", "The nearest integer that is not larger in magnitude.", real=dr.trunc, integer=_same)
+
+add = _binary("add", "The sum.", real=operator.add, integer=operator.add, pair=pairs.add)
+atan2 = _binary("atan2", "The angle of the point (x2, x1), in radians from -pi to pi.", real=dr.atan2)
+bitwise_and = _binary("bitwise_and", "Bits that are set in both.", integer=_and, boolean=_and)
+bitwise_left_shift = _binary("bitwise_left_shift", "x1 with its bits moved up by x2; 0 if that is all of them.",
+                             integer=_shift_left)
+bitwise_or = _binary("bitwise_or", "Bits that are set in one of them or both.", integer=_or, boolean=_or)
+bitwise_right_shift = _binary("bitwise_right_shift", "x1 with its bits moved down by x2, filled with the sign.",
+                              integer=_shift_right)
+bitwise_xor = _binary("bitwise_xor", "Bits that are set in one of them.", integer=operator.xor, boolean=operator.xor)
+copysign = _binary("copysign", "The magnitude of x1 with the sign of x2.", real=_copysign)
+equal = _binary("equal", "Whether elements are equal.", real=operator.eq, integer=operator.eq, boolean=operator.eq,
+                pair=pairs.equal, result="bool", smooth=False)
+floor_divide = _binary("floor_divide", "The quotient rounded down; where an operand is infinite, floor(x1 / x2).",
+                       real=_divide_down, integer=_int_divide, smooth=False)
+greater = _binary("greater", "Whether x1 > x2.", real=operator.gt, integer=operator.gt, result="bool", smooth=False)
+greater_equal = _binary("greater_equal", "Whether x1 >= x2.", real=operator.ge, integer=operator.ge, result="bool",
+                        smooth=False)
+hypot = _binary("hypot", "sqrt(x1**2 + x2**2), without overflow.", real=dr.hypot)
+less = _binary("less", "Whether x1 < x2.", real=operator.lt, integer=operator.lt, result="bool", smooth=False)
+less_equal = _binary("less_equal", "Whether x1 <= x2.", real=operator.le, integer=operator.le, result="bool",
+                     smooth=False)
+logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", real=_logaddexp)
+logical_and = _binary("logical_and", "Whether both are true.", boolean=_and)
+logical_or = _binary("logical_or", "Whether one of them is true, or both.", boolean=_or)
+logical_xor = _binary("logical_xor", "Whether one of them is true, and not both.", boolean=operator.xor)
+maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extremum(dr.maximum), integer=dr.maximum)
+minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum)
+multiply = _binary("multiply", "The product.", real=operator.mul, integer=operator.mul, pair=pairs.multiply)
+nextafter = _binary("nextafter", "The next number from x1 in the direction of x2.", real=_nextafter, smooth=False)
+not_equal = _binary("not_equal", "Whether elements differ.", real=operator.ne, integer=operator.ne,
+                    boolean=operator.ne, pair=pairs.not_equal, result="bool", smooth=False)
+remainder = _binary("remainder", "The remainder of x1 / x2 with the sign of x2, as Python's %.", real=_remainder,
+                    integer=_int_remainder)
+subtract = _binary("subtract", "The difference.", real=operator.sub, integer=operator.sub, pair=pairs.subtract)
+_divide = _binary("divide", "", real=operator.truediv, pair=pairs.divide)
+_pow = _binary("pow", "", real=dr.power, integer=_int_pow, pair=pairs.pow)
+
+
+def abs(x: Array, /) -> Array:
+    """The absolute value; of complex numbers the magnitude, which is real.
+
+    Lazy; differentiable.
+    """
+    array = require_kind(f"{_NAMESPACE}.abs", "x", x, "iufc")
+    return wrap(array._dtype.part, pairs.abs(array._parts)) if array._dtype.kind == "c" else _magnitude(array)
+
+
+def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
+    """The quotient; integers become floating point numbers of the default type.
+
+    Lazy; differentiable.
+    """
+    found = [converted(x, dtypes.DEFAULT_FLOAT) if getattr(getattr(x, "dtype", None), "kind", "") in ("i", "u") and
+             hasattr(x, "_parts") else x for x in (x1, x2)]
+    return _divide(*found)
+
+
+def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
+    """x1 to the power of x2. Integers are multiplied exactly, modulo 2 to the number of their bits.
+
+    Lazy; differentiable.
+    """
+    number = number_of(x2)
+    if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and hasattr(x1, "_parts"):
+        array, _ = operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
+        return array if number == 1 else multiply(array, array) if number == 2 else \
+            multiply(multiply(array, array), array)
+    return _pow(x1, x2)
+
+
+def real(x: Array, /) -> Array:
+    """The real part of complex numbers; real ones are returned as they are.
+
+    Lazy; differentiable.
+    """
+    array = require_kind(f"{_NAMESPACE}.real", "x", x, "iufc")
+    return wrap(array._dtype.part, array._parts[0])
+
+
+def imag(x: Array, /) -> Array:
+    """The imaginary part of complex numbers; zeros for real ones.
+
+    Lazy; differentiable.
+    """
+    array = require_kind(f"{_NAMESPACE}.imag", "x", x, "iufc")
+    if array._dtype.kind == "c":
+        return wrap(array._dtype.part, array._parts[1])
+    return constant(array._dtype, 0, array.shape)
+
+
+def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
+    """Elements no less than ``min`` and no greater than ``max``, which are numbers or arrays; NaN remains.
+
+    The result has the data type of ``x``, and the shape that all are broadcast to. Lazy; differentiable.
+    """
+    function = f"{_NAMESPACE}.clip"
+    array = require_kind(function, "x", x, "iuf")
+    found = array
+    for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
+        if bound is not None:
+            found = choose(found, _bound(function, name, bound, array._dtype))
+    return converted(found, array._dtype)
+
+
+def _bound(function: str, name: str, value: Any, dtype: DType) -> Any:
+    """A bound, which must go with the data type of what is clipped."""
+    number = number_of(value)
+    if number is None:
+        array = require_array(function, name, value)
+        return array
+    if dtype.kind in "iu":
+        limits = dtypes.iinfo_of(dtype)
+        if isinstance(number, float) and number.is_integer():
+            number = int(number)
+        if isinstance(number, float) and math.isinf(number):
+            number = limits.max if number > 0 else limits.min
+        if isinstance(number, int):
+            number = sorted((limits.min, number, limits.max))[1]
+    return number

@@ -1,0 +1,299 @@
+"""Functions that rearrange elements: views of arrays, which are lazy and differentiable."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import drjit as dr
+
+from ._creation import result_type
+from ._data import Storage, wrap
+from ._operands import (
+    common_shape,
+    converted,
+    describe,
+    normalized_axes,
+    normalized_axis,
+    require_array,
+    require_kind,
+    shape_of,
+)
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
+           "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "unstack"]
+
+_NAMESPACE = "drjit.array_api"
+
+
+def each(array: Storage, function: Any) -> Array:
+    """An array of the same type, of what a function makes of each part."""
+    return wrap(array._dtype, *[function(part) for part in array._parts])
+
+
+def expanded(part: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor broadcast to a shape."""
+    if part.shape == shape:
+        return part
+    zero = dr.zeros(type(part), shape)
+    return part | zero if dr.is_mask_v(part) else part + zero
+
+
+def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
+    """The array with axes of size one, and new ones in front, repeated so that it has a shape. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.broadcast_to"
+    array, sizes = require_array(function, "x", x), shape_of(function, shape)
+    try:
+        fits = np.broadcast_shapes(array.shape, sizes) == sizes
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ValueError(f"{function}(): an array of the shape {array.shape} cannot be broadcast to {sizes}.")
+    return each(array, lambda part: expanded(part, sizes))
+
+
+def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
+    """Arrays broadcast to their common shape. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.broadcast_arrays"
+    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
+    shape = common_shape(function, found) if found else ()
+    return tuple([broadcast_to(array, shape) for array in found])
+
+
+def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that arrays of some shapes are broadcast to; a ``ValueError`` if there is none."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise ValueError(f"{_NAMESPACE}.broadcast_shapes(): the shapes {' and '.join(map(str, shapes))} cannot be "
+                         "broadcast to a common one.") from None
+
+
+def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) -> Array:
+    """The elements in their order with another shape, of which one size may be -1. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.reshape"
+    array = require_array(function, "x", x)
+    sizes = list(shape) if isinstance(shape, (tuple, list)) else [shape]
+    if sizes.count(-1) > 1:
+        raise ValueError(f"{function}(): 'shape' must have one size of -1 at most, found {shape!r}.")
+    known = shape_of(function, [size for size in sizes if size != -1])
+    if -1 in sizes:
+        rest = math.prod(known)
+        sizes[sizes.index(-1)] = array.size // rest if rest else 0
+    wanted = shape_of(function, sizes)
+    if math.prod(wanted) != array.size:
+        raise ValueError(f"{function}(): an array of the shape {array.shape} has {array.size} elements, which do not "
+                         f"fill the shape {shape!r}.")
+    return each(array, lambda part: type(part)(part.array, shape=wanted) if part.shape != wanted else part)
+
+
+def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
+    """The array with new axes of size one at some places of the result. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.expand_dims"
+    array = require_array(function, "x", x)
+    count = len(axis) if isinstance(axis, (tuple, list)) else 1
+    places = normalized_axes(function, axis, array.ndim + count)
+    sizes = iter(array.shape)
+    shape = tuple([1 if place in places else next(sizes) for place in range(array.ndim + count)])
+    return reshape(array, shape)
+
+
+def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
+    """The array without some axes, which must be of size one. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.squeeze"
+    array = require_array(function, "x", x)
+    places = normalized_axes(function, axis, array.ndim)
+    for place in places:
+        if array.shape[place] != 1:
+            raise ValueError(f"{function}(): axis {place} has the size {array.shape[place]}; only axes of size one can "
+                             "be removed.")
+    return reshape(array, tuple([size for place, size in enumerate(array.shape) if place not in places]))
+
+
+def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
+    """The array with its axes in another order. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.permute_dims"
+    array = require_array(function, "x", x)
+    order = normalized_axes(function, tuple(axes), array.ndim, "axes")
+    if len(order) != array.ndim:
+        raise ValueError(f"{function}(): 'axes' must name all {array.ndim} axes, found {axes!r}.")
+    if order == tuple(range(array.ndim)):
+        return array
+    return each(array, lambda part: dr.transpose(part, order))
+
+
+def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
+    """The array with some axes moved to other places. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.moveaxis"
+    array = require_array(function, "x", x)
+    sources = normalized_axes(function, source, array.ndim, "source")
+    places = normalized_axes(function, destination, array.ndim, "destination")
+    if len(sources) != len(places):
+        raise ValueError(f"{function}(): 'source' and 'destination' must have as many axes, found {source!r} and "
+                         f"{destination!r}.")
+    order = [axis for axis in range(array.ndim) if axis not in sources]
+    for place, axis in sorted(zip(places, sources, strict=True)):
+        order.insert(place, axis)
+    return permute_dims(array, tuple(order))
+
+
+def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """The elements in reverse order along some axes, or all. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.flip"
+    array = require_array(function, "x", x)
+    axes = normalized_axes(function, axis, array.ndim)
+    if not array.ndim:
+        return array
+    key = tuple(slice(None, None, -1 if place in axes else None) for place in range(array.ndim))
+    return each(array, lambda part: part[key])
+
+
+def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Array:
+    """The elements moved along axes, those that leave at the end enter at the beginning; of all elements in their order
+    without ``axis``. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.roll"
+    array = require_array(function, "x", x)
+    if axis is None:
+        if isinstance(shift, tuple):
+            raise ValueError(f"{function}(): 'shift' is a tuple, and there is no 'axis'.")
+        return reshape(roll(reshape(array, (-1,)), shift, axis=0), array.shape)
+    places = axis if isinstance(axis, (tuple, list)) else (axis,)
+    shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(places)
+    if len(shifts) != len(places):
+        raise ValueError(f"{function}(): 'shift' and 'axis' must have as many entries, found {shift!r} and {axis!r}.")
+    for place, by in zip(places, shifts, strict=True):
+        where = normalized_axis(function, place, array.ndim)
+        size = array.shape[where]
+        by = operator.index(by) % size if size else 0
+        if by:
+            before = (slice(None),) * where
+            array = concat([each(array, lambda part, key=(*before, slice(size - by, None)): part[key]),
+                            each(array, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
+    return array
+
+
+def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
+    """Arrays one after the other along an axis; all elements of all without one. Lazy; differentiable.
+
+    Data types are promoted; sizes of the other axes must be equal.
+    """
+    function = f"{_NAMESPACE}.concat"
+    found = _sequence(function, arrays)
+    if axis is None:
+        found, axis = [reshape(array, (-1,)) for array in found], 0
+    place = normalized_axis(function, axis, found[0].ndim)
+    for array in found:
+        if array.ndim != found[0].ndim or any(a != b for k, (a, b) in enumerate(
+                zip(array.shape, found[0].shape, strict=False)) if k != place):
+            raise ValueError(f"{function}(): the shapes {found[0].shape} and {array.shape} differ besides axis "
+                             f"{place}.")
+    dtype = found[0]._dtype
+    if len(found) == 1:
+        return found[0]
+    rows = [entry for entry in found if entry.size] or found[:1]
+    if len(rows) == 1:
+        return reshape(rows[0], _joined_shape(found, place))
+    return wrap(dtype, *[dr.concat(list(parts), axis=place)
+                         for parts in zip(*[array._parts for array in rows], strict=True)])
+
+
+def _joined_shape(arrays: Sequence[Storage], place: int) -> tuple[int, ...]:
+    shape = list(arrays[0].shape)
+    shape[place] = sum([array.shape[place] for array in arrays])
+    return tuple(shape)
+
+
+def _sequence(function: str, arrays: Any) -> list[Array]:
+    """Arrays of one data type, at least one."""
+    if not isinstance(arrays, (tuple, list)):
+        raise TypeError(f"{function}(): 'arrays' must be a tuple or a list of arrays, found {describe(arrays)}.")
+    if not arrays:
+        raise ValueError(f"{function}(): 'arrays' is empty.")
+    found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
+    dtype = result_type(*found)
+    return [converted(array, dtype) for array in found]
+
+
+def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
+    """Arrays of one shape along a new axis. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.stack"
+    found = _sequence(function, arrays)
+    place = normalized_axis(function, axis, found[0].ndim + 1)
+    for array in found:
+        if array.shape != found[0].shape:
+            raise ValueError(f"{function}(): arrays must have one shape, found {found[0].shape} and {array.shape}.")
+    return concat([expand_dims(array, place) for array in found], axis=place)
+
+
+def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
+    """The arrays along an axis, without it. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.unstack"
+    array = require_array(function, "x", x)
+    place = normalized_axis(function, axis, array.ndim)
+    return tuple([each(array, lambda part, k=k: part[(*(slice(None),) * place, k)]) for k in range(array.shape[place])])
+
+
+def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
+    """The array repeated as a whole along its axes; missing ones are added in front. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.tile"
+    array, counts = require_array(function, "x", x), shape_of(function, repetitions, "repetitions")
+    rank = max(array.ndim, len(counts))
+    shape = (1,) * (rank - array.ndim) + array.shape
+    counts = (1,) * (rank - len(counts)) + counts
+    wide = tuple([size for pair in zip(counts, shape, strict=True) for size in pair])
+    spread = reshape(array, tuple([size for pair in zip((1,) * rank, shape, strict=True) for size in pair]))
+    return reshape(broadcast_to(spread, wide), tuple([a * b for a, b in zip(counts, shape, strict=True)]))
+
+
+def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
+    """Each element repeated along an axis; of all elements in their order without one. Differentiable.
+
+    ``repeats`` is a number, or an array of one for each entry of the axis, which is evaluated.
+    """
+    function = f"{_NAMESPACE}.repeat"
+    array = require_array(function, "x", x)
+    if axis is None:
+        array, axis = reshape(array, (-1,)), 0
+    place = normalized_axis(function, axis, array.ndim)
+    size = array.shape[place]
+    if isinstance(repeats, Storage):
+        require_kind(function, "repeats", repeats, "iu")
+        counts = np.asarray(repeats._parts[0]).reshape(-1)
+        if counts.size not in (1, size):
+            raise ValueError(f"{function}(): 'repeats' has {counts.size} entries for an axis of size {size}.")
+        index = np.repeat(np.arange(size), counts if counts.size == size else int(counts[0]))
+        return taken(array, index, place)
+    count = operator.index(repeats)
+    if count < 0:
+        raise ValueError(f"{function}(): 'repeats' must not be negative, found {count}.")
+    before, after = array.shape[:place], array.shape[place + 1:]
+    spread = reshape(array, (*before, size, 1, *after))
+    return reshape(broadcast_to(spread, (*before, size, count, *after)), (*before, size * count, *after))
+
+
+def taken(array: Storage, index: Any, place: int) -> Array:
+    """The entries of an axis at positions, which are a NumPy array or a tensor of integers of one axis."""
+    shape = array.shape
+    before, after = math.prod(shape[:place]), math.prod(shape[place + 1:])
+    count = len(index)
+    wanted = (*shape[:place], count, *shape[place + 1:])
+    if not math.prod(wanted):
+        return each(array, lambda part: dr.zeros(type(part), wanted))
+
+    def take(part: Any) -> Any:
+        positions = dr.int64_array_t(dr.tensor_t(type(part)))
+        rows = positions(dr.arange(dr.array_t(positions), before), shape=(before, 1, 1)) * shape[place]
+        columns = positions(dr.arange(dr.array_t(positions), after), shape=(1, 1, after))
+        entries = dr.reshape(positions(index), (1, count, 1))
+        flat = (rows + entries) * after + columns
+        return type(part)(dr.gather(type(part.array), part.array, dr.uint64_array_t(type(part.array))(flat.array)),
+                          shape=wanted)
+
+    return each(array, take)

@@ -1,0 +1,273 @@
+"""Searching, sorting and sets."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._data import Storage, constant, wrap
+from ._indexing import get, nonzero, take, take_along_axis, where
+from ._manipulation import concat, each, reshape
+from ._operands import (
+    converted,
+    normalized_axes,
+    normalized_axis,
+    number_of,
+    operands,
+    require_array,
+    require_kind,
+)
+from ._statistics import any as any_of
+from ._statistics import kept_shape
+from ._statistics import sum as total
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["UniqueAllResult", "UniqueCountsResult", "UniqueInverseResult", "argmax", "argmin", "argsort",
+           "count_nonzero", "isin", "nonzero", "searchsorted", "sort", "unique_all", "unique_counts", "unique_inverse",
+           "unique_values", "where"]
+
+_NAMESPACE = "drjit.array_api"
+
+
+class UniqueAllResult(NamedTuple):
+    """What :func:`unique_all` returns."""
+
+    values: Array
+    indices: Array
+    inverse_indices: Array
+    counts: Array
+
+
+class UniqueCountsResult(NamedTuple):
+    """What :func:`unique_counts` returns."""
+
+    values: Array
+    counts: Array
+
+
+class UniqueInverseResult(NamedTuple):
+    """What :func:`unique_inverse` returns."""
+
+    values: Array
+    inverse_indices: Array
+
+
+# --- searching -------------------------------------------------------------------------------------------------------
+
+
+def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position of the first largest element along an axis, or among all elements; of the first NaN if there is one.
+    """
+    return _position("argmax", x, axis, keepdims, dr.argmax)
+
+
+def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
+    """The position of the first smallest element along an axis, or among all elements; of the first NaN if there is
+    one."""
+    return _position("argmin", x, axis, keepdims, dr.argmin)
+
+
+def _position(name: str, x: Any, axis: int | None, keepdims: bool, search: Any) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = require_kind(function, "x", x, "iuf") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else \
+        converted(x, dtypes.uint8)
+    if axis is None:
+        shape = (1,) * array.ndim if keepdims else ()
+        found = _position(name, reshape(array, (-1,)), 0, False, search)
+        return reshape(found, shape)
+    place = normalized_axis(function, axis, array.ndim)
+    if not array.shape[place]:
+        raise ValueError(f"{function}(): there is no element along axis {place} of an array of the shape "
+                         f"{array.shape}.")
+    shape = kept_shape(array, (place,), keepdims)
+    if not array.size:
+        return constant(dtypes.int64, 0, shape)
+    part = array._parts[0]
+    found = search(part, axis=place)
+    if array._dtype.kind == "f":
+        missing = dr.isnan(part)
+        first = dr.argmax(dr.select(missing, dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=place)
+        found = dr.select(dr.any(missing, axis=place), first, found)
+    return wrap(dtypes.int64, dtypes.int64.tensor(type(found)(found.array, shape=shape)))
+
+
+def count_nonzero(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepdims: bool = False) -> Array:
+    """How many elements over axes are not zero. Lazy."""
+    array = require_array(f"{_NAMESPACE}.count_nonzero", "x", x)
+    normalized_axes(f"{_NAMESPACE}.count_nonzero", axis, array.ndim)
+    return total(converted(array, dtypes.bool), axis=axis, keepdims=keepdims)
+
+
+def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | None = None) -> Array:
+    """For each element of ``x2`` the position in the sorted array ``x1`` where it belongs: before elements that are
+    equal (``side='left'``) or behind them (``'right'``). ``sorter`` are the positions that sort ``x1``. Lazy."""
+    function = f"{_NAMESPACE}.searchsorted"
+    if side not in ("left", "right"):
+        raise ValueError(f"{function}(): 'side' must be 'left' or 'right', found {side!r}.")
+    row = require_array(function, "x1", x1)
+    if row.ndim != 1:
+        raise ValueError(f"{function}(): 'x1' must have one dimension, found the shape {row.shape}.")
+    if sorter is not None:
+        row = take(row, sorter)
+    row, wanted = operands(function, (row, x2), ("x1", "x2"), "iuf", broadcast=False)
+    shape = wanted.shape
+    if not row.size or not wanted.size:
+        return constant(dtypes.int64, 0, shape)
+    table, values = row._parts[0].array, wanted._parts[0].array
+    index = dr.uint32_array_t(dr.array_t(type(table)))
+
+    def before(position: Any) -> Any:
+        entry = dr.gather(type(table), table, position)
+        if row._dtype.kind == "f":  # NaN comes last
+            return (entry < values) | (dr.isnan(values) & ~dr.isnan(entry)) if side == "left" else \
+                (entry <= values) | dr.isnan(values)
+        return entry < values if side == "left" else entry <= values
+
+    found = dr.binary_search(0, row.size, before)
+    flat = dtypes.int64.tensor(found)
+    return wrap(dtypes.int64, type(flat)(flat.array, shape=shape) if flat.array.__len__() == math.prod(shape) else
+                dr.zeros(type(flat), shape) + flat)
+
+
+# --- sorting ---------------------------------------------------------------------------------------------------------
+
+
+def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The positions that sort the array along an axis; equal elements keep their order, NaN comes last."""
+    function = f"{_NAMESPACE}.argsort"
+    array = require_array(function, "x", x)
+    place = normalized_axis(function, axis, array.ndim)
+    if array._dtype.kind == "c":
+        raise TypeError(f"{function}(): there is no order among complex numbers.")
+    if not array.size:
+        return constant(dtypes.int64, 0, array.shape)
+    return wrap(dtypes.int64, dtypes.int64.tensor(_order(array, place, descending)))
+
+
+def _order(array: Storage, place: int, descending: bool) -> Any:
+    """Stable positions; those of a descending order are those of the reversed array, reversed."""
+    part = array._parts[0]
+    if array._dtype.kind == "b":
+        part = dr.select(part, dtypes.uint8.tensor(1), dtypes.uint8.tensor(0))
+    if array._dtype.kind == "f":
+        part = dr.select(part == 0, 0, part)  # zeros of both signs are equal
+    if not descending:
+        return dr.argsort(part, axis=place)
+    if array._dtype.kind == "f":
+        missing = dr.isnan(part)
+        part = dr.select(missing, -math.inf, part)
+        found = _descending(part, place)
+        # NaN and -inf are the last ones, in any order: put the NaN behind.
+        flags = take_along_axis(wrap(dtypes.bool, missing), wrap(dtypes.int64, dtypes.int64.tensor(found)), axis=place)
+        again = dr.argsort(dr.select(flags._parts[0], dtypes.uint8.tensor(1), dtypes.uint8.tensor(0)), axis=place)
+        both = take_along_axis(wrap(dtypes.int64, dtypes.int64.tensor(found)),
+                               wrap(dtypes.int64, dtypes.int64.tensor(again)), axis=place)
+        return both._parts[0]
+    return _descending(part, place)
+
+
+def _descending(part: Any, place: int) -> Any:
+    key = (slice(None),) * place + (slice(None, None, -1),)
+    last = part.shape[place] - 1
+    return dtypes.int64.tensor(last) - dtypes.int64.tensor(dr.argsort(part[key], axis=place)[key])
+
+
+def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+    """The elements in order along an axis, NaN last. Differentiable."""
+    function = f"{_NAMESPACE}.sort"
+    array = require_array(function, "x", x)
+    place = normalized_axis(function, axis, array.ndim)
+    if array._dtype.kind == "c":
+        raise TypeError(f"{function}(): there is no order among complex numbers.")
+    if not array.size:
+        return each(array, lambda part: part)
+    return take_along_axis(array, argsort(array, axis=place, descending=descending), axis=place)
+
+
+# --- sets ------------------------------------------------------------------------------------------------------------
+
+
+def _sorted_with_starts(array: Array) -> tuple[Array, Array, Array]:
+    """The elements of an array of one axis in order, their positions, and whether each is the first of its value."""
+    if array._dtype.kind == "c":
+        inner = argsort(wrap(array._dtype.part, array._parts[1]))
+        order = take(inner, argsort(take(wrap(array._dtype.part, array._parts[0]), inner)))
+    else:
+        order = argsort(array)
+    ordered = take(array, order)
+    size = array.size
+    if not size:
+        return ordered, order, constant(dtypes.bool, True, (0,))
+    upper, lower = (each(ordered, lambda part, key=key: part[key]) for key in (slice(1, None), slice(0, size - 1)))
+    first = concat([constant(dtypes.bool, True, (1,)), upper.__ne__(lower)], axis=0)
+    return ordered, order, first
+
+
+def unique_all(x: Array, /) -> UniqueAllResult:
+    """The distinct elements in order, the position of the first of each, for each element the position of its value
+    among them, and how often each occurs. NaN are distinct. Evaluates the array."""
+    array = require_array(f"{_NAMESPACE}.unique_all", "x", x)
+    ordered, order, first = _sorted_with_starts(reshape(array, (-1,)))
+    starts = nonzero(first)[0]
+    values = take(ordered, starts)
+    size = array.size
+    ends = concat([get(starts, slice(1, None)), constant(dtypes.int64, size, (1 if size else 0,))], axis=0)
+    rank = total_before(first)
+    inverse = constant(dtypes.int64, 0, (size,))
+    if size:
+        inverse[order] = rank
+    return UniqueAllResult(values, take(order, starts), reshape(inverse, array.shape), ends - starts)
+
+
+def total_before(first: Array) -> Array:
+    """For each element the number of those before it, and itself, that are set, less one."""
+    number = dtypes.int64.tensor
+    ones = dr.select(first._parts[0], number(1), number(0))
+    return wrap(dtypes.int64, dr.prefix_reduce(dr.ReduceOp.Add, ones, axis=0, exclusive=False) - 1 if first.size else
+                ones)
+
+
+def unique_counts(x: Array, /) -> UniqueCountsResult:
+    """The distinct elements in order, and how often each occurs. Evaluates the array."""
+    found = unique_all(require_array(f"{_NAMESPACE}.unique_counts", "x", x))
+    return UniqueCountsResult(found.values, found.counts)
+
+
+def unique_inverse(x: Array, /) -> UniqueInverseResult:
+    """The distinct elements in order, and for each element the position of its value among them. Evaluates the array.
+    """
+    found = unique_all(require_array(f"{_NAMESPACE}.unique_inverse", "x", x))
+    return UniqueInverseResult(found.values, found.inverse_indices)
+
+
+def unique_values(x: Array, /) -> Array:
+    """The distinct elements in order. Evaluates the array."""
+    array = require_array(f"{_NAMESPACE}.unique_values", "x", x)
+    ordered, _, first = _sorted_with_starts(reshape(array, (-1,)))
+    return take(ordered, nonzero(first)[0])
+
+
+def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
+    """Whether each element of ``x1`` is one of ``x2``; whether it is none with ``invert``."""
+    function = f"{_NAMESPACE}.isin"
+    a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
+    if not b.size:
+        return constant(dtypes.bool, invert, a.shape)
+    if number_of(x2) is not None or b.size == 1:
+        found = a.__eq__(reshape(b, ()))
+    elif a._dtype.kind in "cb":
+        shape = a.shape + (1,) * b.ndim
+        found = reshape(a, shape).__eq__(b)
+        found = any_of(found, axis=tuple(range(a.ndim, found.ndim)))
+    else:
+        table = sort(reshape(b, (-1,)))
+        place = searchsorted(table, a)
+        inside = place.__lt__(table.size)
+        entry = reshape(take(table, reshape(where(inside, place, 0), (-1,))), a.shape)
+        found = inside.__and__(entry.__eq__(a))
+    return found.__invert__() if invert else found

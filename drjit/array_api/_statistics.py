@@ -1,0 +1,259 @@
+"""Reductions and cumulative sums and products. All are lazy, and differentiable but for ``all`` and ``any``."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._data import Storage, constant, wrap
+from ._dtypes import DType
+from ._elementwise import divide, multiply, sqrt, subtract
+from ._manipulation import concat, each, reshape
+from ._operands import converted, normalized_axes, normalized_axis, require_array, require_kind
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["all", "any", "cumulative_prod", "cumulative_sum", "diff", "max", "mean", "min", "prod", "std", "sum", "var"]
+
+_NAMESPACE = "drjit.array_api"
+Axis = int | tuple[int, ...] | None
+
+
+def kept_shape(array: Storage, axes: tuple[int, ...], keepdims: bool) -> tuple[int, ...]:
+    """The shape of a reduction over some axes."""
+    return tuple([1 if axis in axes else size for axis, size in enumerate(array.shape) if keepdims or axis not in axes])
+
+
+def _reduced(array: Storage, axes: tuple[int, ...], keepdims: bool, reduce: Any) -> Any:
+    """What a reduction of tensors over axes makes of the only part."""
+    part = array._parts[0]
+    return _formed(reduce(part, axis=axes) if axes else part, kept_shape(array, axes, keepdims))
+
+
+def _formed(part: Any, shape: tuple[int, ...]) -> Any:
+    return part if part.shape == shape else type(part)(part.array, shape=shape)
+
+
+def accumulator(dtype: DType) -> DType:
+    """The data type of the sum of many elements: small integers are added as integers of the default size."""
+    if dtype.kind == "i" or dtype.kind == "b":
+        return dtypes.DEFAULT_INT
+    return dtypes.uint64 if dtype.kind == "u" else dtype
+
+
+def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
+    """The sum over axes, all of them without ``axis``; 0 if there are no elements.
+
+    Integers are summed as 64-bit ones if ``dtype`` does not say otherwise. Lazy; differentiable.
+    """
+    array = require_array(f"{_NAMESPACE}.sum", "x", x)
+    axes = normalized_axes(f"{_NAMESPACE}.sum", axis, array.ndim)
+    array = converted(array, dtype or accumulator(array._dtype))
+    shape = kept_shape(array, axes, keepdims)
+    return each(array, lambda part: _formed(dr.sum(part, axis=axes) if axes else part, shape))
+
+
+def prod(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims: bool = False) -> Array:
+    """The product over axes, all of them without ``axis``; 1 if there are no elements. Data types as those of
+    :func:`sum`. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.prod"
+    array = require_array(function, "x", x)
+    axes = normalized_axes(function, axis, array.ndim)
+    array = converted(array, dtype or accumulator(array._dtype))
+    if array._dtype.kind != "c":
+        return wrap(array._dtype, _reduced(array, axes, keepdims, dr.prod))
+    shape = kept_shape(array, axes, keepdims)
+    return reshape(_complex_product(array, axes), shape)
+
+
+def _complex_product(array: Array, axes: tuple[int, ...]) -> Array:
+    """Products of halves of the elements, until there is one."""
+    found = array
+    for axis in axes:
+        before = (slice(None),) * axis
+        if not found.shape[axis]:
+            shape = (*found.shape[:axis], 1, *found.shape[axis + 1:])
+            found = constant(found._dtype, 1, shape)
+        while found.shape[axis] > 1:
+            half = found.shape[axis] // 2
+            parts = [each(found, lambda part, key=(*before, slice(start, start + half)): part[key])
+                     for start in (0, half)]
+            rest = each(found, lambda part, key=(*before, slice(2 * half, None)): part[key])
+            found = multiply(*parts)
+            if rest.shape[axis]:
+                found = concat([found, rest], axis=axis)
+    return found
+
+
+def mean(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The mean over axes, all of them without ``axis``; NaN if there are no elements. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.mean"
+    array = _floating(function, x)
+    axes = normalized_axes(function, axis, array.ndim)
+    count = math.prod([array.shape[axis] for axis in axes])
+    if not count:
+        return constant(array._dtype, math.nan, kept_shape(array, axes, keepdims))
+    shape = kept_shape(array, axes, keepdims)
+    return each(array, lambda part: _formed(dr.mean(part, axis=axes) if axes else part, shape))
+
+
+def _floating(function: str, x: Any) -> Array:
+    array = require_array(function, "x", x)
+    if array._dtype.kind in "iub":
+        return converted(array, dtypes.DEFAULT_FLOAT)
+    return array
+
+
+def var(x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The variance over axes: the sum of squared distances from the mean, divided by the number of elements less
+    ``correction``. Lazy; differentiable."""
+    return _variance("var", x, axis, correction, keepdims)
+
+
+def std(x: Array, /, *, axis: Axis = None, correction: float = 0.0, keepdims: bool = False) -> Array:
+    """The standard deviation over axes, the square root of :func:`var`. Lazy; differentiable."""
+    return sqrt(_variance("std", x, axis, correction, keepdims))
+
+
+def _variance(name: str, x: Any, axis: Axis, correction: float, keepdims: bool) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = _floating(function, x)
+    axes = normalized_axes(function, axis, array.ndim)
+    count = math.prod([array.shape[axis] for axis in axes])
+    if not count:
+        return constant(array._dtype.part, math.nan, kept_shape(array, axes, keepdims))
+    distance = subtract(array, mean(array, axis=axes, keepdims=True))
+    squares = distance._parts[0] * distance._parts[0]
+    for part in distance._parts[1:]:
+        squares = squares + part * part
+    total = sum(wrap(array._dtype.part, squares), axis=axes, keepdims=keepdims)
+    return divide(total, float(count - correction)) if count > correction else \
+        divide(total, constant(array._dtype.part, 0.0))
+
+
+def max(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The largest element over axes, all of them without ``axis``; NaN if there is one. Lazy; differentiable."""
+    return _extremum("max", x, axis, keepdims, dr.max)
+
+
+def min(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """The smallest element over axes, all of them without ``axis``; NaN if there is one. Lazy; differentiable."""
+    return _extremum("min", x, axis, keepdims, dr.min)
+
+
+def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = require_kind(function, "x", x, "iuf") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else x
+    if array._dtype.kind == "b":
+        return _extremum(name, converted(array, dtypes.uint8), axis, keepdims, reduce).__ne__(0)
+    axes = normalized_axes(function, axis, array.ndim)
+    if not math.prod([array.shape[axis] for axis in axes]) and array.ndim:
+        raise ValueError(f"{function}(): there is no element along the axes {axes} of an array of the shape "
+                         f"{array.shape}.")
+    if not array.size:
+        return constant(array._dtype, 0, kept_shape(array, axes, keepdims))
+    found = _reduced(array, axes, keepdims, reduce)
+    if array._dtype.kind == "f" and axes:
+        missing = _formed(dr.any(dr.isnan(array._parts[0]), axis=axes), found.shape)
+        found = dr.select(missing, math.nan, found)
+    return wrap(array._dtype, found)
+
+
+def all(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Whether all elements over axes are true, or other than 0; ``True`` if there are none. Lazy."""
+    return _logical("all", x, axis, keepdims, dr.all, True)
+
+
+def any(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Array:
+    """Whether an element over axes is true, or other than 0; ``False`` if there is none. Lazy."""
+    return _logical("any", x, axis, keepdims, dr.any, False)
+
+
+def _logical(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any, empty: bool) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = converted(require_array(function, "x", x), dtypes.bool)
+    axes = normalized_axes(function, axis, array.ndim)
+    if not array.size:
+        return constant(dtypes.bool, empty, kept_shape(array, axes, keepdims))
+    return wrap(dtypes.bool, _reduced(array, axes, keepdims, reduce))
+
+
+# --- cumulative ------------------------------------------------------------------------------------------------------
+
+
+def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: DType | None = None,
+                   include_initial: bool = False) -> Array:
+    """The sums of the elements up to each one along an axis, which may be left out for one dimension.
+
+    ``include_initial`` begins with 0. Data types as those of :func:`sum`. Differentiable.
+    """
+    return _cumulative("cumulative_sum", x, axis, dtype, include_initial, dr.ReduceOp.Add, 0)
+
+
+def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: DType | None = None,
+                    include_initial: bool = False) -> Array:
+    """The products of the elements up to each one along an axis, which may be left out for one dimension.
+
+    ``include_initial`` begins with 1. Data types as those of :func:`sum`. Differentiable.
+    """
+    return _cumulative("cumulative_prod", x, axis, dtype, include_initial, dr.ReduceOp.Mul, 1)
+
+
+def _cumulative(name: str, x: Any, axis: int | None, dtype: DType | None, initial: bool, op: Any, first: int) -> Array:
+    function = f"{_NAMESPACE}.{name}"
+    array = require_array(function, "x", x)
+    if not array.ndim:
+        raise ValueError(f"{function}(): 'x' must have a dimension at least.")
+    if axis is None:
+        if array.ndim != 1:
+            raise ValueError(f"{function}(): 'axis' must be given for an array of {array.ndim} dimensions.")
+        axis = 0
+    place = normalized_axis(function, axis, array.ndim)
+    array = converted(array, dtype or accumulator(array._dtype))
+    if array.size:
+        if array._dtype.kind == "c" and op == dr.ReduceOp.Mul:
+            array = _complex_products(array, place)
+        else:
+            array = each(array, lambda part: dr.prefix_reduce(op, part, axis=place, exclusive=False))
+    if initial:
+        shape = (*array.shape[:place], 1, *array.shape[place + 1:])
+        array = concat([constant(array._dtype, first, shape), array], axis=place)
+    return array
+
+
+def _complex_products(array: Array, axis: int) -> Array:
+    """Products with what is one, two, four … places before."""
+    distance, size = 1, array.shape[axis]
+    before = (slice(None),) * axis
+    while distance < size:
+        kept = each(array, lambda part, key=(*before, slice(0, distance)): part[key])
+        upper = each(array, lambda part, key=(*before, slice(distance, None)): part[key])
+        lower = each(array, lambda part, key=(*before, slice(0, size - distance)): part[key])
+        array = concat([kept, multiply(upper, lower)], axis=axis)
+        distance *= 2
+    return array
+
+
+def diff(x: Array, /, n: int = 1, *, axis: int = -1, prepend: Array | None = None,
+         append: Array | None = None) -> Array:
+    """Differences of neighbouring elements along an axis, ``n`` times. ``prepend`` and ``append`` are put before and
+    behind first. Lazy; differentiable."""
+    function = f"{_NAMESPACE}.diff"
+    array = require_kind(function, "x", x, "iufc") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else x
+    place = normalized_axis(function, axis, array.ndim)
+    ends = [(prepend, "prepend"), (append, "append")]
+    given = [require_array(function, name, value) for value, name in ends if value is not None]
+    if given:
+        array = concat([*given[:prepend is not None], array, *given[prepend is not None:]], axis=place)
+    if n < 0:
+        raise ValueError(f"{function}(): 'n' must not be negative, found {n}.")
+    before = (slice(None),) * place
+    for _ in range(n):
+        upper = each(array, lambda part: part[(*before, slice(1, None))])
+        lower = each(array, lambda part, size=array.shape[place]: part[(*before, slice(0, size - 1 if size else 0))])
+        array = subtract(upper, lower) if array._dtype.kind != "b" else upper.__ne__(lower)
+    return array
