@@ -12,6 +12,7 @@ Array(1.875, dtype=float64)
 
 from math import e, inf, nan, pi
 
+from . import fft, linalg
 from ._array import Array
 from ._creation import (
     arange,

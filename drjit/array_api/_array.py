@@ -12,14 +12,12 @@ import numpy as np
 
 import drjit as dr
 
-from . import _dtypes as dtypes
 from . import _elementwise as elementwise
 from ._creation import require_device
-from ._data import Storage, wrap
-from ._dtypes import DType
+from ._data import Storage
 from ._indexing import get, put
 from ._linear import matmul, matrix_transpose
-from ._operands import converted, describe, number_of
+from ._operands import describe, number_of
 
 __all__ = ["Array", "versions"]
 

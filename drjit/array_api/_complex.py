@@ -41,12 +41,12 @@ def _choose(mask: Any, a: Pair, b: Pair) -> Pair:
 
 
 def add(a: Pair, b: Pair) -> Pair:
-    """a + b."""
+    """A + b."""
     return a[0] + b[0], a[1] + b[1]
 
 
 def subtract(a: Pair, b: Pair) -> Pair:
-    """a - b."""
+    """A - b."""
     return a[0] - b[0], a[1] - b[1]
 
 
@@ -61,17 +61,17 @@ def conj(z: Pair) -> Pair:
 
 
 def multiply(a: Pair, b: Pair) -> Pair:
-    """a * b."""
+    """A * b."""
     return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
 
 
 def square(z: Pair) -> Pair:
-    """z * z."""
+    """Z * z."""
     return (z[0] - z[1]) * (z[0] + z[1]), 2 * z[0] * z[1]
 
 
 def divide(a: Pair, b: Pair) -> Pair:
-    """a / b, by the larger part of b (R. L. Smith, 1962), so that nothing overflows on the way."""
+    """A / b, by the larger part of b (R. L. Smith, 1962), so that nothing overflows on the way."""
     wide = dr.abs(b[0]) >= dr.abs(b[1])
     large, small = dr.select(wide, b[0], b[1]), dr.select(wide, b[1], b[0])
     nonzero = large != 0
@@ -107,7 +107,7 @@ def abs(z: Pair) -> Any:
 
 
 def sign(z: Pair) -> Pair:
-    """z / abs(z); 0 for 0, NaN if a part is NaN."""
+    """Z / abs(z); 0 for 0, NaN if a part is NaN."""
     size = abs(z)
     zero = size == 0
     safe = dr.select(zero, 1, size)
@@ -150,7 +150,7 @@ def _polar(size: Any, angle: Any) -> Pair:
 
 
 def exp(z: Pair) -> Pair:
-    """e to the power of z."""
+    """E to the power of z."""
     x, y = z
     half = dr.exp(x * 0.5)  # twice, so that what overflows alone does not
     real, imag = _polar(half, y)
@@ -300,9 +300,9 @@ def _large(z: Pair, sine: bool) -> Pair:
     big = _with_sign(_number(x, 0.5), x)
     first, second = (s, c) if sine else (c, s)
     one, other = (big, _number(x, 0.5)) if sine else (_number(x, 0.5), big)
-    real = dr.select(far, half * cos * half * one, first * cos)
-    imag = dr.select(far, half * sin * half * other, second * sin)
-    return real, dr.select(y == 0, dr.select(x == 0, imag, imag), imag)
+    real = dr.select(far, half * one * cos * half, first * cos)
+    imag = dr.select(far, dr.select(sin == 0, sin * other, half * other * sin * half), second * sin)
+    return real, imag
 
 
 def tanh(z: Pair) -> Pair:
@@ -328,7 +328,7 @@ def tanh(z: Pair) -> Pair:
 
 
 def _turned(z: Pair) -> Pair:
-    """i z."""
+    """I z."""
     return -z[1], z[0]
 
 
@@ -398,7 +398,7 @@ def acosh(z: Pair) -> Pair:
     found = dr.asinh(low[0] * high[0] + low[1] * high[1]), 2 * dr.atan2(low[1], high[0])
     found = _choose(mask, found, (_log_abs(z) + math.log(2), dr.atan2(y, x)))
     found = _choose(dr.isnan(y), (dr.select(dr.isinf(x), math.inf, math.nan),
-                                  dr.select(x == 0, math.pi / 2, math.nan)), found)
+                                  dr.select(x == 0, _number(x, math.pi / 2), math.nan)), found)
     return _choose(dr.isnan(x), (dr.select(dr.isinf(y), math.inf, math.nan), _number(x, math.nan)), found)
 
 
@@ -415,10 +415,15 @@ def atanh(z: Pair) -> Pair:
     distance = (1 - size) * (1 - size) + b * b
     pole = distance == 0
     real = 0.25 * _log1p(4 * size / dr.select(pole, 1, distance))
+    side = (size == 1) & (b != 0)  # where the square of b may be 0
+    height = dr.select(side, dr.abs(b), 1)
+    real = dr.select(side, 0.25 * dr.log(4 + b * b) - 0.5 * dr.log(height), real)
+    pole = pole & ~side
     found = _with_sign(dr.select(pole, math.inf, real), x), \
-        dr.select(pole, 0.5 * b, 0.5 * dr.atan2(2 * b, (1 - size) * (1 + size) - b * b))
+        dr.select(pole, 0.5 * b, 0.5 * dr.atan2(dr.select(side, 2, 2 * b), dr.select(side, -b, (1 - size) * (1 + size) - b * b)))
+    found = found[0], dr.select(side & (b < 0), 0.5 * dr.atan2(_number(x, -2), b), found[1])
     infinite = dr.isinf(x) | dr.isinf(y)
-    back = divide((dr.abs(x), -y), (dr.select(mask, 1, dr.abs(x)) * dr.abs(x) + y * y, _number(x, 0)))
+    back = reciprocal((dr.select(mask, 1, x), dr.select(mask, 1, y)))
     far = _with_sign(dr.select(infinite, 0, dr.abs(back[0])), x), _with_sign(_number(y, math.pi / 2), y)
     found = _choose(mask, found, far)
     found = _choose(dr.isnan(y), (dr.select(dr.isinf(x) | (x == 0), _with_sign(_number(x, 0), x), math.nan),

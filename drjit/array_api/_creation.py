@@ -14,13 +14,11 @@ from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, wrap
 from ._dtypes import DType, FInfo, IInfo, promoted
 from ._operands import (
-    common_shape,
     converted,
     describe,
     literal,
     number_of,
     require_array,
-    require_kind,
     shape_of,
     with_number,
 )

@@ -6,7 +6,6 @@ undefined raises a ``TypeError``.
 
 from __future__ import annotations
 
-
 from typing import Any, NamedTuple
 
 import numpy as np

@@ -1,0 +1,109 @@
+"""Functions that NumPy computes on the host: their values by LAPACK and pocketfft, their derivatives by rules.
+
+They evaluate their arguments. A rule says how changes of the arguments change the results, and how gradients of the
+results become gradients of the arguments, in operations of this namespace. Gradients of complex numbers are
+dL/d(real) + i dL/d(imag), so that the adjoint of a matrix is its conjugate transpose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+import drjit as dr
+
+from . import _dtypes as dtypes
+from ._creation import asarray
+from ._data import Storage, wrap
+from ._operands import converted
+
+if TYPE_CHECKING:
+    from ._array import Array
+
+__all__ = ["computed", "is_tracked", "on_host"]
+
+#: From arguments, results and changes of the arguments to changes of the results.
+Forward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+#: From arguments, results and gradients of the results to gradients of the arguments.
+Backward = Callable[[Sequence[Any], Sequence[Any], Sequence[Any]], Sequence[Any]]
+
+
+def is_tracked(*arrays: Storage) -> bool:
+    """Whether derivatives of an array are tracked."""
+    return any(dr.grad_enabled(part) for array in arrays if array._dtype.kind in "fc" for part in array._parts)
+
+
+def on_host(array: Storage) -> np.ndarray[Any, Any]:
+    """The elements as a NumPy array; evaluates."""
+    parts = [np.asarray(dr.detach(part)).reshape(array.shape) for part in array._parts]
+    if len(parts) == 1:
+        return parts[0].astype(np.float32) if array._dtype is dtypes.float16 else parts[0]
+    found = np.empty(array.shape, array._dtype.numpy)
+    found.real, found.imag = parts
+    return found
+
+
+def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
+             backward: Backward | None = None) -> list[Array]:
+    """The results of a function of NumPy arrays; with derivatives if those of the arguments are tracked.
+
+    Raises a ``NotImplementedError`` if there is no rule for them.
+    """
+    half = any(array._dtype is dtypes.float16 for array in arguments)
+    if not is_tracked(*arguments):
+        return _values(value, arguments, half)
+    if forward is None or backward is None:
+        raise NotImplementedError(f"{function}(): there is no derivative of this function; detach its arguments.")
+    counts = [len(array._parts) for array in arguments]
+    kinds = [array._dtype for array in arguments]
+    outputs: list[Any] = []
+
+    def joined(parts: Sequence[Any], types: Sequence[Any], shapes: Sequence[Any]) -> list[Array]:
+        left = list(parts)
+        return [wrap(dtype, *[_shaped(left.pop(0), shape) for _ in range(2 if dtype.kind == "c" else 1)])
+                for dtype, shape in zip(types, shapes, strict=True)]
+
+    class Rule(dr.CustomOp):
+        def eval(self, parts: Any) -> Any:
+            self.arrays = joined(parts, kinds, [array.shape for array in arguments])
+            self.found = _values(value, self.arrays, half)
+            outputs[:] = [array._dtype for array in self.found]
+            return tuple([part for array in self.found for part in array._parts])
+
+        def forward(self) -> None:
+            changes = joined(self.grad_in("parts"), kinds, [array.shape for array in self.arrays])
+            found = forward(self.arrays, self.found, changes)
+            self.set_grad_out(tuple([part for array in found for part in array._parts]))
+
+        def backward(self) -> None:
+            gradients = joined(self.grad_out(), [array._dtype for array in self.found],
+                               [array.shape for array in self.found])
+            found = backward(self.arrays, self.found, gradients)
+            self.set_grad_in("parts", tuple([
+                part for array, dtype in zip(found, kinds, strict=True)
+                for part in (converted(array, dtype)._parts if dtype.kind == "c" else array._parts[:1])]))
+
+        def name(self) -> str:
+            return function
+
+    assert sum(counts)
+    results = dr.custom(Rule, tuple([part for array in arguments for part in array._parts]))
+    left = list(results)
+    return [wrap(dtype, *[left.pop(0) for _ in range(2 if dtype.kind == "c" else 1)]) for dtype in outputs]
+
+
+def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
+    """A gradient of a shape; one that was never set has one element."""
+    if dr.shape(part) == shape:
+        return part
+    return dr.zeros(type(part), shape) + part
+
+
+def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
+    found = value(*[on_host(array) for array in arguments])
+    arrays = [asarray(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+    return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
+
+
