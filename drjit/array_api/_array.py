@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -29,7 +30,7 @@ versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool = False) -> Any:
     """An operator: other operands than arrays and numbers are left to their own class."""
 
-    def method(self: Array, other: Any, /) -> Array:
+    def method(self: Array, other: Any, /) -> Any:
         if not isinstance(other, Array) and number_of(other) is None:
             if isinstance(other, (np.ndarray, dr.ArrayBase)):
                 raise TypeError(f"{_SELF}.{name}(): the other operand must be an array of drjit.array_api or a Python "
@@ -45,13 +46,13 @@ def _forward(name: str, function: Callable[[Any, Any], Array], reflected: bool =
 def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     """An operator that replaces the elements of an array, which keeps its data type and shape."""
 
-    def method(self: Array, other: Any, /) -> Array:
+    def method(self: Array, other: Any, /) -> Any:
         if not isinstance(other, Array) and number_of(other) is None:
             return NotImplemented
         found = function(self, other)
         if found._dtype is not self._dtype:
-            raise TypeError(f"{_SELF}.{name}(): an array of {self._dtype} cannot become one of {found._dtype} in place; "
-                            "use a new name for the result.")
+            raise TypeError(f"{_SELF}.{name}(): an array of {self._dtype} cannot become one of {found._dtype} in "
+                            "place; use a new name for the result.")
         if found.shape != self.shape:
             raise ValueError(f"{_SELF}.{name}(): an array of the shape {self.shape} cannot become one of the shape "
                              f"{found.shape} in place; use a new name for the result.")
@@ -61,6 +62,12 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
     method.__name__, method.__qualname__ = name, f"Array.{name}"
     method.__doc__ = f"The operator of ``{function.__name__}`` in place."
     return method
+
+
+def _forms(name: str, function: Callable[[Any, Any], Array]) -> tuple[Any, Any, Any]:
+    """A binary operator: itself, reflected, in place."""
+    return (_forward(f"__{name}__", function), _forward(f"__r{name}__", function, reflected=True),
+            _in_place(f"__i{name}__", function))
 
 
 class Array(Storage):
@@ -196,14 +203,12 @@ class Array(Storage):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         """A NumPy array of the elements; evaluates. Derivatives end here, of which a warning tells."""
         if any(dr.grad_enabled(part) for part in self._parts if self._dtype.kind in "fc"):
-            import warnings
-
             warnings.warn("the array tracks derivatives, which NumPy does not: they end here. Convert "
                           "drjit.detach(x) to say that this is meant.", RuntimeWarning, stacklevel=2)
         if copy is False and self._dtype.kind == "c":
             raise ValueError(f"{_SELF}.__array__(): complex numbers become a NumPy array by a copy only.")
         found = self._host()
-        return np.array(found, dtype=dtype, copy=copy)  # type: ignore[call-overload, no-any-return]
+        return np.array(found, dtype=dtype, copy=copy)
 
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
                    dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
@@ -234,17 +239,20 @@ class Array(Storage):
     __le__ = _forward("__le__", elementwise.less_equal)
     __gt__ = _forward("__gt__", elementwise.greater)
     __ge__ = _forward("__ge__", elementwise.greater_equal)
+    __add__, __radd__, __iadd__ = _forms("add", elementwise.add)
+    __sub__, __rsub__, __isub__ = _forms("sub", elementwise.subtract)
+    __mul__, __rmul__, __imul__ = _forms("mul", elementwise.multiply)
+    __truediv__, __rtruediv__, __itruediv__ = _forms("truediv", elementwise.divide)
+    __floordiv__, __rfloordiv__, __ifloordiv__ = _forms("floordiv", elementwise.floor_divide)
+    __mod__, __rmod__, __imod__ = _forms("mod", elementwise.remainder)
+    __pow__, __rpow__, __ipow__ = _forms("pow", elementwise.pow)
+    __and__, __rand__, __iand__ = _forms("and", elementwise.bitwise_and)
+    __or__, __ror__, __ior__ = _forms("or", elementwise.bitwise_or)
+    __xor__, __rxor__, __ixor__ = _forms("xor", elementwise.bitwise_xor)
+    __lshift__, __rlshift__, __ilshift__ = _forms("lshift", elementwise.bitwise_left_shift)
+    __rshift__, __rrshift__, __irshift__ = _forms("rshift", elementwise.bitwise_right_shift)
+    __matmul__, __rmatmul__, __imatmul__ = _forms("matmul", matmul)
 
-
-_BINARY = {"add": elementwise.add, "sub": elementwise.subtract, "mul": elementwise.multiply,
-           "truediv": elementwise.divide, "floordiv": elementwise.floor_divide, "mod": elementwise.remainder,
-           "pow": elementwise.pow, "and": elementwise.bitwise_and, "or": elementwise.bitwise_or,
-           "xor": elementwise.bitwise_xor, "lshift": elementwise.bitwise_left_shift,
-           "rshift": elementwise.bitwise_right_shift, "matmul": matmul}
-for _name, _function in _BINARY.items():
-    setattr(Array, f"__{_name}__", _forward(f"__{_name}__", _function))
-    setattr(Array, f"__r{_name}__", _forward(f"__r{_name}__", _function, reflected=True))
-    setattr(Array, f"__i{_name}__", _in_place(f"__i{_name}__", _function))
 
 Storage.final = Array
 

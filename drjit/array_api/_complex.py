@@ -323,8 +323,7 @@ def tanh(z: Pair) -> Pair:
     zero = _with_sign(_number(y, 0), dr.select(wild, 0, dr.sin(2 * b)))
     found = _choose(dr.isinf(x), (one, zero), found)
     found = _choose(wild & dr.isfinite(x), (dr.select(x == 0, x, math.nan), _number(x, math.nan)), found)
-    found = _choose(dr.isnan(x), (x, dr.select(y == 0, y, math.nan)), found)
-    return found
+    return _choose(dr.isnan(x), (x, dr.select(y == 0, y, math.nan)), found)
 
 
 def _turned(z: Pair) -> Pair:
@@ -419,8 +418,8 @@ def atanh(z: Pair) -> Pair:
     height = dr.select(side, dr.abs(b), 1)
     real = dr.select(side, 0.25 * dr.log(4 + b * b) - 0.5 * dr.log(height), real)
     pole = pole & ~side
-    found = _with_sign(dr.select(pole, math.inf, real), x), \
-        dr.select(pole, 0.5 * b, 0.5 * dr.atan2(dr.select(side, 2, 2 * b), dr.select(side, -b, (1 - size) * (1 + size) - b * b)))
+    angle = dr.atan2(dr.select(side, 2, 2 * b), dr.select(side, -b, (1 - size) * (1 + size) - b * b))
+    found = _with_sign(dr.select(pole, math.inf, real), x), dr.select(pole, 0.5 * b, 0.5 * angle)
     found = found[0], dr.select(side & (b < 0), 0.5 * dr.atan2(_number(x, -2), b), found[1])
     infinite = dr.isinf(x) | dr.isinf(y)
     back = reciprocal((dr.select(mask, 1, x), dr.select(mask, 1, y)))

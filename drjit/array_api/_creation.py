@@ -295,7 +295,7 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
     """
     function = f"{_NAMESPACE}.arange"
     require_device(function, device)
-    numbers = [number_of(value) if not isinstance(value, Storage) else value.__float__()  # type: ignore[attr-defined]
+    numbers = [number_of(value) if not isinstance(value, Storage) else value.__float__()
                for value in ((0, start, step) if stop is None else (start, stop, step))]
     for name, number in zip(("start", "stop", "step"), numbers, strict=True):
         if number is None or isinstance(number, complex):
@@ -352,7 +352,12 @@ def eye(n_rows: int, n_cols: int | None = None, /, *, k: int = 0, dtype: DType |
     require_device(function, device)
     shape = shape_of(function, (n_rows, n_rows if n_cols is None else n_cols))
     wanted = _dtype(function, dtype, dtypes.DEFAULT_FLOAT)
-    return converted(wrap(dtypes.bool, _difference(shape) == k), wanted)
+    return converted(wrap(dtypes.bool, _difference(shape) == _diagonal(shape, k)), wanted)
+
+
+def _diagonal(shape: tuple[int, ...], k: int) -> int:
+    """The number of a diagonal; the nearest one outside of a matrix for those that are further away."""
+    return min(max(operator.index(k), -shape[-2] - 1), shape[-1] + 1)
 
 
 def _difference(shape: tuple[int, ...]) -> Any:
@@ -363,12 +368,12 @@ def _difference(shape: tuple[int, ...]) -> Any:
 
 def tril(x: Array, /, *, k: int = 0) -> Array:
     """The entries of matrices on and below the diagonal ``k``, zeros above. Lazy; differentiable."""
-    return _triangle("tril", x, lambda difference: difference <= k)
+    return _triangle("tril", x, lambda difference: difference <= _diagonal(x.shape, k))
 
 
 def triu(x: Array, /, *, k: int = 0) -> Array:
     """The entries of matrices on and above the diagonal ``k``, zeros below. Lazy; differentiable."""
-    return _triangle("triu", x, lambda difference: difference >= k)
+    return _triangle("triu", x, lambda difference: difference >= _diagonal(x.shape, k))
 
 
 def _triangle(name: str, x: Any, kept: Any) -> Array:

@@ -1,7 +1,7 @@
 """Elementwise functions of the standard.
 
-Each is a row of formulas by the kind of elements: Boolean, integer, real, complex (:mod:`._complex`). They are lazy, and
-differentiable where the mathematical function is.
+Each is a row of formulas by the kind of elements: Boolean, integer, real, complex (:mod:`._complex`). They are lazy,
+and differentiable where the mathematical function is.
 """
 
 from __future__ import annotations
@@ -470,8 +470,7 @@ def _bound(function: str, name: str, value: Any, dtype: DType) -> Any:
     """A bound, which must go with the data type of what is clipped."""
     number = number_of(value)
     if number is None:
-        array = require_array(function, name, value)
-        return array
+        return require_array(function, name, value)
     if dtype.kind in "iu":
         limits = dtypes.iinfo_of(dtype)
         if isinstance(number, float) and number.is_integer():

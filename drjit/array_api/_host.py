@@ -56,7 +56,7 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
         return _values(value, arguments, half)
     if forward is None or backward is None:
         raise NotImplementedError(f"{function}(): there is no derivative of this function; detach its arguments.")
-    counts = [len(array._parts) for array in arguments]
+    change, pull = forward, backward
     kinds = [array._dtype for array in arguments]
     outputs: list[Any] = []
 
@@ -74,13 +74,13 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
 
         def forward(self) -> None:
             changes = joined(self.grad_in("parts"), kinds, [array.shape for array in self.arrays])
-            found = forward(self.arrays, self.found, changes)
+            found = change(self.arrays, self.found, changes)
             self.set_grad_out(tuple([part for array in found for part in array._parts]))
 
         def backward(self) -> None:
             gradients = joined(self.grad_out(), [array._dtype for array in self.found],
                                [array.shape for array in self.found])
-            found = backward(self.arrays, self.found, gradients)
+            found = pull(self.arrays, self.found, gradients)
             self.set_grad_in("parts", tuple([
                 part for array, dtype in zip(found, kinds, strict=True)
                 for part in (converted(array, dtype)._parts if dtype.kind == "c" else array._parts[:1])]))
@@ -88,7 +88,6 @@ def computed(function: str, value: Callable[..., Any], arguments: Sequence[Stora
         def name(self) -> str:
             return function
 
-    assert sum(counts)
     results = dr.custom(Rule, tuple([part for array in arguments for part in array._parts]))
     left = list(results)
     return [wrap(dtype, *[left.pop(0) for _ in range(2 if dtype.kind == "c" else 1)]) for dtype in outputs]

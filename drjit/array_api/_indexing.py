@@ -99,7 +99,7 @@ def _entries(array: Storage, key: Any) -> list[Any]:
                 raise IndexError(f"{_SELF}.__getitem__(): arrays in a key must be of integers or Booleans, found "
                                  f"{entry._dtype}.")
             found.append(entry)
-        elif isinstance(entry, (list, np.ndarray)) or isinstance(entry, dr.ArrayBase):
+        elif isinstance(entry, (list, np.ndarray, dr.ArrayBase)):
             index = asarray(entry)
             if not index.size:
                 index = converted(index, dtypes.int64)
@@ -163,9 +163,11 @@ def _split(array: Storage, entries: list[Any]) -> tuple[Array, list[Array], list
     for entry in entries:
         if isinstance(entry, Storage) and entry._dtype.kind == "b" and entry.ndim:
             start = sum([other is not None for other in expanded_])
-            if array.shape[start:start + entry.ndim] != entry.shape:
+            sizes = array.shape[start:start + entry.ndim]
+            if len(sizes) != entry.ndim or any(have not in (size, 0)
+                                               for size, have in zip(sizes, entry.shape, strict=True)):
                 raise IndexError(f"{_SELF}.__getitem__(): a mask of the shape {entry.shape} does not go with the axes "
-                                 f"of the sizes {array.shape[start:start + entry.ndim]}.")
+                                 f"of the sizes {sizes}.")
             expanded_ += nonzero(entry)  # type: ignore[arg-type]
         else:
             expanded_.append(entry)

@@ -24,9 +24,9 @@ class Info:
         """The device of new arrays."""
         return "cpu"
 
-    def devices(self) -> list[str]:
+    def devices(self) -> tuple[str, ...]:
         """All devices."""
-        return ["cpu"]
+        return ("cpu",)
 
     def default_dtypes(self, *, device: Any = None) -> dict[str, DType]:
         """The data types of new arrays, by kind."""

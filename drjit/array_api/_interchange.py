@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ._creation import asarray, require_device
+from ._data import Storage
 from ._operands import describe
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     require_device(function, device)
     if not hasattr(x, "__dlpack__"):
         raise TypeError(f"{function}(): 'x' must have the method __dlpack__(), found {describe(x)}.")
+    if isinstance(x, Storage):
+        return asarray(x, copy=copy)
     if copy is False:
         raise BufferError(f"{function}(): the elements of {describe(x)} can be taken over by a copy only.")
     return asarray(np.from_dlpack(x))

@@ -9,6 +9,7 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, wrap
+from ._elementwise import bitwise_and, bitwise_invert, equal, less, not_equal, subtract
 from ._indexing import get, nonzero, take, take_along_axis, where
 from ._manipulation import concat, each, reshape
 from ._operands import (
@@ -119,7 +120,6 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
     if not row.size or not wanted.size:
         return constant(dtypes.int64, 0, shape)
     table, values = row._parts[0].array, wanted._parts[0].array
-    index = dr.uint32_array_t(dr.array_t(type(table)))
 
     def before(position: Any) -> Any:
         entry = dr.gather(type(table), table, position)
@@ -204,7 +204,7 @@ def _sorted_with_starts(array: Array) -> tuple[Array, Array, Array]:
     if not size:
         return ordered, order, constant(dtypes.bool, True, (0,))
     upper, lower = (each(ordered, lambda part, key=key: part[key]) for key in (slice(1, None), slice(0, size - 1)))
-    first = concat([constant(dtypes.bool, True, (1,)), upper.__ne__(lower)], axis=0)
+    first = concat([constant(dtypes.bool, True, (1,)), not_equal(upper, lower)], axis=0)
     return ordered, order, first
 
 
@@ -221,7 +221,7 @@ def unique_all(x: Array, /) -> UniqueAllResult:
     inverse = constant(dtypes.int64, 0, (size,))
     if size:
         inverse[order] = rank
-    return UniqueAllResult(values, take(order, starts), reshape(inverse, array.shape), ends - starts)
+    return UniqueAllResult(values, take(order, starts), reshape(inverse, array.shape), subtract(ends, starts))
 
 
 def total_before(first: Array) -> Array:
@@ -259,15 +259,15 @@ def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
     if not b.size:
         return constant(dtypes.bool, invert, a.shape)
     if number_of(x2) is not None or b.size == 1:
-        found = a.__eq__(reshape(b, ()))
+        found = equal(a, reshape(b, ()))
     elif a._dtype.kind in "cb":
         shape = a.shape + (1,) * b.ndim
-        found = reshape(a, shape).__eq__(b)
+        found = equal(reshape(a, shape), b)
         found = any_of(found, axis=tuple(range(a.ndim, found.ndim)))
     else:
         table = sort(reshape(b, (-1,)))
         place = searchsorted(table, a)
-        inside = place.__lt__(table.size)
+        inside = less(place, table.size)
         entry = reshape(take(table, reshape(where(inside, place, 0), (-1,))), a.shape)
-        found = inside.__and__(entry.__eq__(a))
-    return found.__invert__() if invert else found
+        found = bitwise_and(inside, equal(entry, a))
+    return bitwise_invert(found) if invert else found

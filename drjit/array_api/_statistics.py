@@ -10,7 +10,7 @@ import drjit as dr
 from . import _dtypes as dtypes
 from ._data import Storage, constant, wrap
 from ._dtypes import DType
-from ._elementwise import divide, multiply, sqrt, subtract
+from ._elementwise import divide, multiply, not_equal, sqrt, subtract
 from ._manipulation import concat, each, reshape
 from ._operands import converted, normalized_axes, normalized_axis, require_array, require_kind
 
@@ -149,7 +149,7 @@ def _extremum(name: str, x: Any, axis: Axis, keepdims: bool, reduce: Any) -> Arr
     function = f"{_NAMESPACE}.{name}"
     array = require_kind(function, "x", x, "iuf") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else x
     if array._dtype.kind == "b":
-        return _extremum(name, converted(array, dtypes.uint8), axis, keepdims, reduce).__ne__(0)
+        return converted(_extremum(name, converted(array, dtypes.uint8), axis, keepdims, reduce), dtypes.bool)
     axes = normalized_axes(function, axis, array.ndim)
     if not math.prod([array.shape[axis] for axis in axes]) and array.ndim:
         raise ValueError(f"{function}(): there is no element along the axes {axes} of an array of the shape "
@@ -255,5 +255,5 @@ def diff(x: Array, /, n: int = 1, *, axis: int = -1, prepend: Array | None = Non
     for _ in range(n):
         upper = each(array, lambda part: part[(*before, slice(1, None))])
         lower = each(array, lambda part, size=array.shape[place]: part[(*before, slice(0, size - 1 if size else 0))])
-        array = subtract(upper, lower) if array._dtype.kind != "b" else upper.__ne__(lower)
+        array = subtract(upper, lower) if array._dtype.kind != "b" else not_equal(upper, lower)
     return array

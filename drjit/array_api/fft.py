@@ -27,6 +27,8 @@ __all__ = ["fft", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifftn", "iffts
            "rfft", "rfftfreq", "rfftn"]
 
 _NAMESPACE = "drjit.array_api.fft"
+_rfft: Any = np.fft.rfft
+_irfft: Any = np.fft.irfft
 _NORMS = ("backward", "forward", "ortho")
 
 
@@ -65,7 +67,7 @@ def _fitted(array: Array, size: int, axis: int) -> Array:
 
 def _transformed(name: str, array: Array, axis: int, norm: str, inverse: bool) -> Array:
     """The complex transform along an axis, whose adjoint is the other direction with the other norm."""
-    run = np.fft.ifft if inverse else np.fft.fft
+    run: Any = np.fft.ifft if inverse else np.fft.fft
     other = {"backward": "forward", "forward": "backward", "ortho": "ortho"}[norm]
     return computed(f"{_NAMESPACE}.{name}", lambda a: run(a, axis=axis, norm=norm), [array],
                     lambda a, y, d: [_transformed(name, d[0], axis, norm, inverse)],
@@ -125,7 +127,7 @@ def rfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "back
     place = normalized_axis(f"{_NAMESPACE}.rfft", axis, array.ndim)
     size = _size(f"{_NAMESPACE}.rfft", n, array.shape[place])
     if not is_tracked(array):
-        return computed(f"{_NAMESPACE}.rfft", lambda a: np.fft.rfft(a, n=size, axis=place, norm=norm), [array])[0]
+        return computed(f"{_NAMESPACE}.rfft", lambda a: _rfft(a, n=size, axis=place, norm=norm), [array])[0]
     return _fitted(_one("rfft", array, size, place, norm, False), size // 2 + 1, place)
 
 
@@ -136,7 +138,7 @@ def irfft(x: Array, /, *, n: int | None = None, axis: int = -1, norm: str = "bac
     place = normalized_axis(f"{_NAMESPACE}.irfft", axis, array.ndim)
     size = _size(f"{_NAMESPACE}.irfft", n, 2 * (array.shape[place] - 1))
     if not is_tracked(array):
-        return computed(f"{_NAMESPACE}.irfft", lambda a: np.fft.irfft(a, n=size, axis=place, norm=norm), [array])[0]
+        return computed(f"{_NAMESPACE}.irfft", lambda a: _irfft(a, n=size, axis=place, norm=norm), [array])[0]
     return real(_one("irfft", _mirrored(_fitted(array, size // 2 + 1, place), size, place), size, place, norm, True))
 
 

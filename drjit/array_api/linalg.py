@@ -20,7 +20,21 @@ import drjit as dr
 from ._creation import asarray, eye, tril
 from ._data import Storage, constant, wrap
 from ._dtypes import DType
-from ._elementwise import abs, add, conj, divide, equal, greater, imag, multiply, negative, real, sqrt, subtract
+from ._elementwise import (
+    abs,
+    add,
+    conj,
+    divide,
+    equal,
+    greater,
+    imag,
+    multiply,
+    negative,
+    not_equal,
+    real,
+    sqrt,
+    subtract,
+)
 from ._elementwise import pow as power
 from ._host import computed, is_tracked
 from ._indexing import where
@@ -39,6 +53,7 @@ __all__ = ["EigResult", "EighResult", "LinAlgError", "QRResult", "SVDResult", "S
 
 _NAMESPACE = "drjit.array_api.linalg"
 LinAlgError = np.linalg.LinAlgError
+_qr: Any = np.linalg.qr
 
 
 class EighResult(NamedTuple):
@@ -120,7 +135,7 @@ def _identity(like: Array) -> Array:
 def _diagonal_matrix(values: Array) -> Array:
     """Matrices with values on their diagonals."""
     size = values.shape[-1]
-    return where(eye(size, dtype=None).__ne__(0), expand_dims(values, -1), 0)
+    return where(not_equal(eye(size), 0), expand_dims(values, -1), 0)
 
 
 def _diagonal_of(a: Array) -> Array:
@@ -454,7 +469,7 @@ def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
         return [matmul(add(g[0], matmul(y[0], copied)), _adjoint(inv(y[1])))]
 
     square = mode == "reduced" and array.shape[-2] >= array.shape[-1]
-    return QRResult(*computed(function, _of("qr", lambda a: tuple(np.linalg.qr(a, mode))), [array],
+    return QRResult(*computed(function, _of("qr", lambda a: tuple(_qr(a, mode))), [array],
                               forward if square else None, backward if square else None))
 
 
