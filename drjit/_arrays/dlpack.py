@@ -26,7 +26,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.links import links
 from .host import HostMemory, host_memory
 
-__all__ = ["CPU", "Foreign", "Imported", "capsule_of", "from_dlpack", "memory_of", "read", "require_host", "to_capsule"]
+__all__ = ["CPU", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of", "read", "require_host", "to_capsule"]
 
 #: The device of all arrays, in the terms of DLPack: the memory of the CPU.
 CPU = (1, 0)
@@ -37,6 +37,8 @@ _DEVICES = {2: "CUDA", 3: "CUDA, page-locked memory of the host", 4: "OpenCL", 7
             16: "Hexagon"}
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
 _KINDS = {code: kind for kind, code in _CODES.items()}
+#: Types of elements by kind and bits.
+_TYPES = {(info.kind, info.size * 8): info.type for info in TYPES if info is not None and info.name != "pointer"}
 _NAMES = {0: "int", 1: "uint", 2: "float", 3: "handle", 4: "bfloat", 5: "complex", 6: "bool"}
 #: The version that exports speak, and the bits of their flags.
 _VERSION = (1, 0)
@@ -130,8 +132,13 @@ def memory_of(array: ArrayBase) -> tuple[HostMemory, str]:
     if array._special != "complex":
         memory = host_memory(array)
         return memory, memory.info.kind
-    numbers = array.numpy()
-    return HostMemory(numbers.ctypes.data, numbers.shape, TYPES[array._type], numbers), "c"
+    return complex_memory(array.numpy()), "c"
+
+
+def complex_memory(numbers: Any) -> HostMemory:
+    """The memory of a NumPy array of complex numbers, in terms of their parts."""
+    info = TYPES[_TYPES["f", numbers.itemsize * 4]]
+    return HostMemory(numbers.ctypes.data, numbers.shape, info, numbers)
 
 
 def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[int, int] | None,
@@ -228,10 +235,7 @@ class Foreign(NamedTuple):
     @property
     def type(self) -> int:
         """The type of the elements, or of the parts of complex ones."""
-        bits = self.bits // 2 if self.kind == "c" else self.bits
-        kind = "f" if self.kind == "c" else self.kind
-        return next(info.type for info in TYPES if info is not None and info.name != "pointer"
-                    and (info.kind, info.size * 8) == (kind, bits))
+        return _TYPES[("f", self.bits // 2) if self.kind == "c" else (self.kind, self.bits)]
 
     @property
     def contiguous(self) -> bool:
@@ -322,7 +326,7 @@ def read(function: str, value: Any, copy: bool | None = None) -> Foreign:
     shape = tuple(tensor.shape[:tensor.ndim])
     strides = tuple(tensor.strides[:tensor.ndim]) if tensor.strides else contiguous_strides(shape)
     kind, bits = _KINDS.get(tensor.code, ""), tensor.bits
-    if tensor.lanes != 1 or not _known(kind, bits):
+    if tensor.lanes != 1 or (kind, bits) not in _TYPES and (kind, bits) not in (("c", 64), ("c", 128)):
         what = f"{_NAMES.get(tensor.code, f'code {tensor.code}, ')}{bits}"
         if tensor.lanes != 1:
             what += f", {tensor.lanes} lanes each"
@@ -332,13 +336,6 @@ def read(function: str, value: Any, copy: bool | None = None) -> Foreign:
     owner = _Owner(address, _STRUCTURES[name])
     return Foreign(function, source, kind, bits, shape, strides, (tensor.data or 0) + tensor.byte_offset, owner,
                    versioned and bool(managed.flags & _IS_COPIED))
-
-
-def _known(kind: str, bits: int) -> bool:
-    if kind == "c":
-        return bits in (64, 128)
-    return any(info is not None and info.name != "pointer" and (info.kind, info.size * 8) == (kind, bits)
-               for info in TYPES)
 
 
 def _require_readable(function: str, source: str, device: int, number: int) -> None:

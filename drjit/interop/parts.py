@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import TYPES, JitBackend, evaluate
+from drjit_core import JitBackend, evaluate
 
 from .._arrays.broadcasting import make
-from .._arrays.dlpack import capsule_of, read, require_host
+from .._arrays.dlpack import capsule_of, complex_memory, read, require_host
 from .._arrays.host import HostMemory, host_memory
 from .._base.types import Record, lookup
 
@@ -85,6 +85,4 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
     if copy is False:
         raise BufferError(f"{function}(): complex numbers are kept as two arrays, of real and imaginary parts: they "
                           "cannot be exported without a copy, which copy=False rules out.")
-    numbers = numpy_of_parts(parts)
-    memory = HostMemory(numbers.ctypes.data, numbers.shape, TYPES[parts[0]._type], numbers)
-    return capsule_of(function, memory, "c", max_version, copy, copied=True)
+    return capsule_of(function, complex_memory(numpy_of_parts(parts)), "c", max_version, copy, copied=True)
