@@ -169,15 +169,16 @@ class _Torch(Framework):
             return tuple(outputs)
 
         def backward(ctx: Any, *gradients: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in "
+                                   "PyTorch: do not ask for them by create_graph=True.")
             _ = ctx.saved_tensors
             return None, None, *ctx.inner.reverse(gradients)
 
         def jvp(ctx: Any, _inner: Any, _tracked: Any, *changes: Any) -> Any:
             return tuple(ctx.inner.forward(changes))
 
-        body = {name: staticmethod(function) for name, function in
-                (("forward", forward), ("backward", torch.autograd.function.once_differentiable(backward)),
-                 ("jvp", jvp))}
+        body = {function.__name__: staticmethod(function) for function in (forward, backward, jvp)}
         return type("DrJit", (torch.autograd.Function,), body)
 
 
