@@ -26,7 +26,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.links import links
 from .host import HostMemory, host_memory
 
-__all__ = ["CPU", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of", "read", "require_host", "to_capsule"]
+__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of", "read", "require_host", "to_capsule"]
 
 #: The device of all arrays, in the terms of DLPack: the memory of the CPU.
 CPU = (1, 0)
@@ -45,6 +45,10 @@ _VERSION = (1, 0)
 _READ_ONLY, _IS_COPIED = 1, 2
 #: What consumers may expect addresses to be multiples of, in bytes, by the specification of DLPack.
 _ALIGNMENT = 256
+
+
+class CopyError(BufferError, ValueError):
+    """A copy that is needed, and was ruled out by ``copy=False``; the standard names either class of exceptions."""
 
 
 class _DLTensor(ctypes.Structure):
@@ -122,7 +126,7 @@ def to_capsule(array: ArrayBase, stream: Any, max_version: tuple[int, int] | Non
     function = f"{array._name}.__dlpack__"
     require_host(function, stream, dl_device)
     if copy is False and array._depth > 0:
-        raise BufferError(f"{function}(): nested arrays cannot be exported without a copy.")
+        raise CopyError(f"{function}(): nested arrays cannot be exported without a copy, which copy=False rules out.")
     memory, kind = memory_of(array)
     return capsule_of(function, memory, kind, max_version, copy, copied=array._depth > 0)
 
@@ -152,7 +156,7 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
     versioned = max_version is not None and tuple(max_version) >= _VERSION
     if memory.read_only and not versioned and not immutable and not copy:
         if copy is False:
-            raise BufferError(f"{function}(): the memory belongs to another library, and must not be written to, which "
+            raise CopyError(f"{function}(): the memory belongs to another library, and must not be written to, which "
                               "only version 1 of DLPack can say (max_version=(1, 0)): the consumer needs a copy, which "
                               "copy=False rules out.")
         copy = True
@@ -288,13 +292,13 @@ class Foreign(NamedTuple):
         return unshared(node)
 
     def require_sharing(self) -> None:
-        """Raise a ``ValueError`` if the array cannot be used without a copy."""
+        """Raise a :class:`CopyError` if the array cannot be used without a copy."""
         reason = "complex numbers are kept as two arrays, of real and imaginary parts" if self.kind == "c" else \
             "its elements do not lie side by side in C order" if not self.contiguous else \
             "its elements do not lie at multiples of their size in memory" if not self.aligned else \
             f"'{self.source}.__dlpack__()' has made one" if self.copied else ""
         if reason:
-            raise ValueError(f"{self.function}(): a copy is needed, which copy=False rules out: {reason}.")
+            raise CopyError(f"{self.function}(): a copy is needed, which copy=False rules out: {reason}.")
 
 
 def read(function: str, value: Any, copy: bool | None = None) -> Foreign:

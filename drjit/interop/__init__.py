@@ -5,7 +5,7 @@
 arrays consist of Dr.Jit's tensors. What goes from array to array is DLPack (:mod:`drjit._arrays.dlpack`).
 """
 
-from .parts import export_parts, import_parts, numpy_of_parts
+from .parts import CopyError, export_complex, export_parts, import_parts, interleaved, numpy_of_parts
 from .wrap import wrap
 
-__all__ = ["export_parts", "import_parts", "numpy_of_parts", "wrap"]
+__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts", "wrap"]

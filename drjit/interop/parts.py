@@ -10,12 +10,13 @@ from typing import Any
 
 from drjit_core import JitBackend, evaluate
 
+from .._access.slicing import contiguous_strides
 from .._arrays.broadcasting import make
-from .._arrays.dlpack import capsule_of, complex_memory, read, require_host
+from .._arrays.dlpack import CopyError, Foreign, capsule_of, complex_memory, read, require_host
 from .._arrays.host import HostMemory, host_memory
 from .._base.types import Record, lookup
 
-__all__ = ["export_parts", "import_parts", "numpy_of_parts"]
+__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts"]
 
 
 def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tuple[Any, ...]:
@@ -23,9 +24,10 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tupl
 
     Elements that lie side by side in C order are shared, and copied when this project first writes to them. What has
     other strides, and the two parts of complex numbers, are read from the shared memory when they are evaluated. With
-    ``copy=True``, everything is copied now; ``copy=False`` raises a ``ValueError`` if it would have to be copied at
-    any time. Raises a ``BufferError`` for other devices, consumed capsules and unknown versions of DLPack, and a
-    ``TypeError`` for elements of other types (such as ``bfloat16``). ``function`` is the user's, for messages.
+    ``copy=True``, everything is copied now; ``copy=False`` raises a :class:`CopyError`, which is a ``BufferError`` and
+    a ``ValueError``, if it would have to be copied at any time. Raises a ``BufferError`` for other devices, consumed
+    capsules and unknown versions of DLPack, and a ``TypeError`` for elements of other types (such as ``bfloat16``).
+    ``function`` is the user's, for messages.
 
     >>> import numpy as np
     >>> import_parts("f", np.array([1, 2j]))
@@ -70,19 +72,47 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
 
     (See :func:`numpy_of_parts` for the reason. Consumers of version 0 are not told.) The keyword arguments are those of
     ``__dlpack__``. Evaluates the tensors in one kernel and waits. Raises a ``BufferError`` for other devices, for
-    streams, and if ``copy=False`` rules out the copy of two parts.
+    streams, and (a :class:`CopyError`) if ``copy=False`` rules out the copy of two parts.
 
     >>> import numpy as np
     >>> from drjit.llvm import TensorXf
     >>> export_parts("f", [TensorXf([1, 2])], max_version=(1, 0))  # doctest: +ELLIPSIS
     <capsule object "dltensor_versioned" at ...>
     """
+    if len(parts) == 2:
+        if copy is False:
+            raise CopyError(f"{function}(): complex numbers are kept as two arrays, of real and imaginary parts: they "
+                            "cannot be exported without a copy, which copy=False rules out.")
+        return export_complex(function, numpy_of_parts(parts), stream=stream, max_version=max_version,
+                              dl_device=dl_device, copied=True)
     require_host(function, stream, dl_device)
-    if len(parts) == 1:
-        own = host_memory(parts[0])
-        memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
-        return capsule_of(function, memory, own.info.kind, max_version, copy, immutable=not own.read_only)
-    if copy is False:
-        raise BufferError(f"{function}(): complex numbers are kept as two arrays, of real and imaginary parts: they "
-                          "cannot be exported without a copy, which copy=False rules out.")
-    return capsule_of(function, complex_memory(numpy_of_parts(parts)), "c", max_version, copy, copied=True)
+    own = host_memory(parts[0])
+    memory = HostMemory(own.address, own.shape, own.info, own.owner, read_only=True)
+    return capsule_of(function, memory, own.info.kind, max_version, copy, immutable=not own.read_only)
+
+
+def interleaved(function: str, parts: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
+    """A NumPy array of the complex numbers that two tensors are the parts of, and tensors that read them from there.
+
+    Evaluates the tensors in one kernel and waits; the new ones have no derivatives.
+
+    >>> from drjit.llvm import TensorXf
+    >>> interleaved("f", [TensorXf([1, 0]), TensorXf([0, 2])])
+    (array([1.+0.j, 0.+2.j], dtype=complex64), ([1, 0], [0, 2]))
+    """
+    numbers = numpy_of_parts(parts)
+    found = Foreign(function, "numpy.ndarray", "c", numbers.itemsize * 8, numbers.shape,
+                    contiguous_strides(numbers.shape), numbers.ctypes.data, numbers, False)
+    return numbers, tuple([make(type(part), found.node(number), found.shape) for number, part in enumerate(parts)])
+
+
+def export_complex(function: str, numbers: Any, *, stream: Any = None, max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None, copied: bool = False) -> Any:
+    """A DLPack capsule of a NumPy array of complex numbers in C order, see :func:`export_parts`.
+
+    If it is not a copy (``copied``), consumers are told that it is read-only.
+    """
+    require_host(function, stream, dl_device)
+    memory = complex_memory(numbers)
+    memory.read_only = not copied
+    return capsule_of(function, memory, "c", max_version, None, copied=copied, immutable=True)

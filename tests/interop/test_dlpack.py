@@ -83,7 +83,8 @@ def test_the_newest_version_is_asked_for():
 VIEWS = {
     "every other one": lambda a: a[::2], "backwards": lambda a: a[::-1], "transposed": lambda a: a.T,
     "a column": lambda a: a[:, 1], "both backwards": lambda a: a[::-1, ::-2], "moved": lambda a: a[1:, 1:],
-    "broadcast": lambda a: np.broadcast_to(a[:, :1], (4, 3)), "empty": lambda a: a[:0, ::-1], "one": lambda a: a[2:3, 3:],
+    "broadcast": lambda a: np.broadcast_to(a[:, :1], (4, 3)), "empty": lambda a: a[:0, ::-1],
+    "one row": lambda a: a[2:3, 3:],
     "no axes": lambda a: a[1, 2, None][0, None].reshape(()), "three axes": lambda a: a.reshape(2, 2, 5)[:, ::-1, 1:4:2],
 }
 
@@ -93,7 +94,6 @@ VIEWS = {
 def test_views_of_any_strides_are_imported(view, dtype):
     source = VIEWS[view](np.arange(20).reshape(4, 5).astype(dtype))
     if dtype.startswith("complex"):
-        source = source * (1 + 2j)
         source = VIEWS[view]((np.arange(20).reshape(4, 5) * (1 + 2j)).astype(dtype))
     parts = import_parts("f", Producer(source))
     assert len(parts) == 1 + dtype.startswith("complex") and {part.shape for part in parts} == {source.shape}
@@ -113,7 +113,7 @@ def test_memory_that_is_not_aligned_is_copied():
     source[:] = range(5)
     assert list(Float(Producer(source))) == [0, 1, 2, 3, 4]
     assert list(Float(Producer(source[::-2]))) == [4, 2, 0]
-    with pytest.raises(ValueError, match="f.*copy=False.*multiples of their size"):
+    with pytest.raises(ValueError, match=r"f.*copy=False.*multiples of their size"):
         import_parts("f", Producer(source), copy=False)
 
 
@@ -203,9 +203,9 @@ def test_copy_says_whether_memory_is_shared():
         np.testing.assert_array_equal(numpy_of_parts(parts), before)
         view[:] = before
         assert all(part.numpy().flags.writeable for part in parts)
-    with pytest.raises(ValueError, match="copy=False.*side by side in C order"):
+    with pytest.raises(ValueError, match=r"copy=False.*side by side in C order"):
         import_parts("f", Producer(source[::-1]), copy=False)
-    with pytest.raises(ValueError, match="copy=False.*real and imaginary parts"):
+    with pytest.raises(ValueError, match=r"copy=False.*real and imaginary parts"):
         import_parts("f", Producer(source.astype(np.complex64)), copy=False)
     with pytest.raises(ValueError, match=r"copy=False.*__dlpack__\(\)' has made one"):
         import_parts("f", Producer(source, flags=2), copy=False)
@@ -229,7 +229,8 @@ class Fails:
 @pytest.mark.parametrize(("device", "name"), [(2, "CUDA"), (10, "ROCm"), (99, "unknown")])
 def test_other_devices_are_refused(device, name):
     for producer in (Producer(np.ones(2), device=(device, 3)), Producer(np.ones(2), device_type=device, device_id=3)):
-        with pytest.raises(BufferError, match=rf"Float64\.__init__.*not in the memory of the CPU.*\({device}, 3\).*{name}"):
+        message = rf"Float64\.__init__.*not in the memory of the CPU.*\({device}, 3\).*{name}"
+        with pytest.raises(BufferError, match=message):
             Float64(producer)
     assert list(Float64(Producer(np.ones(2), device=(3, 0), device_type=3))) == [1, 1]  # page-locked memory
 
@@ -264,7 +265,7 @@ def test_capsules_can_be_consumed_once(options):
         Float(Same())
     capsule = Float(3, 4).__dlpack__(**options)
     assert import_parts("f", capsule)[0].numpy().tolist() == [3, 4]
-    with pytest.raises(BufferError, match="f.*consumed"):
+    with pytest.raises(BufferError, match=r"f.*consumed"):
         import_parts("f", capsule)
     with pytest.raises(TypeError, match="no capsule named 'dltensor'"):
         import_parts("f", 5)
@@ -363,7 +364,7 @@ def test_two_parts_are_interleaved(cls, dtype, shape):
     capsule = export_parts("f", parts, max_version=(1, 0))
     assert flags_of(capsule)[2] == 2
     np.testing.assert_array_equal(numpy_of_parts(import_parts("f", capsule)), found)
-    with pytest.raises(BufferError, match="f.*copy=False"):
+    with pytest.raises(BufferError, match=r"f.*copy=False"):
         export_parts("f", parts, copy=False)
 
 

@@ -86,7 +86,6 @@ ARGUMENTS = {
     "flat": lambda: Float64(0.5, 1, 1.5), "one value": lambda: Float64(0.7), "nested": lambda: Array3f64([1, 2], 3, 4),
     "tensor": lambda: TensorXf64([[1, 2], [3, 4], [0.5, 0.1]]), "no axes": lambda: TensorXf64(0.3),
     "matrix": lambda: Matrix2f64([1, 2], 2, 3, 4), "single precision": lambda: TensorXf([[1, 2]]),
-    "empty": lambda: TensorXf64([], shape=(0, 2)),
 }
 
 
