@@ -6,6 +6,7 @@
 #   make lint | wheel | doc-blocks | pytest    the parts of it
 #   make rooms       compile the hot rooms of the tracer again, if their sources have changed
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
+#   make conformance the suite of the array API standard, of which ARRAY_API_TESTS names a checkout
 #   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
 #   make reference   write docs/what-exists.md
 #   make clean       remove what was built
@@ -21,7 +22,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench docs stubs reference clean
+.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -54,6 +55,9 @@ exhaustive: rooms
 
 bench: rooms
 	@for program in $(BENCHMARKS); do echo "== $$program"; $(BIN)/python $$program || exit 1; done
+
+conformance: rooms
+	$(BIN)/python -m conformance.array_api $(ARRAY_API_TESTS)
 
 stubs: $(VENV)/.installed-dev
 	$(BIN)/python -m conformance.stubs

@@ -89,6 +89,7 @@ from ._tools.printing import format, print
 from ._tools.profiling import profile_enable, profile_mark, profile_range
 from ._tools.graph import graphviz
 from ._tools.listing import set_label, whos
+from .interop import wrap
 
 __version__ = "0.1.0"
 
@@ -108,7 +109,7 @@ del _name
 
 #: Names of the reference that do not exist yet, for the message.
 _YET_TO_COME = """
-    freeze wrap FilterMode WrapMode nn"""
+    freeze FilterMode WrapMode nn"""
 
 
 def __getattr__(name: str) -> _Any:

@@ -26,10 +26,10 @@ from .._trees.pytree import TreeSpec, flatten
 from .arrays import differentiable
 from .traversal import explained, scoped
 
-__all__ = ["gradcheck", "hvp", "jacobian", "value_and_grad"]
+__all__ = ["Arguments", "gradcheck", "hvp", "jacobian", "value_and_grad"]
 
 
-class _Arguments:
+class Arguments:
     """Arguments of a function, those that it is differentiated by as variables of their own."""
 
     def __init__(self, function: str, values: Sequence[Any]) -> None:
@@ -85,6 +85,7 @@ class _Arguments:
 
 
 def _full(node: Node | None, vertex: Vertex) -> Node:
+    """A gradient as wide as its variable; zeros where there is none."""
     return literal(vertex.type, 0, vertex.size) if node is None else broadcast(node, vertex.size)
 
 
@@ -93,7 +94,7 @@ def _results(function: str, value: Any) -> tuple[list[Any], TreeSpec]:
     return [leaf for leaf in leaves if differentiable(leaf)], spec
 
 
-def _outer(arrays: Sequence[Any], arguments: _Arguments) -> bool:
+def _outer(arrays: Sequence[Any], arguments: Arguments) -> bool:
     """Whether results depend on variables of the caller, who may differentiate by these, too."""
     return core.depends([vertex for array in arrays for node in array._nodes()
                          if (vertex := vertex_of(node)) is not None], arguments.last)
@@ -125,7 +126,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         if len(set(chosen)) < len(chosen):
             raise ArgumentError(f"drjit.value_and_grad(): 'argnums' names an argument twice (found {argnums}, of "
                                 f"{len(args)}).")
-        arguments = _Arguments("drjit.value_and_grad", [args[position] for position in chosen])
+        arguments = Arguments("drjit.value_and_grad", [args[position] for position in chosen])
         given = list(args)
         for position, value in zip(chosen, arguments.values, strict=True):
             given[position] = value
@@ -156,7 +157,7 @@ def _positions(argnums: Any) -> tuple[int, ...]:
     return tuple(positions)
 
 
-def _pulled(arrays: Sequence[Any], gradients: Sequence[Node] | None, arguments: _Arguments, *,
+def _pulled(arrays: Sequence[Any], gradients: Sequence[Node] | None, arguments: Arguments, *,
             again: bool) -> list[Node | None]:
     """The gradients by the arguments, for gradients of results (ones, if they are not given)."""
     outputs = []
@@ -169,7 +170,7 @@ def _pulled(arrays: Sequence[Any], gradients: Sequence[Node] | None, arguments: 
         return core.pull(outputs, arguments.flat(), again=again)
 
 
-def _plain(value: Any, arguments: _Arguments) -> Any:
+def _plain(value: Any, arguments: Arguments) -> Any:
     """A result without derivatives."""
     leaves, spec = flatten(value, arguments.function)
     return spec.rebuild([wrap_like(leaf, type(leaf), [primal(node) for node in leaf._nodes()])
@@ -189,7 +190,7 @@ def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any,
     """
     _require_callable("drjit.hvp", function)
     several = primals.__class__ is tuple
-    arguments = _Arguments("drjit.hvp", primals if several else (primals,))
+    arguments = Arguments("drjit.hvp", primals if several else (primals,))
     changes = _like("drjit.hvp", arguments, tangents if several else (tangents,))
     with arguments.tracked():
         arrays, _ = _results("drjit.hvp", function(*arguments.values))
@@ -207,7 +208,7 @@ def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> tuple[Any,
     return (tuple(first), tuple(second)) if several else (first[0], second[0])
 
 
-def _like(function: str, arguments: _Arguments, values_: Sequence[Any]) -> list[Node]:
+def _like(function: str, arguments: Arguments, values_: Sequence[Any]) -> list[Node]:
     """The nodes of PyTrees that are structured like the arguments."""
     found = arguments.spec.flatten_up_to(list(values_), function)
     nodes: list[Node] = []
@@ -246,7 +247,7 @@ def jacobian(function: Callable[[Any], Any], x: Any, *, mode: str = "auto") -> A
     if mode not in ("auto", "forward", "reverse"):
         raise ArgumentError(f"drjit.jacobian(): 'mode' must be 'auto', 'forward' or 'reverse' (found {mode!r}).")
     _require_single("drjit.jacobian", "'x'", x)
-    arguments = _Arguments("drjit.jacobian", (x,))
+    arguments = Arguments("drjit.jacobian", (x,))
     with arguments.tracked():
         result = function(*arguments.values)
         _require_single("drjit.jacobian", "the value of the function", result)
@@ -330,7 +331,7 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-6, atol:
         return [value for array in arrays for node in array._nodes() for value in values(primal(node))]
 
     for _ in range(directions):
-        arguments = _Arguments(name, args)
+        arguments = Arguments(name, args)
         flat = arguments.flat()
         direction = [[generator.gauss(0, 1) for _ in range(vertex.size)] for vertex in flat]
         above, below = evaluated(moved(direction, eps)), evaluated(moved(direction, -eps))

@@ -25,16 +25,23 @@ _LITERAL = KIND["literal"]
 class HostMemory:
     """Host memory with the values of an array, in the terms of NumPy's array interface."""
 
-    __slots__ = ("address", "info", "owner", "shape")
+    __slots__ = ("address", "info", "owner", "read_only", "shape")
 
-    def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any) -> None:
+    def __init__(self, address: int, shape: tuple[int, ...], info: Any, owner: Any, read_only: bool = False) -> None:
         self.address, self.shape, self.info, self.owner = address, shape, info, owner
+        #: Whether it belongs to another library, so that nobody is to write to it through this project.
+        self.read_only = read_only
+
+    @property
+    def nbytes(self) -> int:
+        """The size in bytes."""
+        return math.prod(self.shape) * self.info.size  # type: ignore[no-any-return]
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
         kind = self.info.kind
         return {"version": 3, "shape": self.shape, "typestr": ("|" if self.info.size == 1 else "<") + kind
-                + str(self.info.size), "data": (self.address, False)}
+                + str(self.info.size), "data": (self.address, self.read_only)}
 
 
 def host_memory(array: ArrayBase) -> HostMemory:
@@ -54,7 +61,7 @@ def host_memory(array: ArrayBase) -> HostMemory:
             array._replace([node])
         buffer.exported = True
         # Holding the node as well would make later writes to the array copy its memory: the view would not show them.
-        return HostMemory(address, shape, info, buffer)
+        return HostMemory(address, shape, info, buffer, buffer.read_only)
     evaluate(nodes)  # all of them in one kernel
     block = (ctypes.c_char * (info.size * width * len(nodes)))()
     start, stride = ctypes.addressof(block), info.size * width
@@ -100,15 +107,12 @@ def to_memoryview(array: ArrayBase) -> memoryview:
     info = memory.info
     if not memory.address:
         return memoryview(bytearray(info.size)).cast(info.code if info.code != "e" else "H")[:0]
-    count = 1
-    for size in memory.shape:
-        count *= size
-    elements = (C_TYPES[info.code] * count).from_address(memory.address)
+    elements = (C_TYPES[info.code] * math.prod(memory.shape)).from_address(memory.address)
     elements._owner = memory.owner  # keeps the memory alive as long as the view refers to it
     flat: Any = memoryview(elements).cast("B")
     code = info.code if info.code != "e" else "H"  # the struct codes that memoryview knows lack half precision
     view: memoryview = flat.cast(code, memory.shape) if len(memory.shape) != 1 else flat.cast(code)
-    return view
+    return view.toreadonly() if memory.read_only else view
 
 
 def to_list(array: ArrayBase) -> Any:

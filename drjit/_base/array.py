@@ -477,7 +477,8 @@ class ArrayBase:
         ones.
 
         Evaluates the array (all components in one kernel) and waits for the result. The view shows later in-place
-        changes of the array's memory.
+        changes of the array's memory. Memory that belongs to another package (see DLPack) cannot be written to through
+        it, and an array that is changed has a copy of its own from then on.
 
         >>> from drjit.llvm import Array2f
         >>> Array2f([1, 2, 3], 4).numpy()
@@ -518,6 +519,48 @@ class ArrayBase:
             return result.astype(dtype)
         return result.copy() if copy and self._depth <= 0 else result
 
+    def torch(self) -> Any:
+        """A PyTorch tensor with these values, which shows the memory of flat arrays and tensors. Nested arrays are
+        copied, and so is what belongs to another package, because programs may write to tensors of PyTorch.
+
+        The tensor shows later in-place changes of the array. Derivatives end here, see :func:`wrap`. Evaluates the
+        array (all components in one kernel) and waits for the result. Raises a ``ModuleNotFoundError`` if PyTorch is
+        not installed.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1, 2).torch()  # doctest: +SKIP
+        tensor([1., 2.])
+        """
+        return links.to_torch(self)
+
+    def jax(self) -> Any:
+        """A JAX array with these values, which shows the memory of flat arrays and tensors. Nested arrays are copied.
+
+        JAX makes ``float32`` of ``float64`` unless its setting ``jax_enable_x64`` is on, and copies memory that begins
+        at no multiple of 64 bytes. The array shows later in-place changes of this one. Derivatives end here, see
+        :func:`wrap`. Evaluates the array (all components in one kernel) and waits for the result. Raises a
+        ``ModuleNotFoundError`` if JAX is not installed.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1, 2).jax()  # doctest: +SKIP
+        Array([1., 2.], dtype=float32)
+        """
+        return links.to_jax(self)
+
+    def tf(self) -> Any:
+        """A TensorFlow tensor with these values, which shows the memory of flat arrays and tensors. Nested arrays are
+        copied, and so is memory that begins at no multiple of 64 bytes.
+
+        The tensor shows later in-place changes of the array. Derivatives end here, see :func:`wrap`. Evaluates the
+        array (all components in one kernel) and waits for the result. Raises a ``ModuleNotFoundError`` if TensorFlow
+        is not installed.
+
+        >>> from drjit.llvm import Float
+        >>> Float(1, 2).tf()  # doctest: +SKIP
+        <tf.Tensor: shape=(2,), dtype=float32, numpy=array([1., 2.], dtype=float32)>
+        """
+        return links.to_tf(self)
+
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays and tensors. Evaluates the array and waits for
         the result.
@@ -533,8 +576,10 @@ class ArrayBase:
         """A DLPack capsule of these values, for ``from_dlpack`` of other libraries; zero-copy for flat arrays and
         tensors.
 
-        The parameters are those of the protocol; the other library gives them. Evaluates the array and waits for the
-        result.
+        The parameters are those of the protocol; the other library gives them: consumers that know version 1
+        (``max_version``) are told what is a copy, and what must not be written to because it belongs to another
+        package; older ones get a copy of that. Evaluates the array and waits for the result. Raises a ``BufferError``
+        for streams and other devices, and where ``copy=False`` rules out a copy that is needed.
 
         >>> import numpy as np
         >>> from drjit.llvm import Float

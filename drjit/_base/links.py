@@ -33,6 +33,10 @@ class Links:
     independent: Callable[[ArrayBase, dict[int, Any]], Any]
     #: ``drjit._arrays.dlpack``: a capsule, given stream, version, device and whether to copy.
     to_capsule: Callable[[ArrayBase, Any, tuple[int, int] | None, tuple[int, int] | None, bool | None], Any]
+    #: ``drjit.interop.frameworks``: arrays of other frameworks that show the same memory.
+    to_torch: Callable[[ArrayBase], Any]
+    to_jax: Callable[[ArrayBase], Any]
+    to_tf: Callable[[ArrayBase], Any]
     #: ``drjit._arrays.format``: the text of ``repr``, dimensions of more entries than a limit abbreviated.
     format_array: Callable[[ArrayBase, int], str]
     #: ``drjit._tools.listing``: gives arrays a label.

@@ -154,7 +154,7 @@ LEFT_OUT = """
     set_log_level set_thread_count flush_kernel_cache flush_malloc_cache kernel_history kernel_history_clear flag
     has_backend log_level binary_search while_loop if_stmt switch dispatch instance_array syntax hint scatter
     scatter_add scatter_reduce expand_threshold thread_count
-    assert_true assert_false assert_equal assert_allclose format copy shape width replace_shape_t"""
+    assert_true assert_false assert_equal assert_allclose format copy shape width replace_shape_t wrap"""
 FURTHER = ["llvm.Matrix4f", "llvm.Array2f", "ad.Float", "ad.Array3f", "scalar.Array3f", "scalar.Array3b",
            "llvm.Float16", "scalar.Matrix3f", "scalar.Complex2f", "llvm.TensorXb", "llvm.Array33b"]
 #: Types of the arguments of functions that take two, and three.

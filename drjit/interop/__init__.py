@@ -1,0 +1,11 @@
+"""Exchange of arrays with other packages, without copies on the CPU.
+
+:mod:`.frameworks` knows PyTorch, JAX and TensorFlow, none of which is imported before a program asks for it;
+:mod:`.wrap` lets derivatives cross between these and Dr.Jit (:func:`drjit.wrap`); :mod:`.parts` is for packages whose
+arrays consist of Dr.Jit's tensors. What goes from array to array is DLPack (:mod:`drjit._arrays.dlpack`).
+"""
+
+from .parts import CopyError, export_complex, export_parts, import_parts, interleaved, numpy_of_parts
+from .wrap import wrap
+
+__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts", "wrap"]

@@ -1,0 +1,390 @@
+"""PyTorch, JAX and TensorFlow: their arrays, and how each computes derivatives of a function.
+
+A :class:`Framework` is all that the rest of this package knows of one of them. It exports and imports arrays without
+copies, differentiates a function of its arrays (for programs of Dr.Jit that call it), and makes a function of Dr.Jit an
+operation of its own (for its programs that call Dr.Jit). The package itself is imported when it is first needed.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from .._arrays.dlpack import CPU, capsule_of, memory_of, require_host
+from .._base.array import ArrayBase
+from .._base.links import links
+
+__all__ = ["FRAMEWORKS", "Derivatives", "Framework", "Inner", "framework_named"]
+
+
+class Derivatives(Protocol):
+    """Derivatives of a call of a framework's function. Lists have an entry for each array that takes part."""
+
+    def reverse(self, gradients: list[Any]) -> list[Any]:
+        """Gradients of the arguments, given those of the results."""
+
+    def forward(self, changes: list[Any]) -> list[Any]:
+        """Changes of the results, given those of the arguments."""
+
+
+class Inner(Protocol):
+    """A call of a function of Dr.Jit with arrays of a framework, see :mod:`.wrap`."""
+
+    #: Which of the results have derivatives.
+    floating: list[bool]
+
+    def run(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
+        """The arrays that the function returns; what is needed for derivatives by the tracked ones is kept."""
+
+    def reverse(self, gradients: Sequence[Any]) -> list[Any]:
+        """Gradients of the arguments (``None`` for those that are not tracked), given those of all results."""
+
+    def forward(self, changes: Sequence[Any]) -> list[Any]:
+        """Changes of all results (``None`` for those without derivatives), given those of the arguments."""
+
+
+class _View:
+    """What frameworks import: the evaluated memory of an array, without a copy if it lies there in one piece.
+
+    ``immutable``: the framework never writes to it, so that it may also see what belongs to another package.
+    ``alignment``: the framework needs memory that begins at a multiple of this many bytes.
+    """
+
+    def __init__(self, array: ArrayBase, *, immutable: bool, alignment: int = 1) -> None:
+        self.array, self.immutable, self.alignment = array, immutable, alignment
+
+    def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
+        # Always of version 0: PyTorch overlooks that memory is read-only, JAX and TensorFlow know no other version.
+        function = f"{self.array._name}.__dlpack__"
+        require_host(function, stream, None)
+        memory, kind = memory_of(self.array)
+        copy = True if memory.address % self.alignment else None
+        return capsule_of(function, memory, kind, None, copy, immutable=self.immutable)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return CPU
+
+
+class Framework:
+    """A package of arrays with derivatives."""
+
+    #: The name that programs use, that of the module, and that of the package which provides it.
+    name: str
+    module: str
+    package: str
+
+    @functools.cached_property
+    def library(self) -> Any:
+        """The module, which is imported now."""
+        return importlib.import_module(self.module)
+
+    def load(self, function: str) -> Any:
+        """The module; raises a ``ModuleNotFoundError`` that names the user's function if it is not installed."""
+        try:
+            return self.library
+        except ModuleNotFoundError as error:
+            if error.name != self.module:
+                raise
+            raise ModuleNotFoundError(f"{function}(): needs the package '{self.package}', which is not installed: "
+                              f"pip install {self.package}.", name=self.module) from None
+
+    def is_array(self, value: Any) -> bool:
+        """Whether a value is an array of this framework."""
+        raise NotImplementedError
+
+    def is_floating(self, value: Any) -> bool:
+        """Whether an array can have derivatives."""
+        raise NotImplementedError
+
+    def export(self, array: ArrayBase) -> Any:
+        """An array of this framework that shows the memory of an array of Dr.Jit."""
+        raise NotImplementedError
+
+    def plain(self, value: Any) -> Any:
+        """The same array without derivatives, which speaks DLPack."""
+        raise NotImplementedError
+
+    def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                      tracked: list[bool]) -> tuple[list[Any], Derivatives]:
+        """The values of a function of arrays, and its derivatives by some of them."""
+        raise NotImplementedError
+
+    def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
+        """The arrays that a call of Dr.Jit returns, as results of an operation of this framework."""
+        raise NotImplementedError
+
+
+def _chosen(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    return [value for value, flag in zip(values, flags, strict=True) if flag]
+
+
+def _merged(values: Sequence[Any], chosen: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    """The values, with others in the places of those that are flagged."""
+    rest = iter(chosen)
+    return [next(rest) if flag else value for value, flag in zip(values, flags, strict=True)]
+
+
+# --- PyTorch ---------------------------------------------------------------------------------------------------------
+
+
+class _Torch(Framework):
+    name, module, package = "torch", "torch", "torch"
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, self.library.Tensor)
+
+    def is_floating(self, value: Any) -> bool:
+        return bool(value.is_floating_point() or value.is_complex())
+
+    def export(self, array: ArrayBase) -> Any:
+        return self.library.from_dlpack(_View(array, immutable=False))
+
+    def plain(self, value: Any) -> Any:
+        return value.detach().resolve_conj().resolve_neg()
+
+    def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                      tracked: list[bool]) -> tuple[list[Any], Derivatives]:
+        derivatives = _TorchDerivatives(self.library, function, arrays, tracked)
+        return derivatives.outputs, derivatives
+
+    def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
+        dual, reverse = self.library.autograd.forward_ad.unpack_dual, self.library.is_grad_enabled()
+        tracked = [self.is_floating(array) and (reverse and array.requires_grad or dual(array).tangent is not None)
+                   for array in arrays]
+        return list(self._operation.apply(inner, tracked, *arrays))
+
+    @functools.cached_property
+    def _operation(self) -> Any:
+        torch = self.library
+
+        def forward(ctx: Any, inner: Inner, tracked: list[bool], *arrays: Any) -> Any:
+            outputs = inner.run(arrays, tracked)
+            if any(tracked):  # its user may write to results, which derivatives refer to
+                outputs = [output.clone() for output in outputs]
+            ctx.inner = inner
+            ctx.save_for_backward(*arrays)  # for the check that nobody has written to them
+            ctx.mark_non_differentiable(*[output for output in outputs if not self.is_floating(output)])
+            return tuple(outputs)
+
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            if torch.is_grad_enabled():
+                raise RuntimeError("drjit.wrap(): second derivatives of functions of Dr.Jit are not available in "
+                                   "PyTorch: do not ask for them by create_graph=True.")
+            _ = ctx.saved_tensors
+            return None, None, *ctx.inner.reverse(gradients)
+
+        def jvp(ctx: Any, _inner: Any, _tracked: Any, *changes: Any) -> Any:
+            return tuple(ctx.inner.forward(changes))
+
+        body = {function.__name__: staticmethod(function) for function in (forward, backward, jvp)}
+        return type("DrJit", (torch.autograd.Function,), body)
+
+
+class _TorchDerivatives:
+    """The graph of a call is kept for reverse mode. Forward mode calls the function once more."""
+
+    def __init__(self, torch: Any, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                 tracked: list[bool]) -> None:
+        self.torch, self.function, self.arrays, self.tracked = torch, function, arrays, tracked
+        self.inputs = [array.detach().requires_grad_() for array in _chosen(arrays, tracked)]
+        with torch.enable_grad():
+            self.outputs = function(_merged(arrays, self.inputs, tracked))
+
+    def reverse(self, gradients: list[Any]) -> list[Any]:
+        pairs = [(output, gradient) for output, gradient in zip(self.outputs, gradients, strict=True)
+                 if gradient is not None and output.requires_grad]
+        for array in self.inputs:
+            array.grad = None
+        if pairs:
+            # not autograd.grad(): parameters of modules that the function uses get their gradients, too
+            self.torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs],
+                                         retain_graph=True)
+        found = [array.grad for array in self.inputs]
+        for array in self.inputs:
+            array.grad = None
+        return found
+
+    def forward(self, changes: list[Any]) -> list[Any]:
+        forward_ad = self.torch.autograd.forward_ad
+        with forward_ad.dual_level():
+            duals = [array.detach() if change is None else forward_ad.make_dual(array.detach(), change)
+                     for array, change in zip(self.inputs, changes, strict=True)]
+            outputs = self.function(_merged(self.arrays, duals, self.tracked))
+            return [forward_ad.unpack_dual(output).tangent for output in outputs]
+
+
+# --- JAX -------------------------------------------------------------------------------------------------------------
+
+
+class _JAX(Framework):
+    name, module, package = "jax", "jax", "jax"
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, self.library.Array)
+
+    def is_floating(self, value: Any) -> bool:
+        return bool(self.library.numpy.issubdtype(value.dtype, self.library.numpy.inexact))
+
+    def export(self, array: ArrayBase) -> Any:
+        return self.library.dlpack.from_dlpack(_View(array, immutable=True))
+
+    def plain(self, value: Any) -> Any:
+        if isinstance(value, self.library.core.Tracer):
+            raise TypeError("drjit.wrap(): a function of Dr.Jit cannot be traced by JAX, which jax.jit, jax.vmap and "
+                            "jax.jvp would do; call it from a function that is not transformed by them (jax.grad and "
+                            "jax.vjp are fine).")
+        return value
+
+    def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                      tracked: list[bool]) -> tuple[list[Any], Derivatives]:
+        derivatives = _JAXDerivatives(self, function, arrays, tracked)
+        return derivatives.outputs, derivatives
+
+    def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
+        jax = self.library
+        floating = [self.is_floating(array) for array in arrays]
+
+        def run(track: bool, *inputs: Any) -> Any:
+            return inner.run(_merged(arrays, inputs, floating), [track and flag for flag in floating])
+
+        def forward(*inputs: Any) -> tuple[Any, None]:
+            return run(True, *inputs), None
+
+        def backward(_residuals: None, gradients: Any) -> tuple[Any, ...]:
+            conjugate = [self.conjugate(gradient) if flag else None
+                         for gradient, flag in zip(gradients, inner.floating, strict=True)]
+            return tuple(self.conjugate(gradient) for gradient in _chosen(inner.reverse(conjugate), floating))
+
+        operation = jax.custom_vjp(functools.partial(run, False))
+        operation.defvjp(forward, backward)
+        return list(operation(*_chosen(arrays, floating)))
+
+    def conjugate(self, gradient: Any) -> Any:
+        """A gradient in the other convention: JAX's products of cotangents and tangents have no conjugates."""
+        return gradient.conj() if self.library.numpy.iscomplexobj(gradient) else gradient
+
+
+class _JAXDerivatives:
+    """What ``jax.vjp`` keeps is kept for reverse mode. Forward mode calls the function once more."""
+
+    def __init__(self, framework: _JAX, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                 tracked: list[bool]) -> None:
+        self.framework, self.function, self.arrays, self.tracked = framework, function, arrays, tracked
+        self.inputs = _chosen(arrays, tracked)
+        self.floating: list[bool] = []
+        found, self.pullback, rest = framework.library.vjp(self._parts, *self.inputs, has_aux=True)
+        self.dtypes = [output.dtype for output in found]
+        self.outputs = self._joined(found, rest)
+
+    def _parts(self, *inputs: Any) -> tuple[list[Any], list[Any]]:
+        """The results that have derivatives, and the other ones."""
+        outputs = self.function(_merged(self.arrays, inputs, self.tracked))
+        self.floating = [self.framework.is_floating(output) for output in outputs]
+        return _chosen(outputs, self.floating), _chosen(outputs, [not flag for flag in self.floating])
+
+    def _joined(self, found: Sequence[Any], rest: Sequence[Any]) -> list[Any]:
+        return _merged(_merged(self.floating, rest, [not flag for flag in self.floating]), found, self.floating)
+
+    def reverse(self, gradients: list[Any]) -> list[Any]:
+        conjugate = self.framework.conjugate
+        found = self.pullback([conjugate(gradient) for gradient in _chosen(gradients, self.floating)])
+        return [conjugate(gradient) for gradient in found]
+
+    def forward(self, changes: list[Any]) -> list[Any]:
+        _, found, rest = self.framework.library.jvp(self._parts, self.inputs, changes, has_aux=True)
+        return self._joined(found, [None] * len(rest))
+
+
+# --- TensorFlow ------------------------------------------------------------------------------------------------------
+
+
+class _TensorFlow(Framework):
+    name, module, package = "tf", "tensorflow", "tensorflow"
+
+    def is_array(self, value: Any) -> bool:
+        return isinstance(value, (self.library.Tensor, self.library.Variable))
+
+    def is_floating(self, value: Any) -> bool:
+        return bool(value.dtype.is_floating or value.dtype.is_complex)
+
+    def export(self, array: ArrayBase) -> Any:
+        # it ends the process when it finds memory with another alignment
+        view = _View(array, immutable=True, alignment=64)
+        return self.library.experimental.dlpack.from_dlpack(view.__dlpack__())
+
+    def plain(self, value: Any) -> Any:
+        tensor = self.library.convert_to_tensor(value)
+        if not hasattr(tensor, "numpy"):
+            raise TypeError("drjit.wrap(): a function of Dr.Jit cannot be traced by TensorFlow, as tf.function does: "
+                            "call it from a function without this decorator.")
+        return tensor
+
+    def differentiate(self, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                      tracked: list[bool]) -> tuple[list[Any], Derivatives]:
+        derivatives = _TensorFlowDerivatives(self.library, function, arrays, tracked)
+        return derivatives.outputs, derivatives
+
+    def embed(self, inner: Inner, arrays: list[Any]) -> list[Any]:
+        tf = self.library
+        floating = [self.is_floating(array) for array in arrays]
+
+        def operation(*inputs: Any) -> tuple[list[Any], Callable[..., list[Any]]]:
+            outputs = inner.run(inputs, floating)
+
+            def reverse(*gradients: Any) -> list[Any]:
+                return inner.reverse([tf.convert_to_tensor(gradient) if flag else None
+                                      for gradient, flag in zip(gradients, inner.floating, strict=True)])
+
+            return outputs, reverse
+
+        return list(tf.custom_gradient(operation)(*map(tf.convert_to_tensor, arrays)))
+
+
+class _TensorFlowDerivatives:
+    """The tape of a call is kept for reverse mode. Forward mode calls the function once more."""
+
+    def __init__(self, tf: Any, function: Callable[[list[Any]], list[Any]], arrays: list[Any],
+                 tracked: list[bool]) -> None:
+        self.tf, self.function, self.arrays, self.tracked = tf, function, arrays, tracked
+        self.inputs = list(map(tf.identity, _chosen(arrays, tracked)))
+        with tf.GradientTape(persistent=True, watch_accessed_variables=False) as self.tape:
+            self.tape.watch(self.inputs)
+            self.outputs = list(map(tf.convert_to_tensor, function(_merged(arrays, self.inputs, tracked))))
+
+    def reverse(self, gradients: list[Any]) -> list[Any]:
+        pairs = [(output, gradient) for output, gradient in zip(self.outputs, gradients, strict=True)
+                 if gradient is not None]
+        found = self.tape.gradient([output for output, _ in pairs], self.inputs,
+                                   output_gradients=[gradient for _, gradient in pairs])
+        return [None if gradient is None else self.tf.convert_to_tensor(gradient) for gradient in found]
+
+    def forward(self, changes: list[Any]) -> list[Any]:
+        with self.tf.autodiff.ForwardAccumulator(self.inputs, changes) as accumulator:
+            outputs = self.function(_merged(self.arrays, self.inputs, self.tracked))
+        return [accumulator.jvp(output) for output in outputs]
+
+
+# --- all of them -----------------------------------------------------------------------------------------------------
+
+#: Frameworks by the names that programs use.
+FRAMEWORKS: dict[str, Framework] = {framework.name: framework for framework in (_Torch(), _JAX(), _TensorFlow())}
+_BY_MODULE = {framework.module: framework for framework in FRAMEWORKS.values()}
+
+
+def framework_named(name: str) -> Framework | None:
+    """The framework with a name, which may also be that of its module."""
+    return FRAMEWORKS.get(name) or _BY_MODULE.get(name)
+
+
+def _exporter(name: str) -> Callable[[ArrayBase], Any]:
+    def export(array: ArrayBase) -> Any:
+        framework = FRAMEWORKS[name]
+        framework.load(f"{array._name}.{name}")
+        return framework.export(array)
+
+    return export
+
+
+links.to_torch, links.to_jax, links.to_tf = map(_exporter, ("torch", "jax", "tf"))

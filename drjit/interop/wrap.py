@@ -1,0 +1,294 @@
+"""Derivatives that cross between Dr.Jit and other frameworks: :func:`wrap`.
+
+A call of a framework's function from a program of Dr.Jit is a custom operation (:class:`_Outer`), one in the other
+direction an operation of the framework (:class:`_Inner`). Both take the PyTrees of arguments and results apart, so that
+only arrays cross. Either holds on to the arrays that crossed: what is written to one of Dr.Jit's afterwards goes to a
+copy, so that derivatives are those of the values that the function has seen.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+import drjit_core as core
+from drjit_core import JitBackend, tracked
+
+from .._ad.arrays import detach, differentiable, grad_enabled
+from .._ad.custom import CustomOp, custom
+from .._ad.functions import Arguments
+from .._ad.traversal import explained
+from .._arrays.broadcasting import make
+from .._arrays.dlpack import read
+from .._base.array import ArrayBase
+from .._base.errors import ArgumentError, RangeError, describe
+from .._base.nodes import broadcast
+from .._base.types import Record, lookup
+from .._base.typing import T
+from .._promotion.promote import wrap as wrap_nodes
+from .._promotion.promote import wrap_like
+from .._trees.pytree import flatten
+from .frameworks import Derivatives, Framework, framework_named
+
+__all__ = ["wrap"]
+
+_FUNCTION = "drjit.wrap"
+
+
+class _Call:
+    """A call of a framework's function with arrays of Dr.Jit."""
+
+    def __init__(self, framework: Framework, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.framework, self.function = framework, function
+        self.leaves, self.spec = flatten((args, kwargs), _FUNCTION)
+        self.places = [place for place, leaf in enumerate(self.leaves) if isinstance(leaf, ArrayBase)]
+        self.arrays = [self.leaves[place] for place in self.places]
+        self.tracked = [differentiable(array) and grad_enabled(array) for array in self.arrays]
+        #: What the function has returned.
+        self.results: list[Any] = []
+        self.structure = self.spec
+
+    def run(self) -> Any:
+        """The result of the function, which takes part in derivatives."""
+        found = custom(_Outer, self, self.arrays) if any(self.tracked) else \
+            self.imported(self.compute(list(map(self.framework.export, self.arrays))))
+        return self.structure.rebuild(found)
+
+    def compute(self, inputs: list[Any]) -> list[Any]:
+        """The arrays among what the function returns, for given arrays among its arguments."""
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, inputs, strict=True):
+            leaves[place] = value
+        args, kwargs = self.spec.rebuild(leaves)
+        self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
+        return [leaf for leaf in self.results if self.framework.is_array(leaf)]
+
+    def imported(self, outputs: Sequence[Any]) -> list[Any]:
+        """The leaves of the result, with tensors of Dr.Jit in the places of the framework's arrays."""
+        rest = iter(outputs)
+        is_array = self.framework.is_array
+        return [_tensor(self.framework, next(rest)) if is_array(leaf) else leaf for leaf in self.results]
+
+
+class _Outer(CustomOp):
+    """The operation that stands for a call of a framework's function."""
+
+    call: _Call
+    derivatives: Derivatives
+
+    def name(self) -> str:
+        return f"{self.call.framework.name}: {getattr(self.call.function, '__name__', 'function')}"
+
+    def eval(self, call: _Call, arrays: list[Any]) -> list[Any]:
+        self.call = call
+        self.arrays = arrays  # held, so that writes to them go to a copy: the framework looks at this memory
+        outputs, self.derivatives = call.framework.differentiate(
+            call.compute, list(map(call.framework.export, arrays)), call.tracked)
+        self.is_output = [call.framework.is_array(leaf) for leaf in call.results]
+        found = call.imported(outputs)
+        call.results = []
+        return found
+
+    def backward(self) -> None:
+        framework = self.call.framework
+        gradients = [framework.export(gradient) if differentiable(gradient) else None
+                     for gradient, flag in zip(self.grad_out(), self.is_output, strict=True) if flag]
+        found = iter(self.derivatives.reverse(gradients))
+        self.set_grad_in("arrays", [_like(framework, next(found), array) if flag else 0
+                                    for array, flag in zip(self.arrays, self.call.tracked, strict=True)])
+
+    def forward(self) -> None:
+        framework = self.call.framework
+        changes = [framework.export(change) for change, flag
+                   in zip(self.grad_in("arrays"), self.call.tracked, strict=True) if flag]
+        found = iter(self.derivatives.forward(changes))
+        self.set_grad_out([0 if change is None else _tensor(framework, change) for change in
+                           [next(found) if flag else None for flag in self.is_output]])
+
+
+class _Inner:
+    """A call of a function of Dr.Jit with arrays of a framework."""
+
+    def __init__(self, framework: Framework, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
+        self.framework, self.function = framework, function
+        self.leaves, self.spec = flatten((args, kwargs), _FUNCTION)
+        self.places = [place for place, leaf in enumerate(self.leaves) if framework.is_array(leaf)]
+        self.arguments: Arguments | None = None
+        self.tracked: list[bool] = []
+        #: Arrays among the results, and which of them have derivatives.
+        self.outputs: list[Any] = []
+        self.floating: list[bool] = []
+        self.results: list[Any] = []
+        self.structure = self.spec
+
+    def call(self) -> Any:
+        """The result of the function, as one of the framework's operations."""
+        arrays = [self.leaves[place] for place in self.places]
+        found = iter(self.framework.embed(self, arrays) if arrays else self.run([], []))
+        return self.structure.rebuild([next(found) if isinstance(leaf, ArrayBase) else leaf for leaf in self.results])
+
+    def run(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        values = [_tensor(self.framework, array) for array in arrays]
+        self.tracked = list(tracked)
+        chosen = [value for value, flag in zip(values, tracked, strict=True) if flag]
+        if chosen:
+            self.arguments = Arguments(_FUNCTION, chosen)
+            rest = iter(self.arguments.values)
+            values = [next(rest) if flag else value for value, flag in zip(values, tracked, strict=True)]
+            with self.arguments.tracked():
+                self._compute(values)
+        else:
+            self._compute(values)
+        return [self.framework.export(array) for array in detach(self.outputs)]
+
+    def _compute(self, values: list[Any]) -> None:
+        leaves = list(self.leaves)
+        for place, value in zip(self.places, values, strict=True):
+            leaves[place] = value
+        args, kwargs = self.spec.rebuild(leaves)
+        self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
+        self.outputs = [_even(leaf) for leaf in self.results if isinstance(leaf, ArrayBase)]
+        self.floating = [array._kind == "f" for array in self.outputs]
+
+    def reverse(self, gradients: Sequence[Any]) -> list[Any]:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        arguments = self.arguments
+        assert arguments is not None
+        pairs = []
+        for output, gradient in zip(self.outputs, gradients, strict=True):
+            if gradient is not None and differentiable(output):
+                nodes = _like(self.framework, gradient, output)._nodes()
+                pairs += [(vertex, own) for node, own in zip(output._nodes(), nodes, strict=True)
+                          if (vertex := tracked(node)) is not None]
+        with explained(_FUNCTION):
+            found = iter(arguments.rebuild(core.pull(pairs, arguments.flat(), again=False)))
+        return [self.framework.export(next(found)) if flag else None for flag in self.tracked]
+
+    def forward(self, changes: Sequence[Any]) -> list[Any]:
+        """See :class:`drjit.interop.frameworks.Inner`."""
+        arguments = self.arguments
+        assert arguments is not None
+        given = [change for change, flag in zip(changes, self.tracked, strict=True) if flag]
+        pairs = []
+        for own, array, change in zip(arguments.vertices, arguments.leaves, given, strict=True):
+            if change is not None:
+                pairs += list(zip(own, _like(self.framework, change, array)._nodes(), strict=True))
+        vertices = [vertex for output in self.outputs for node in output._nodes()
+                    if (vertex := tracked(node)) is not None]
+        with explained(_FUNCTION):
+            known = iter(core.push(pairs, vertices, again=False))
+        found: list[Any] = []
+        for output, floating in zip(self.outputs, self.floating, strict=True):
+            nodes = []
+            for node in output._nodes():
+                change = next(known) if tracked(node) is not None else None
+                nodes.append(core.literal(node.type, 0, node.size) if change is None else broadcast(change, node.size))
+            found.append(self.framework.export(wrap_like(output, type(output), nodes)) if floating else None)
+        return found
+
+
+def _even(array: Any) -> Any:
+    """An array whose components all have the same size, which is what they have in other frameworks."""
+    if array._depth <= 0 or not array._dynamic:
+        return array
+    width = array._width(_FUNCTION)
+    return wrap_like(array, type(array), [broadcast(node, width) for node in array._nodes()])
+
+
+def _tensor(framework: Framework, value: Any) -> Any:
+    """A tensor that shares the memory of a framework's array; a complex array where its elements are complex."""
+    found = read(_FUNCTION, framework.plain(value))
+    kind: Any
+    if found.kind == "c":
+        if len(found.shape) != 1:
+            raise ArgumentError(f"{_FUNCTION}(): Dr.Jit has complex arrays of one dimension only, found an array of "
+                                f"{found.source} with the shape {found.shape}.")
+        kind = lookup(Record(JitBackend.LLVM, found.type, "complex", (2,), True))
+        return wrap_nodes(kind, [found.node(0), found.node(1)])
+    kind = lookup(Record(JitBackend.LLVM, found.type, "tensor", (), True))
+    return make(kind, found.node(), found.shape)
+
+
+def _like(framework: Framework, value: Any, array: Any) -> Any:
+    """A gradient that a framework has computed, as an array of the type of another one; zeros if there is none."""
+    cls: Any = type(array)
+    if value is None:
+        return wrap_like(array, cls, [core.literal(node.type, 0, node.size) for node in array._nodes()])
+    return cls(framework.plain(value))
+
+
+def _name(role: str, value: str | ModuleType) -> str:
+    """The name of a framework, ``'drjit'`` for this one, given a name or a module."""
+    name = value.__name__.partition(".")[0] if isinstance(value, ModuleType) else value
+    if not isinstance(name, str):
+        raise ArgumentError(f"{_FUNCTION}(): '{role}' must be a string or a module, found {describe(value)}.")
+    framework = framework_named(name)
+    if framework is not None:
+        return framework.name
+    if name != "drjit":
+        raise RangeError(f"{_FUNCTION}(): '{role}' must be one of 'drjit', 'torch', 'jax' and 'tf', or the module of "
+                         f"one of them, found {name!r}.")
+    return name
+
+
+def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]:
+    """A decorator for functions that are written with one framework, and called from programs of another one.
+
+    ``source`` is the framework outside of the function, ``target`` the one inside: ``'drjit'``, ``'torch'``, ``'jax'``
+    or ``'tf'``, or its module. One of them is Dr.Jit; if both are, the function stays as it is.
+
+    Arguments and results may be PyTrees. The arrays in there are converted, without copies where they lie in memory in
+    one piece (nested arrays, such as ``Array3f``, do not), anything else is passed on as it is. What was an array of
+    Dr.Jit, of whatever type, is a tensor of the same shape in the other framework (elements of complex arrays are its
+    complex numbers), and what was an array there is a tensor of ``drjit.llvm.ad`` here, or an array such as
+    ``Complex2f`` if its elements are complex. Arrays are evaluated when they cross, and waited for.
+
+    Derivatives cross, too:
+
+    ======================  ============  ============  ==============================================================
+    ``source, target``      forward mode  reverse mode
+    ======================  ============  ============  ==============================================================
+    ``'drjit', 'torch'``    yes           yes           parameters of modules get their gradients in reverse mode
+    ``'drjit', 'jax'``      yes           yes           the function may be one of ``jax.jit``
+    ``'drjit', 'tf'``       yes           yes           the function may be one of ``tf.function``
+    ``'torch', 'drjit'``    yes           yes           no second derivatives
+    ``'jax', 'drjit'``      no            yes           ``jax.grad`` and ``jax.vjp``, but not inside ``jax.jit``
+    ``'tf', 'drjit'``       no            yes           ``tf.GradientTape``, but not inside ``tf.function``
+    ======================  ============  ============  ==============================================================
+
+    The function must be pure: it computes a result from its arguments, does not write to them, and may be called again
+    to compute derivatives. Raises a ``ValueError`` for other frameworks, a ``ModuleNotFoundError`` if one is not
+    installed, and when called, a ``TypeError`` for arrays whose elements have no equivalent.
+
+    >>> from drjit.llvm.ad import Float
+    >>> @dr.wrap("drjit", "torch")  # doctest: +SKIP
+    ... def softplus(x):
+    ...     return torch.nn.functional.softplus(x)
+    >>> dr.wrap("drjit", "drjit")(dr.sin)(Float(0))
+    [0]
+    """
+    outside, inside = _name("source", source), _name("target", target)
+    if "drjit" not in (outside, inside):
+        raise RangeError(f"{_FUNCTION}(): one of 'source' and 'target' must be 'drjit', found {outside!r} and "
+                         f"{inside!r}.")
+    framework = framework_named(inside if outside == "drjit" else outside)
+    if framework is not None:
+        framework.load(_FUNCTION)
+
+    def decorate(function: Any) -> Any:
+        if not callable(function):
+            raise ArgumentError(f"{_FUNCTION}(): decorates functions (found {describe(function)}).")
+        if framework is None:
+            return function
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            if outside == "drjit":
+                return _Call(framework, function, args, kwargs).run()
+            return _Inner(framework, function, args, kwargs).call()
+
+        return functools.update_wrapper(call, function)
+
+    return decorate

@@ -1,0 +1,487 @@
+"""Derivatives across frameworks: ``dr.wrap`` in both directions, against Dr.Jit's own and finite differences."""
+
+from __future__ import annotations
+
+import gc
+import warnings
+import weakref
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit import llvm, scalar
+from drjit.llvm.ad import Array3f, Array3f64, Bool, Complex2f64, Float, Float64, Int, Matrix2f64, TensorXf, TensorXf64
+
+#: Of PyTorch itself, when it computes derivatives in forward mode.
+pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
+MODULES = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
+
+
+@pytest.fixture(params=MODULES)
+def framework(request):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        pytest.importorskip(MODULES[request.param])
+    if request.param == "jax":
+        import jax
+
+        with jax.enable_x64(True):
+            yield request.param
+    else:
+        yield request.param
+
+
+def library(framework):
+    """The functions of a framework by the names of NumPy."""
+    if framework == "torch":
+        import torch
+
+        return torch
+    if framework == "jax":
+        import jax
+
+        return jax.numpy
+    import tensorflow
+
+    return tensorflow.experimental.numpy
+
+
+def array_of(framework, values):
+    if framework == "torch":
+        import torch
+
+        return torch.tensor(np.asarray(values))
+    if framework == "jax":
+        import jax
+
+        return jax.numpy.asarray(values)
+    import tensorflow
+
+    return tensorflow.constant(values)
+
+
+def gradients(framework, function, *arrays):
+    """The gradients of a scalar function of a framework's arrays."""
+    if framework == "torch":
+        inputs = [array.clone().requires_grad_() for array in arrays]
+        function(*inputs).backward()
+        return [array.grad for array in inputs]
+    if framework == "jax":
+        import jax
+
+        return jax.grad(function, argnums=tuple(range(len(arrays))))(*arrays)
+    import tensorflow
+
+    with tensorflow.GradientTape() as tape:
+        tape.watch(arrays)
+        value = function(*arrays)
+    return tape.gradient(value, arrays)
+
+
+# --- a framework within Dr.Jit ---------------------------------------------------------------------------------------
+
+ARGUMENTS = {
+    "flat": lambda: Float64(0.5, 1, 1.5), "one value": lambda: Float64(0.7), "nested": lambda: Array3f64([1, 2], 3, 4),
+    "tensor": lambda: TensorXf64([[1, 2], [3, 4], [0.5, 0.1]]), "no axes": lambda: TensorXf64(0.3),
+    "matrix": lambda: Matrix2f64([1, 2], 2, 3, 4), "single precision": lambda: TensorXf([[1, 2]]),
+}
+
+
+@pytest.mark.parametrize("argument", ARGUMENTS)
+def test_derivatives_of_a_framework_flow_through_drjit(framework, argument):
+    xp = library(framework)
+    wrapped = dr.wrap("drjit", framework)(lambda x: xp.sin(x) * x)
+
+    def derivatives(function):
+        x = ARGUMENTS[argument]()
+        dr.enable_grad(x)
+        y = function(x * 2)
+        dr.backward(y * y)
+        first = dr.grad(x).numpy()
+        x = ARGUMENTS[argument]()
+        dr.enable_grad(x)
+        dr.set_grad(x, 0.5)
+        y = function(x * 2)
+        dr.forward_to(y)
+        return first, y.numpy(), dr.grad(y).numpy()
+
+    def own(x):
+        tensor = dr.tensor_t(type(x))(x)  # which is what comes back
+        return dr.sin(tensor) * tensor
+
+    for one, other in zip(derivatives(own), derivatives(wrapped), strict=True):
+        assert one.shape == other.shape
+        np.testing.assert_allclose(one, other, rtol=1e-5 if argument == "single precision" else 1e-12)
+
+
+def test_results_are_tensors_and_share_memory(framework):
+    xp = library(framework)
+    seen = []
+
+    def function(x):
+        seen.append(x)
+        return xp.sqrt(x)
+
+    x = dr.arange(Float, 1000) + 1
+    y = dr.wrap("drjit", framework)(function)(x)
+    assert type(y) is TensorXf and y.shape == (1000,) and not dr.grad_enabled(y)
+    inside = np.from_dlpack(seen[0].detach() if framework == "torch" else seen[0])
+    assert inside.ctypes.data == x.numpy().ctypes.data
+
+
+@dataclass
+class State:
+    position: Array3f
+    weight: Float
+    label: str = "state"
+
+
+def test_pytrees_and_other_values_cross(framework):
+    xp = library(framework)
+
+    @dr.wrap("drjit", framework)
+    def step(state, factors, *, scale, mode):
+        assert mode == "fast" and state.label == "state" and type(factors) is tuple and factors[1] is None
+        assert not isinstance(state.position, dr.ArrayBase) and "bool" in str(factors[2].dtype)
+        return State(state.position * factors[0] * scale, state.weight, "next"), [xp.sum(state.weight), 3, "text"], \
+            {"count": factors[3]}
+
+    x, w = Array3f([1, 2], 3, 4), Float(1, 2)
+    dr.enable_grad(x)
+    state, (total, number, text), rest = step(State(x, w), (Float(2), None, Bool(True, False), Int(4, 5)), scale=3,
+                                              mode="fast")
+    assert (state.label, number, text) == ("next", 3, "text") and isinstance(state, State)
+    assert state.position.numpy().tolist() == [[6, 12], [18, 18], [24, 24]] and total.numpy() == 3
+    assert type(rest["count"]).__name__ == "TensorXi" and rest["count"].numpy().tolist() == [4, 5]
+    dr.backward(state.position[0])
+    assert x.grad.numpy().tolist() == [[6, 6], [0, 0], [0, 0]]
+
+
+def test_only_tracked_arguments_get_gradients(framework):
+    xp = library(framework)
+    wrapped = dr.wrap("drjit", framework)(lambda a, b, n: (a * b, xp.sum(b), n))
+    a, b = Float(1, 2), Float(3, 4)
+    dr.enable_grad(b)
+    product, total, n = wrapped(a, b, Int(1, 2))
+    dr.enqueue(dr.ADMode.Backward, product)
+    dr.backward(dr.sum(product) + 10 * total)
+    assert b.grad.numpy().tolist() == [11, 12] and not dr.grad_enabled(a) and not dr.grad_enabled(n)
+
+
+def test_results_that_do_not_depend_on_arguments_have_no_gradients(framework):
+    xp = library(framework)
+    wrapped = dr.wrap("drjit", framework)(lambda x, y: (x * 2, xp.ones(2)))
+    x, y = Float64(1, 2), Float64(1)
+    dr.enable_grad(x, y)
+    first, second = wrapped(x, y)
+    dr.backward(dr.sum(first) + dr.sum(second))
+    assert x.grad.numpy().tolist() == [2, 2] and y.grad.numpy().tolist() == [0]
+    x.grad = 1
+    y.grad = 1
+    first, second = wrapped(x, y)
+    dr.forward_to(first, second)
+    assert first.grad.numpy().tolist() == [2, 2] and second.grad.numpy().tolist() == [0, 0]
+
+
+def test_complex_numbers_cross_with_their_gradients(framework):
+    def gradient(square):
+        z = Complex2f64([1, 2], [3, 4])
+        dr.enable_grad(z)
+        w = square(z)
+        assert type(w) is Complex2f64
+        dr.backward(dr.real(w) + 2 * dr.imag(w))
+        return z.grad.numpy().tolist()
+
+    assert gradient(dr.wrap("drjit", framework)(lambda z: z * z * (1 + 2j))) == \
+        gradient(lambda z: z * z * Complex2f64(1, 2))
+    with pytest.raises(TypeError, match=r"drjit\.wrap.*complex arrays of one dimension.*\(1, 2\)"):
+        dr.wrap("drjit", framework)(lambda z: z[None])(Complex2f64([1, 2], 3))
+
+
+def test_derivatives_are_those_of_the_values_that_the_function_has_seen(framework):
+    x = Float64(1, 2, 3)
+    dr.enable_grad(x)
+    y = dr.wrap("drjit", framework)(lambda x: x * x)(x)
+    own = dr.detach(x)
+    own[0] = 100
+    z = dr.wrap("drjit", framework)(lambda x: x * x)(own)
+    x_before = dr.grad(x)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [2, 4, 6] and x_before.numpy().tolist() == [0, 0, 0]
+    assert z.numpy().tolist() == [10000, 4, 9]
+    a = Float64(1, 2, 3)
+    dr.enable_grad(a)
+    b = dr.wrap("drjit", framework)(lambda x: x * x)(a)
+    a[1] = 50
+    assert b.numpy().tolist() == [1, 4, 9]
+
+
+def test_gradients_can_be_asked_for_again(framework):
+    x = Float64(1, 2)
+    dr.enable_grad(x)
+    y = dr.wrap("drjit", framework)(lambda x: x * x * x)(x)
+    for _ in range(2):
+        dr.clear_grad(x)
+        dr.backward(y, dr.ADFlag.ClearVertices)
+        assert x.grad.numpy().tolist() == [3, 12]
+
+
+def test_memory_is_let_go_when_the_result_is(framework):
+    xp = library(framework)
+    seen = []
+
+    def function(x):
+        seen.append(weakref.ref(x))
+        return xp.sin(x)
+
+    x = Float64(1, 2)
+    dr.enable_grad(x)
+    y = dr.wrap("drjit", framework)(function)(x)
+    dr.backward(y)
+    del y
+    gc.collect()
+    assert seen[0]() is None
+
+
+def test_functions_that_the_framework_compiles(framework):
+    if framework == "torch":
+        pytest.skip("torch.compile needs a compiler of C++")
+    if framework == "jax":
+        import jax
+
+        compiled = jax.jit
+    else:
+        import tensorflow
+
+        compiled = tensorflow.function
+    xp = library(framework)
+
+    def sine(x, y):
+        return xp.sin(x) * y
+
+    wrapped = dr.wrap("drjit", framework)(compiled(sine))
+    for _ in range(2):
+        x, y = Float64(1, 2), Float64(3)
+        dr.enable_grad(x)
+        dr.backward(wrapped(x, y))
+        np.testing.assert_allclose(x.grad.numpy(), 3 * np.cos([1, 2]))
+
+
+def test_scalar_arrays_cross(framework):
+    found = dr.wrap("drjit", framework)(lambda v: v + v)(scalar.Array3f(1, 2, 3))
+    assert found.numpy().tolist() == [2, 4, 6]
+
+
+def test_gradients_reach_parameters_of_torch_modules():
+    torch = pytest.importorskip("torch")
+    layer = torch.nn.Linear(3, 2)
+    x = TensorXf([[1, 2, 3]])
+    dr.enable_grad(x)
+    y = dr.wrap("drjit", "torch")(layer)(x)
+    dr.backward(dr.sum(y))
+    np.testing.assert_allclose(x.grad.numpy(), layer.weight.detach().numpy().sum(0)[None], rtol=1e-6)
+    assert layer.weight.grad.tolist() == [[1, 2, 3], [1, 2, 3]] and layer.bias.grad.tolist() == [1, 1]
+
+
+# --- Dr.Jit within a framework ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0, 2)])
+def test_derivatives_of_drjit_flow_through_a_framework(framework, shape):
+    xp = library(framework)
+    values = np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
+    x, y = array_of(framework, values), array_of(framework, values[::-1].copy() if shape else values)
+    wrapped = dr.wrap(framework, "drjit")(lambda x, y: dr.sin(x) * y)
+    found = gradients(framework, lambda x, y: xp.sum(wrapped(x * 2, y) ** 2), x, y)
+    expected = gradients(framework, lambda x, y: xp.sum((xp.sin(x * 2) * y) ** 2), x, y)
+    for one, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=1e-12)
+
+
+def test_pytrees_and_other_values_cross_into_drjit(framework):
+    @dr.wrap(framework, "drjit")
+    def step(state, factor, *, mode):
+        assert mode == "fast" and type(state["x"]) is TensorXf64 and type(state["flags"]).__name__ == "TensorXb"
+        return {"x": dr.select(state["flags"], state["x"] * factor, 0), "n": (dr.arange(llvm.Int, 3), "text", 5)}
+
+    x = array_of(framework, [1.0, 2, 3])
+    if framework == "tf":
+        import tensorflow
+
+        x = tensorflow.cast(x, "float64")
+    elif framework == "torch":
+        x = x.double()
+    flags = array_of(framework, [True, False, True])
+    found = step({"x": x, "flags": flags}, 3, mode="fast")
+    assert np.asarray(found["x"]).tolist() == [3, 0, 9]
+    assert isinstance(found["x"], type(x)) and np.asarray(found["n"][0]).tolist() == [0, 1, 2]
+    assert found["n"][1:] == ("text", 5)
+    gradient, = gradients(framework, lambda x: library(framework).sum(
+        step({"x": x, "flags": flags}, 3, mode="fast")["x"]), x)
+    assert np.asarray(gradient).tolist() == [3, 0, 3]
+
+
+def test_nested_results_become_arrays_of_two_dimensions(framework):
+    wrapped = dr.wrap(framework, "drjit")(lambda x: Array3f64(x.array, 1, 2 * x.array))
+    x = array_of(framework, np.array([1.0, 2]))
+    assert np.asarray(wrapped(x)).tolist() == [[1, 2], [1, 1], [2, 4]]
+    gradient, = gradients(framework, lambda x: library(framework).sum(wrapped(x) ** 2), x)
+    assert np.asarray(gradient).tolist() == [10, 20]
+
+
+def test_one_value_that_is_repeated_gets_the_sum_of_gradients(framework):
+    wrapped = dr.wrap(framework, "drjit")(lambda x, y: Array3f64(dr.mean(x.array), y.array, 0))
+    x, y = array_of(framework, np.array([1.0, 2])), array_of(framework, np.array([3.0, 4, 5]))
+    found = gradients(framework, lambda x, y: library(framework).sum(wrapped(x, y)), x, y)
+    assert [np.asarray(entry).tolist() for entry in found] == [[1.5, 1.5], [1, 1, 1]]
+
+
+def test_gradients_of_complex_arguments(framework):
+    if framework == "tf":
+        import tensorflow
+
+        real = tensorflow.math.real
+    else:
+        real = library(framework).real
+    z = array_of(framework, np.array([1 + 2j, 3 - 1j]))
+    wrapped = dr.wrap(framework, "drjit")(lambda z: z * z * Complex2f64(1, 2))
+    total = library(framework).sum
+    found, = gradients(framework, lambda z: total(real(wrapped(z))), z)
+    expected, = gradients(framework, lambda z: total(real(z * z * (1 + 2j))), z)
+    np.testing.assert_allclose(np.asarray(found.resolve_conj() if framework == "torch" else found),
+                               np.asarray(expected.resolve_conj() if framework == "torch" else expected))
+
+
+def test_round_trips_through_both_directions(framework):
+    """Dr.Jit calls a framework's function, which calls one of Dr.Jit."""
+    inner = dr.wrap(framework, "drjit")(lambda x: dr.exp(x))
+    outer = dr.wrap("drjit", framework)(lambda x: inner(x * 2) * x)
+    x = Float64(0.5, 1)
+    dr.enable_grad(x)
+    dr.backward(outer(x))
+    values = np.array([0.5, 1])
+    np.testing.assert_allclose(x.grad.numpy(), np.exp(2 * values) * (1 + 2 * values))
+
+
+def test_calls_without_arrays(framework):
+    assert np.asarray(dr.wrap(framework, "drjit")(lambda n: dr.arange(llvm.Int, n))(3)).tolist() == [0, 1, 2]
+    assert dr.wrap("drjit", framework)(lambda n: (n, "a"))(3) == (3, "a")
+
+
+# --- PyTorch only ----------------------------------------------------------------------------------------------------
+
+
+def test_torch_checks_both_modes():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([0.5, 1.5], dtype=torch.float64, requires_grad=True)
+    y = torch.tensor([[1.0], [2.0]], dtype=torch.float64, requires_grad=True)
+
+    @dr.wrap("torch", "drjit")
+    def function(x, y, n):
+        return dr.exp(x) * y, dr.sum(x), n, x[0]
+
+    assert torch.autograd.gradcheck(lambda x, y: tuple(function(x, y, torch.tensor([1]))[k] for k in (0, 1, 3)), (x, y),
+                                    check_forward_ad=True, check_batched_grad=False)
+
+
+def test_torch_tracks_what_it_tracks():
+    torch = pytest.importorskip("torch")
+    wrapped = dr.wrap("torch", "drjit")(lambda x: (dr.sin(x), dr.arange(llvm.Int, 2)))
+    x = torch.ones(2, requires_grad=True)
+    first, second = wrapped(x)
+    assert first.requires_grad and not second.requires_grad
+    assert not wrapped(x.detach())[0].requires_grad
+    with torch.no_grad():
+        assert not wrapped(x)[0].requires_grad
+
+
+def test_torch_may_write_to_results_and_is_told_of_writes_to_arguments():
+    torch = pytest.importorskip("torch")
+    wrapped = dr.wrap("torch", "drjit")(lambda x: dr.exp(x))
+    x = torch.zeros(3, requires_grad=True)
+    y = wrapped(x).mul_(5)
+    y.sum().backward()
+    assert x.grad.tolist() == [5, 5, 5]
+    x = torch.zeros(3, requires_grad=True)
+    between = x * 1
+    y = wrapped(between)
+    between.add_(1)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+    x = torch.zeros(3)
+    assert dr.wrap("torch", "drjit")(lambda x: x)(x).data_ptr() != x.data_ptr()
+
+
+def test_torch_has_gradients_again_where_the_graph_is_retained():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor([2.0], requires_grad=True)
+    y = dr.wrap("torch", "drjit")(lambda x: x * x)(x).sum()
+    y.backward(retain_graph=True)
+    y.backward()
+    assert x.grad.tolist() == [8]
+    z = dr.wrap("torch", "drjit")(lambda x: x * x)(x)
+    with pytest.raises(RuntimeError, match=r"drjit\.wrap.*second derivatives"):
+        torch.autograd.grad(z.sum(), x, create_graph=True)
+
+
+# --- what is refused -------------------------------------------------------------------------------------------------
+
+
+def test_frameworks_that_trace_are_refused():
+    jax = pytest.importorskip("jax")
+    wrapped = dr.wrap("jax", "drjit")(lambda x: dr.sin(x))
+    with pytest.raises(TypeError, match=r"drjit\.wrap.*cannot be traced by JAX"):
+        jax.jit(wrapped)(jax.numpy.ones(3))
+    with pytest.raises(TypeError, match="forward-mode"):
+        jax.jvp(wrapped, (jax.numpy.ones(3),), (jax.numpy.ones(3),))
+
+
+def test_tensorflow_tracing_is_refused():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tensorflow = pytest.importorskip("tensorflow")
+    wrapped = dr.wrap("tf", "drjit")(lambda x: dr.sin(x))
+
+    @tensorflow.function
+    def traced(x):
+        return wrapped(x)
+
+    with pytest.raises(TypeError, match=r"drjit\.wrap.*cannot be traced by TensorFlow"):
+        traced(tensorflow.ones(3))
+
+
+def test_frameworks_are_named_by_strings_or_modules(framework):
+    import importlib
+
+    module = importlib.import_module(MODULES[framework])
+    wrapped = dr.wrap(source=dr, target=module)(lambda x: x + x)
+    assert wrapped(Float(1, 2)).numpy().tolist() == [2, 4]
+    assert np.asarray(dr.wrap(MODULES[framework], "drjit")(lambda x: x + x)(array_of(framework, [1.0]))).tolist() == [2]
+
+
+def test_unknown_frameworks_and_pairs_are_refused():
+    for source, target, message in (("drjit", "numpy", "'target' must be one of.*'numpy'"),
+                                    (np, "drjit", "'source' must be one of.*'numpy'"),
+                                    ("torch", "jax", "one of 'source' and 'target' must be 'drjit'")):
+        with pytest.raises(ValueError, match=rf"drjit\.wrap\(\): {message}"):
+            dr.wrap(source, target)
+    with pytest.raises(TypeError, match=r"drjit\.wrap\(\): 'source' must be a string or a module, found int"):
+        dr.wrap(5, "torch")
+    with pytest.raises(TypeError, match=r"drjit\.wrap\(\): decorates functions \(found int\)"):
+        dr.wrap("drjit", "drjit")(5)
+
+    def function(x):
+        return x
+
+    assert dr.wrap("drjit", "drjit")(function) is function
+
+
+def test_wrapped_functions_keep_their_names(framework):
+    @dr.wrap("drjit", framework)
+    def forward_pass(x):
+        """Says what it does."""
+        return x
+
+    assert (forward_pass.__name__, forward_pass.__doc__) == ("forward_pass", "Says what it does.")
