@@ -37,6 +37,7 @@ from ._creation import (
     zeros,
     zeros_like,
 )
+from ._dlpack import from_dlpack
 from ._dtypes import (
     DType,
     bool,
@@ -125,7 +126,6 @@ from ._elementwise import (
 )
 from ._indexing import nonzero, take, take_along_axis, where
 from ._info import __array_namespace_info__
-from ._interchange import from_dlpack
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
 from ._manipulation import (
     broadcast_arrays,

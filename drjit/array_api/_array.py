@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import operator
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from types import ModuleType
 from typing import Any
@@ -12,10 +11,12 @@ from typing import Any
 import numpy as np
 
 import drjit as dr
+from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import require_device
 from ._data import Storage
+from ._dlpack import array_of, buffer, dlpack, dlpack_device
 from ._indexing import get, put
 from ._linear import matmul, matrix_transpose
 from ._operands import describe, number_of
@@ -148,12 +149,7 @@ class Array(Storage):
 
     def _host(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array; evaluates."""
-        parts = [part.numpy() if hasattr(part, "numpy") else np.asarray(part) for part in self._parts]
-        if len(parts) == 1:
-            return np.asarray(parts[0]).reshape(self.shape)
-        found = np.empty(self.shape, self._dtype.numpy)
-        found.real, found.imag = (part.reshape(self.shape) for part in parts)
-        return found
+        return numpy_of_parts(self._parts).reshape(self.shape)
 
     def _scalar(self, method: str) -> Any:
         if self.size != 1:
@@ -200,25 +196,10 @@ class Array(Storage):
         text = np.array2string(self._host(), separator=", ", prefix="Array(")
         return f"Array({text}, dtype={self._dtype})"
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        """A NumPy array of the elements; evaluates. Derivatives end here, of which a warning tells."""
-        if any(dr.grad_enabled(part) for part in self._parts if self._dtype.kind in "fc"):
-            warnings.warn("the array tracks derivatives, which NumPy does not: they end here. Convert "
-                          "drjit.detach(x) to say that this is meant.", RuntimeWarning, stacklevel=2)
-        if copy is False and self._dtype.kind == "c":
-            raise ValueError(f"{_SELF}.__array__(): complex numbers become a NumPy array by a copy only.")
-        found = self._host()
-        return np.array(found, dtype=dtype, copy=copy)
-
-    def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None,
-                   dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
-        """A DLPack capsule of the elements; evaluates."""
-        if stream is not None:
-            raise ValueError(f"{_SELF}.__dlpack__(): the device 'cpu' has no streams, found {stream!r}.")
-        return self._host().__dlpack__(max_version=max_version, dl_device=dl_device, copy=copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return 1, 0
+    __array__ = array_of
+    __dlpack__ = dlpack
+    __dlpack_device__ = dlpack_device
+    __buffer__ = buffer
 
     # --- Dr.Jit ---
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
+from drjit.interop import numpy_of_parts
 
 from . import _dtypes as dtypes
 from ._creation import asarray
@@ -37,12 +38,8 @@ def is_tracked(*arrays: Storage) -> bool:
 
 def on_host(array: Storage) -> np.ndarray[Any, Any]:
     """The elements as a NumPy array; evaluates."""
-    parts = [np.asarray(dr.detach(part)).reshape(array.shape) for part in array._parts]
-    if len(parts) == 1:
-        return parts[0].astype(np.float32) if array._dtype is dtypes.float16 else parts[0]
-    found = np.empty(array.shape, array._dtype.numpy)
-    found.real, found.imag = parts
-    return found
+    found = numpy_of_parts(array._parts)
+    return found.astype(np.float32) if array._dtype is dtypes.float16 else found
 
 
 def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
