@@ -26,7 +26,8 @@ from .._base.errors import ArgumentError, describe
 from .._base.links import links
 from .host import HostMemory, host_memory
 
-__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of", "read", "require_host", "to_capsule"]
+__all__ = ["CPU", "CopyError", "Foreign", "Imported", "capsule_of", "complex_memory", "from_dlpack", "memory_of",
+           "read", "require_host", "to_capsule"]
 
 #: The device of all arrays, in the terms of DLPack: the memory of the CPU.
 CPU = (1, 0)

@@ -149,7 +149,8 @@ class Array(Storage):
 
     def _host(self) -> np.ndarray[Any, Any]:
         """The elements as a NumPy array; evaluates."""
-        return numpy_of_parts(self._parts).reshape(self.shape)
+        found: np.ndarray[Any, Any] = numpy_of_parts(self._parts)
+        return found.reshape(self.shape)
 
     def _scalar(self, method: str) -> Any:
         if self.size != 1:

@@ -168,7 +168,7 @@ def expm1(z: Pair) -> Pair:
     near = (dr.abs(x) < 1) & dr.isfinite(y)
     safe_x, safe_y = dr.select(near, x, 0), dr.select(near, y, 0)
     sine = dr.sin(safe_y * 0.5)
-    short = _expm1(safe_x) * dr.cos(safe_y) - 2 * sine * sine
+    short = _expm1(safe_x) * dr.cos(safe_y) - 2 * sine * sine + 0.0  # +0 for both zeros, which the standard wants
     return dr.select(near, short, real - 1), imag
 
 
@@ -320,8 +320,7 @@ def tanh(z: Pair) -> Pair:
     one = _with_sign(_number(x, 1), x)
     sincos = dr.sin(b) * dr.cos(b)
     found = _choose(far, (one, 4 * sincos * decay), found)
-    zero = _with_sign(_number(y, 0), dr.select(wild, 0, dr.sin(2 * b)))
-    found = _choose(dr.isinf(x), (one, zero), found)
+    found = _choose(dr.isinf(x), (one, _with_sign(_number(y, 0), y)), found)
     found = _choose(wild & dr.isfinite(x), (dr.select(x == 0, x, math.nan), _number(x, math.nan)), found)
     return _choose(dr.isnan(x), (x, dr.select(y == 0, y, math.nan)), found)
 

@@ -11,7 +11,7 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, default_dtype, wrap
+from ._data import Storage, constant, default_dtype, expanded, wrap
 from ._dtypes import DType, FInfo, IInfo, promoted
 from ._operands import (
     converted,
@@ -220,8 +220,7 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None =
             raise ValueError(f"{function}(): 'fill_value' must be a number, found an array of the shape "
                              f"{fill_value.shape}.")
         value = converted(fill_value, _dtype(function, dtype, fill_value._dtype))
-        return wrap(value._dtype, *[dr.zeros(type(part), sizes) + part if value._dtype.kind != "b" else
-                                    dr.zeros(type(part), sizes) | part for part in value._parts])
+        return wrap(value._dtype, *[expanded(part, sizes) for part in value._parts])
     number = number_of(fill_value)
     if number is None:
         raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
@@ -410,14 +409,8 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> tuple[Array, ...]:
     results = []
     for array, place in zip(found, places, strict=True):
         key = tuple(slice(None) if axis == place else None for axis in range(count))
-        results.append(wrap(array._dtype, *[_expanded(part[key], tuple(shape)) for part in array._parts]))
+        results.append(wrap(array._dtype, *[expanded(part[key], tuple(shape)) for part in array._parts]))
     return tuple(results)
-
-
-def _expanded(part: Any, shape: tuple[int, ...]) -> Any:
-    """A tensor broadcast to a shape."""
-    zero = dr.zeros(type(part), shape)
-    return part | zero if dr.is_mask_v(part) else part + zero
 
 
 # --- data types ------------------------------------------------------------------------------------------------------

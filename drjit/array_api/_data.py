@@ -17,7 +17,7 @@ from ._dtypes import DType
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "constant", "part_of_constant", "wrap"]
+__all__ = ["Storage", "constant", "default_dtype", "expanded", "part_of_constant", "wrap"]
 
 
 class Storage:
@@ -69,6 +69,16 @@ def constant(dtype: DType, number: complex, shape: tuple[int, ...] = ()) -> Arra
 def part_of_constant(dtype: DType, number: Any, shape: tuple[int, ...] = ()) -> Any:
     """A tensor of a real type whose elements are all the same number."""
     return dr.full(dtype.tensor, number, shape)
+
+
+def expanded(part: Any, shape: tuple[int, ...]) -> Any:
+    """A tensor broadcast to a shape."""
+    if part.shape == shape:
+        return part
+    if dr.is_mask_v(part):
+        return part | dr.zeros(type(part), shape)
+    # Not +0, which would turn -0 into +0.
+    return part + dr.full(type(part), -0.0 if dr.is_float_v(part) else 0, shape)
 
 
 def default_dtype(number: Any) -> DType:

@@ -38,7 +38,7 @@ def is_tracked(*arrays: Storage) -> bool:
 
 def on_host(array: Storage) -> np.ndarray[Any, Any]:
     """The elements as a NumPy array; evaluates."""
-    found = numpy_of_parts(array._parts)
+    found: np.ndarray[Any, Any] = numpy_of_parts(array._parts)
     return found.astype(np.float32) if array._dtype is dtypes.float16 else found
 
 

@@ -17,9 +17,9 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._creation import asarray, result_type
-from ._data import Storage, wrap
+from ._data import Storage, expanded, wrap
 from ._dtypes import promoted
-from ._manipulation import broadcast_to, each, expanded, reshape, taken
+from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
     converted,
     describe,

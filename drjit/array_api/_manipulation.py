@@ -12,7 +12,7 @@ import numpy as np
 import drjit as dr
 
 from ._creation import result_type
-from ._data import Storage, wrap
+from ._data import Storage, expanded, wrap
 from ._operands import (
     common_shape,
     converted,
@@ -36,14 +36,6 @@ _NAMESPACE = "drjit.array_api"
 def each(array: Storage, function: Any) -> Array:
     """An array of the same type, of what a function makes of each part."""
     return wrap(array._dtype, *[function(part) for part in array._parts])
-
-
-def expanded(part: Any, shape: tuple[int, ...]) -> Any:
-    """A tensor broadcast to a shape."""
-    if part.shape == shape:
-        return part
-    zero = dr.zeros(type(part), shape)
-    return part | zero if dr.is_mask_v(part) else part + zero
 
 
 def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
