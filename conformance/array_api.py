@@ -95,8 +95,8 @@ def run(suite: pathlib.Path, module: str, *, examples: int = 200, workers: int =
         nothing.touch()  # the suite's own files of exceptions are not to be found
         command = [sys.executable, "-m", "pytest", "--rootdir", ".", "-p", "conformance.array_api",
                    "-p", "no:cacheprovider", "-q", "--tb=short", "--disable-warnings",
-                   "--max-examples", str(examples), "--disable-deadline",
-                   "--skips-file", str(nothing), "--xfails-file", str(nothing),
+                   f"--max-examples={examples}", "--disable-deadline",
+                   f"--skips-file={nothing}", f"--xfails-file={nothing}",
                    "--json-report", f"--json-report-file={report}",
                    "--json-report-omit", "keywords", "streams", "log", "warnings",
                    *(["-n", str(workers)] if workers > 1 else []), *(arguments or []),

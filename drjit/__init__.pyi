@@ -220,6 +220,12 @@ class ArrayBase(Generic[SelfT, SelfCpT, ValT, ValCpT, RedT, PlainT, MaskT]):
         """What :func:`numpy` returns, under the name that pandas has for it and Matplotlib asks for."""
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """The same as :meth:`numpy`, for ``numpy.asarray(x)`` and NumPy's functions; ``dtype`` and ``copy`` are those of NumPy."""
+    def torch(self) -> Any:
+        """A PyTorch tensor with these values, which shows the memory of flat arrays and tensors. Nested arrays are copied, and so is what belongs to another package, because programs may write to tensors of PyTorch."""
+    def jax(self) -> Any:
+        """A JAX array with these values, which shows the memory of flat arrays and tensors. Nested arrays are copied."""
+    def tf(self) -> Any:
+        """A TensorFlow tensor with these values, which shows the memory of flat arrays and tensors. Nested arrays are copied, and so is memory that begins at no multiple of 64 bytes."""
     def memview(self) -> memoryview:
         """A ``memoryview`` of these values, zero-copy for flat arrays and tensors. Evaluates the array and waits for the result."""
     def __dlpack__(self, *, stream: Any = None, max_version: tuple[int, int] | None = None, dl_device: tuple[int, int] | None = None, copy: bool | None = None) -> Any:
@@ -4270,6 +4276,8 @@ def whos_ad(as_string: bool = False) -> str | None:
     """Print a list of the variables in the graph of derivatives, or return it with ``as_string``."""
 def width(*args: Any) -> int:
     """Number of elements that are processed in parallel: the size of the trailing dimension of the arrays in PyTrees."""
+def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]:
+    """A decorator for functions that are written with one framework, and called from programs of another one."""
 def zeros(dtype: type[T], shape: int | Sequence[int] = 1) -> T:
     """An array of zeros (``False`` for masks), a literal that takes no memory."""
 def zeros_like(arg: T, /) -> T:
