@@ -5,7 +5,7 @@
 import builtins
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
-from types import EllipsisType
+from types import EllipsisType, ModuleType
 from typing import Any, ClassVar, Generic, Literal, Never, Protocol, SupportsAbs, TypeAlias, overload
 
 from typing_extensions import Buffer, TypeVar, TypeVarTuple

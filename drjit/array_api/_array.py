@@ -15,9 +15,9 @@ from drjit.interop import numpy_of_parts
 
 from . import _elementwise as elementwise
 from ._creation import require_device
-from ._data import Storage
+from ._data import Storage, copy_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device
-from ._indexing import get, put
+from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._operands import describe, number_of
 
@@ -57,7 +57,7 @@ def _in_place(name: str, function: Callable[[Any, Any], Array]) -> Any:
         if found.shape != self.shape:
             raise ValueError(f"{_SELF}.{name}(): an array of the shape {self.shape} cannot become one of the shape "
                              f"{found.shape} in place; use a new name for the result.")
-        self._parts = found._parts
+        replace(self, found)
         return self
 
     method.__name__, method.__qualname__ = name, f"Array.{name}"
@@ -75,8 +75,9 @@ class Array(Storage):
     """An array of any number of dimensions, on which operations are traced, fused, and differentiated.
 
     Functions of the namespace create arrays. They are lazy: reading values (``float(x)``, ``bool(x)``, ``repr``,
-    ``np.asarray(x)``) evaluates. In-place operators and item assignment replace the elements of this array alone;
-    views that were taken of it before keep what they had.
+    ``np.asarray(x)``) evaluates. In-place operators and item assignment write to this array, and to all that share its
+    elements: what keys of integers and slices, ``reshape``, ``permute_dims``, ``.T``, ``squeeze`` and their like return
+    are views, as NumPy's are. Arithmetic, and keys with arrays, make arrays of their own.
     """
 
     __slots__ = ()
@@ -89,6 +90,17 @@ class Array(Storage):
 
     def __drjit_rebuild__(self, children: dict[str, Any]) -> Array:
         return Array(self._dtype, tuple(children.values()))
+
+    # --- copies ---
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return wrap, (self._dtype, *self._parts)
+
+    def __copy__(self) -> Array:
+        return copy_of(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Array:
+        return copy_of(self)
 
     # --- attributes ---
 

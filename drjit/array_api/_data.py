@@ -2,14 +2,23 @@
 
 Elements of real, integer and Boolean types have one part, complex ones two, the real and the imaginary part. The class
 that users see (:mod:`._array`) stands above the functions, which make its instances by :func:`wrap`.
+
+Arrays can be *views* of others, as NumPy's can: the results of keys of integers and slices, of transposing and of
+reshaping. Tensors are values, so that a view is a value of its own, and a note of where it lies in the array that owns
+the elements, its *root*. What is written to a view goes to the root; a view that is older than the last write to its
+root reads itself again.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import drjit as dr
+from drjit._access.lanes import in_plain_code
+from drjit._access.slicing import contiguous_strides, strided
+from drjit._promotion.promote import wrap as tensor_of_nodes
 
 from . import _dtypes as dtypes
 from ._dtypes import DType
@@ -17,20 +26,56 @@ from ._dtypes import DType
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "constant", "default_dtype", "expanded", "part_of_constant", "wrap"]
+__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "expanded", "part_of_constant", "view_of",
+           "wrap"]
+
+
+class View:
+    """Where the elements of an array lie in those of another one in C order, and the writes to it that are known."""
+
+    __slots__ = ("offset", "root", "seen", "strides")
+
+    def __init__(self, root: Storage, offset: int, strides: tuple[int, ...]) -> None:
+        self.root, self.offset, self.strides = root, offset, strides
+        self.seen = root._writes
+
+    def read(self, part: Any, shape: tuple[int, ...]) -> Any:
+        """The elements of the view among those of a tensor of the root's shape."""
+        result = tensor_of_nodes(type(part), [strided(part._n, shape, self.strides, self.offset)])
+        result._s = shape
+        return result
 
 
 class Storage:
     """The data of an array, which functions read."""
 
-    __slots__ = ("__weakref__", "_dtype", "_parts")
+    __slots__ = ("__weakref__", "_dtype", "_held", "_view", "_writes")
 
     #: The class of arrays, which registers itself.
     final: type[Array]
 
     def __init__(self, dtype: DType, parts: tuple[Any, ...]) -> None:
         self._dtype = dtype
-        self._parts = parts
+        self._held = parts  # of a view, what was read last
+        self._view: View | None = None
+        self._writes = 0
+
+    @property
+    def _parts(self) -> tuple[Any, ...]:
+        """The tensors."""
+        view = self._view
+        if view is None or view.seen == view.root._writes:
+            return self._held
+        parts = tuple([view.read(part, self.shape) for part in view.root._held])
+        if in_plain_code():  # what is read in the body of a loop or a branch is of use in there alone
+            self._held, view.seen = parts, view.root._writes
+        return parts
+
+    @property
+    def place(self) -> tuple[int, tuple[int, ...]]:
+        """Where the elements lie among those of the root: the position of the first one, and strides."""
+        view = self._view
+        return (0, contiguous_strides(self.shape)) if view is None else (view.offset, view.strides)
 
     @property
     def dtype(self) -> DType:
@@ -40,22 +85,34 @@ class Storage:
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the axes."""
-        return self._parts[0].shape  # type: ignore[no-any-return]
+        return self._held[0].shape  # type: ignore[no-any-return]
 
     @property
     def ndim(self) -> int:
         """The number of axes."""
-        return len(self._parts[0].shape)
+        return len(self._held[0].shape)
 
     @property
     def size(self) -> int:
         """The number of elements."""
-        return math.prod(self._parts[0].shape)
+        return math.prod(self._held[0].shape)
 
 
 def wrap(dtype: DType, *parts: Any) -> Array:
     """An array of a data type, given a tensor for each part of its elements."""
     return Storage.final(dtype, parts)
+
+
+def view_of(array: Storage, parts: Sequence[Any], offset: int, strides: tuple[int, ...]) -> Array:
+    """A view of an array, and of its root: what it reads there, and where."""
+    result = wrap(array._dtype, *parts)
+    result._view = View(array if array._view is None else array._view.root, offset, strides)
+    return result
+
+
+def copy_of(array: Storage) -> Array:
+    """An array of its own with the same elements, which are copied as soon as one of both is written to."""
+    return wrap(array._dtype, *[type(part)(part) for part in array._parts])
 
 
 def constant(dtype: DType, number: complex, shape: tuple[int, ...] = ()) -> Array:

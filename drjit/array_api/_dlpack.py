@@ -57,7 +57,7 @@ def dlpack(array: Storage, /, *, stream: Any = None, max_version: tuple[int, int
     if copy is not False or len(parts) == 1:
         return export_parts(function, parts, stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
     numbers, views = interleaved(function, parts)
-    array._parts = tuple([dr.replace_grad(view, part) if dr.grad_enabled(part) else view
+    array._held = tuple([dr.replace_grad(view, part) if dr.grad_enabled(part) else view
                           for view, part in zip(views, parts, strict=True)])
     return export_complex(function, numbers, stream=stream, max_version=max_version, dl_device=dl_device)
 

@@ -38,7 +38,8 @@ Formula = Callable[..., Any]
 
 
 def _same(x: Any) -> Any:
-    return x
+    """The elements in a tensor (or a pair of them) of its own."""
+    return (type(x[0])(x[0]), type(x[1])(x[1])) if isinstance(x, tuple) else type(x)(x)
 
 
 def _log1p(x: Any) -> Any:

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import math
 import operator
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import drjit as dr
+from drjit._access.lanes import in_plain_code
 
 from . import _dtypes as dtypes
 from ._creation import asarray, result_type
-from ._data import Storage, expanded, wrap
+from ._data import Storage, expanded, view_of, wrap
 from ._dtypes import promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -134,7 +136,10 @@ def get(array: Storage, key: Any) -> Array:
     if not _is_advanced(entries):
         _check(array, entries)
         basic = tuple(entries)
-        return each(array, lambda part: part[basic]) if basic else each(array, lambda part: part)
+        parts = [part[basic] if basic else type(part)(part) for part in array._parts]
+        if basic and not parts[0].shape:
+            return wrap(array._dtype, *parts)
+        return view_of(array, parts, *_placed_by(array, entries))
     view, arrays, axes, front = _split(array, entries)
     if any(index._dtype.kind == "b" for index in arrays):
         return _by_zero_dimensional_mask(view, arrays)
@@ -142,6 +147,25 @@ def get(array: Storage, key: Any) -> Array:
     wanted = (*shape, *rest)
     flat = each(_moved(view, axes), lambda part: _gathered(part, positions, wanted))
     return _placed(flat, len(shape), front)
+
+
+def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]]:
+    """Where what integers and slices select lies in the root of an array: the first position, and strides."""
+    offset, old = array.place
+    strides: list[int] = []
+    axis = 0
+    for entry in entries:
+        if entry is None:
+            strides.append(0)
+            continue
+        if isinstance(entry, slice):
+            start, _, step = entry.indices(array.shape[axis])
+            offset += start * old[axis]
+            strides.append(step * old[axis])
+        else:
+            offset += entry % array.shape[axis] * old[axis]
+        axis += 1
+    return offset, tuple(strides)
 
 
 def _check(array: Storage, entries: list[Any]) -> None:
@@ -255,8 +279,22 @@ def _placed(array: Array, count: int, front: int) -> Array:
     return each(array, lambda part: dr.transpose(part, order))
 
 
+def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
+    """Whether a value is a view of just what a key selects: ``x[key] += 1`` has written to it already."""
+    view = value._view if isinstance(value, Storage) else None
+    if view is None or view.root is not (array if array._view is None else array._view.root) or _is_advanced(entries):
+        return False
+    return value.shape == array._held[0][tuple(entries)].shape and \
+        (view.offset, view.strides) == _placed_by(array, entries)
+
+
 def put(array: Storage, key: Any, value: Any) -> None:
     """``array[key] = value``: lazy, and one kernel with other assignments; the array keeps its data type."""
+    entries = _entries(array, key)
+    if not _is_advanced(entries):
+        _check(array, entries)
+    if _are_same(array, entries, value):
+        return
     function = f"{_SELF}.__setitem__"
     number = number_of(value)
     if isinstance(value, Storage):
@@ -270,16 +308,18 @@ def put(array: Storage, key: Any, value: Any) -> None:
         source = literal(function, array._dtype, number)
     else:
         source = asarray(value, dtype=array._dtype)
-    entries = _entries(array, key)
     if not _is_advanced(entries):
-        _check(array, entries)
         basic = tuple(entries)
         target = array._parts[0][basic].shape if basic else array.shape
         source = _fitting(function, source, target)
         if not math.prod(target):
             return
-        for part, new in zip(array._parts, source._parts, strict=True):
-            part[basic if basic else ()] = new
+        if array._view is None:
+            _assign(array, lambda part, new: part.__setitem__(basic if basic else (), new), source)
+        elif target == array.shape and basic == (slice(None),) * array.ndim:
+            replace(array, source)
+        else:
+            _scatter(function, array, entries, source)
         return
     if len(entries) == 1 + array.ndim - getattr(entries[0], "ndim", 1) and isinstance(entries[0], Storage) and \
             entries[0]._dtype.kind == "b" and not source.ndim and entries[0].ndim:
@@ -288,8 +328,8 @@ def put(array: Storage, key: Any, value: Any) -> None:
             raise IndexError(f"{function}(): a mask of the shape {mask.shape} does not go with an array of the shape "
                              f"{array.shape}.")
         chosen = reshape(mask, mask.shape + (1,) * (array.ndim - mask.ndim))  # type: ignore[arg-type]
-        array._parts = tuple([expanded(dr.select(chosen._parts[0], new, part), array.shape)
-                              for part, new in zip(array._parts, source._parts, strict=True)])
+        replace(array, wrap(array._dtype, *[expanded(dr.select(chosen._parts[0], new, part), array.shape)
+                                            for part, new in zip(array._parts, source._parts, strict=True)]))
         return
     _scatter(function, array, entries, source)
 
@@ -306,20 +346,50 @@ def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -> None:
-    """Assign to what a key with arrays selects: at the positions of a selection among all positions."""
-    number = dtypes.int64.tensor
-    everything = wrap(dtypes.int64, number(dr.arange(dr.array_t(number), array.size), shape=array.shape))
-    chosen = get(everything, tuple(entries))
+    """Assign to what a key selects, at the positions of a selection among all positions in the root."""
+    chosen = get(_positions(array), tuple(entries))
     source = _fitting(function, source, chosen.shape)
-    if not chosen.size:
-        return
-    index = dr.uint64_array_t(dr.array_t(number))(chosen._parts[0].array)
-    parts = []
-    for part, new in zip(array._parts, source._parts, strict=True):
-        flat = type(part.array)(part.array)
-        dr.scatter(flat, new.array, index)
-        parts.append(type(part)(flat, shape=array.shape))
-    array._parts = tuple(parts)
+    if chosen.size:
+        _write(array, chosen, source)
+
+
+def _positions(array: Storage) -> Array:
+    """Where the elements of an array lie in its root."""
+    number = dtypes.int64.tensor
+    root = array if array._view is None else array._view.root
+    flat = number(dr.arange(dr.array_t(number), root.size), shape=root.shape)
+    return wrap(dtypes.int64, flat if array._view is None else array._view.read(flat, array.shape))
+
+
+def _write(array: Storage, positions: Storage, source: Storage) -> None:
+    """Set the elements of the root of an array at positions."""
+    index = dr.uint64_array_t(dr.array_t(dtypes.int64.tensor))(positions._parts[0].array)
+    _assign(array if array._view is None else array._view.root,
+            lambda part, new: dr.scatter(part.array, new.array, index), source)
+
+
+def _assign(root: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
+    """Write to the tensors of an array that owns its elements."""
+    new = source._parts
+    if in_plain_code():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
+        before, root._held = root._held, ()
+        root._held = tuple([type(part)(part) for part in before])
+        del before
+    root._writes += 1
+    for part, value in zip(root._held, new, strict=True):
+        write(part, value)
+
+
+def replace(array: Storage, source: Storage) -> None:
+    """Set all elements of an array to those of another one of its type and shape."""
+    view = array._view
+    if view is not None:
+        _write(array, _positions(array), source)
+        if in_plain_code():
+            array._held, view.seen = source._parts, view.root._writes
+    else:
+        array._held = source._parts
+        array._writes += 1
 
 
 # --- functions -------------------------------------------------------------------------------------------------------

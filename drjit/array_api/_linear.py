@@ -12,7 +12,7 @@ import drjit as dr
 
 from ._data import constant, wrap
 from ._elementwise import conj, multiply
-from ._manipulation import each, moveaxis, permute_dims, reshape
+from ._manipulation import moveaxis, permute_dims, reshape
 from ._operands import normalized_axes, normalized_axis, operands, require_array
 from ._statistics import sum as total
 
@@ -31,7 +31,7 @@ def matrix_transpose(x: Array, /) -> Array:
     if array.ndim < 2:
         raise ValueError(f"{function}(): 'x' must have two dimensions at least, found the shape {array.shape}.")
     order = (*range(array.ndim - 2), array.ndim - 1, array.ndim - 2)
-    return each(array, lambda part: dr.transpose(part, order))
+    return permute_dims(array, order)
 
 
 def matmul(x1: Array, x2: Array, /) -> Array:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
+from drjit._access.slicing import contiguous_strides
 
 from ._creation import result_type
-from ._data import Storage, expanded, wrap
+from ._data import Storage, copy_of, expanded, view_of, wrap
 from ._operands import (
     common_shape,
     converted,
@@ -83,7 +84,42 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     if math.prod(wanted) != array.size:
         raise ValueError(f"{function}(): an array of the shape {array.shape} has {array.size} elements, which do not "
                          f"fill the shape {shape!r}.")
-    return each(array, lambda part: type(part)(part.array, shape=wanted) if part.shape != wanted else part)
+    offset, old = array.place
+    strides = _strides_of(wanted, array.shape, old)
+    if strides is None and copy is False:
+        raise ValueError(f"{function}(): a view of the shape {array.shape} whose elements do not follow each other "
+                         f"cannot get the shape {shape!r} without a copy.")
+    parts = [type(part)(part.array, shape=wanted) for part in array._parts]
+    return wrap(array._dtype, *parts) if copy or strides is None else view_of(array, parts, offset, strides)
+
+
+def _strides_of(wanted: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
+    """Strides that a view of some shape and strides has when it gets another shape; ``None`` if there are none.
+
+    Axes of both shapes are taken together until there are as many elements: those of the view must follow each other.
+    """
+    if not math.prod(shape):
+        return contiguous_strides(wanted)
+    old = [(size, stride) for size, stride in zip(shape, strides, strict=True) if size != 1]
+    found: list[int] = []
+    here = 0  # the axis of the view that comes next
+    group: list[int] = []  # axes of the new shape that are waiting for their strides
+    for size in wanted:
+        group.append(size)
+        count, have, first = math.prod(group), 1, here
+        while have < count and here < len(old):
+            have *= old[here][0]
+            here += 1
+        if have != count:
+            here = first
+            continue
+        run = old[first:here]
+        if any(a[1] != b[0] * b[1] for a, b in zip(run, run[1:], strict=False)):
+            return None
+        unit = run[-1][1] if run else 0
+        found += [unit * stride for stride in contiguous_strides(tuple(group))]
+        group = []
+    return tuple(found)
 
 
 def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
@@ -92,9 +128,11 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     array = require_array(function, "x", x)
     count = len(axis) if isinstance(axis, (tuple, list)) else 1
     places = normalized_axes(function, axis, array.ndim + count)
-    sizes = iter(array.shape)
+    sizes, offset = iter(array.shape), array.place[0]
     shape = tuple([1 if place in places else next(sizes) for place in range(array.ndim + count)])
-    return reshape(array, shape)
+    known = iter(array.place[1])
+    strides = tuple([0 if place in places else next(known) for place in range(array.ndim + count)])
+    return view_of(array, [type(part)(part.array, shape=shape) for part in array._parts], offset, strides)
 
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
@@ -106,7 +144,11 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
         if array.shape[place] != 1:
             raise ValueError(f"{function}(): axis {place} has the size {array.shape[place]}; only axes of size one can "
                              "be removed.")
-    return reshape(array, tuple([size for place, size in enumerate(array.shape) if place not in places]))
+    offset, strides = array.place
+    kept = [place for place in range(array.ndim) if place not in places]
+    shape = tuple([array.shape[place] for place in kept])
+    return view_of(array, [type(part)(part.array, shape=shape) for part in array._parts], offset,
+                   tuple([strides[place] for place in kept]))
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -116,9 +158,10 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     order = normalized_axes(function, tuple(axes), array.ndim, "axes")
     if len(order) != array.ndim:
         raise ValueError(f"{function}(): 'axes' must name all {array.ndim} axes, found {axes!r}.")
-    if order == tuple(range(array.ndim)):
-        return array
-    return each(array, lambda part: dr.transpose(part, order))
+    offset, strides = array.place
+    identity = order == tuple(range(array.ndim))
+    return view_of(array, [type(part)(part) if identity else dr.transpose(part, order) for part in array._parts],
+                   offset, tuple([strides[axis] for axis in order]))
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
@@ -142,9 +185,12 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
     array = require_array(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
     if not array.ndim:
-        return array
+        return copy_of(array)
     key = tuple(slice(None, None, -1 if place in axes else None) for place in range(array.ndim))
-    return each(array, lambda part: part[key])
+    offset, strides = array.place
+    return view_of(array, [part[key] for part in array._parts],
+                   offset + sum([(array.shape[axis] - 1) * strides[axis] for axis in axes]),
+                   tuple([-stride if axis in axes else stride for axis, stride in enumerate(strides)]))
 
 
 def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ...] | None = None) -> Array:
@@ -188,7 +234,7 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
                              f"{place}.")
     dtype = found[0]._dtype
     if len(found) == 1:
-        return found[0]
+        return copy_of(found[0])
     rows = [entry for entry in found if entry.size] or found[:1]
     if len(rows) == 1:
         return reshape(rows[0], _joined_shape(found, place))
@@ -229,7 +275,10 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     function = f"{_NAMESPACE}.unstack"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
-    return tuple([each(array, lambda part, k=k: part[(*(slice(None),) * place, k)]) for k in range(array.shape[place])])
+    offset, strides = array.place
+    rest = strides[:place] + strides[place + 1:]
+    return tuple([view_of(array, [part[(*(slice(None),) * place, k)] for part in array._parts],
+                          offset + k * strides[place], rest) for k in range(array.shape[place])])
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:

@@ -1,0 +1,199 @@
+"""Views: what shares elements with an array in NumPy does so here, in both directions, lazily and with derivatives."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+
+
+def random_key(shape, rng):
+    """A key of integers, slices, new axes and '...'."""
+    key = []
+    for size in shape:
+        choice = rng.random()
+        if choice < 0.3 and size:
+            key.append(rng.randrange(-size, size))
+        elif choice < 0.8:
+            low, high = sorted((rng.randrange(size + 1), rng.randrange(size + 1)))
+            step = rng.choice([1, 1, 2, -1, -2])
+            key.append(slice(low, high, step) if step > 0 else slice(high, low - 1 if low else None, step))
+        else:
+            key.append(slice(None))
+        if rng.random() < 0.1:
+            key.append(None)
+    if rng.random() < 0.3:
+        key = key[:rng.randrange(len(key) + 1)]
+    if rng.random() < 0.2:
+        key.append(Ellipsis)
+    return tuple(key)
+
+
+def step(rng, pairs):
+    """A random view of one of the pairs of arrays, or a write to it; both sides do the same."""
+    a, x = rng.choice(pairs)
+    if not a.ndim:
+        return
+    operation = rng.choice(["key", "key", "permute", "reshape", "flip", "expand", "unstack", "set", "set", "add", "scale",
+                            "add to key", "set to array", "mask", "positions"])
+    if operation == "key":
+        key = random_key(a.shape, rng)
+        if isinstance(a[key], np.ndarray) and a[key].ndim:
+            pairs.append((a[key], x[key]))
+    elif operation == "permute":
+        order = tuple(rng.sample(range(a.ndim), a.ndim))
+        pairs.append((a.transpose(order), xp.permute_dims(x, order)))
+    elif operation == "reshape":
+        shape = rng.choice([(-1,), (*a.shape, 1), (1, -1)]) if a.size else (*a.shape, 1)
+        if np.shares_memory(a.reshape(shape), a) or not a.size:
+            pairs.append((a.reshape(shape), xp.reshape(x, shape)))
+    elif operation == "flip":
+        pairs.append((np.flip(a), xp.flip(x)))
+    elif operation == "expand":
+        pairs.append((np.expand_dims(a, 0), xp.expand_dims(x, axis=0)))
+    elif operation == "unstack":
+        if a.shape[0] and a.ndim > 1:
+            pairs.append((a[-1], xp.unstack(x)[-1]))
+    elif operation == "set":
+        key, value = random_key(a.shape, rng), rng.random()
+        a[key] = value
+        x[key] = value
+    elif operation == "add":
+        a += 2
+        x += 2
+    elif operation == "scale":
+        a *= 1.5
+        x *= 1.5
+    elif operation == "add to key":
+        key = random_key(a.shape, rng)
+        a[key] += 3
+        x[key] += 3
+    elif operation == "set to array":
+        b, y = rng.choice(pairs)
+        if b.shape == a.shape:
+            a[...] = b.copy()
+            x[...] = y
+    elif operation == "mask":
+        a[a > 4] = 1
+        x[x > 4] = 1
+    elif operation == "positions" and a.shape[0]:
+        index = np.array([0, a.shape[0] - 1])
+        a[index] = 7
+        x[xp.asarray(index)] = 7
+
+
+def agree(seed):
+    rng = random.Random(seed)
+    shape = tuple(rng.randrange(0 if rng.random() < 0.1 else 1, 5) for _ in range(rng.randrange(1, 4)))
+    a = np.arange(int(np.prod(shape)), dtype=np.float64).reshape(shape) + 1
+    pairs = [(a, xp.asarray(a.copy(), copy=True))]
+    for _ in range(rng.randrange(2, 10)):
+        step(rng, pairs)
+        if rng.random() < 0.2:
+            dr.eval([x for _, x in pairs])
+    for a, x in pairs:
+        np.testing.assert_array_equal(np.asarray(x), a, err_msg=f"seed {seed}")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_random_programs_agree_with_numpy(part):
+    for seed in range(part * 60, part * 60 + 60):
+        agree(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(50))
+def test_many_random_programs_agree_with_numpy(part):
+    for seed in range(10_000 + part * 100, 10_100 + part * 100):
+        agree(seed)
+
+
+def test_single_elements_are_copies():
+    x = xp.arange(4.0)
+    first = x[0]
+    first += 5
+    assert float(x[0]) == 0 and float(first) == 5
+    x[1] += 5
+    assert x.tolist() == [0, 6, 2, 3]
+
+
+def test_a_view_of_a_view_belongs_to_the_root():
+    x = xp.zeros((3, 4, 5))
+    x[1].T[2, 3] = 1
+    x[1, :, ::-1][0][0] = 2
+    assert float(x[1, 3, 2]) == 1 and float(x[1, 0, 4]) == 2 and float(xp.sum(x)) == 3
+
+
+def test_complex_views():
+    x = xp.zeros((2, 3), dtype=xp.complex128)
+    x.T[0] += 2 - 1j
+    assert x.tolist() == [[2 - 1j, 0, 0], [2 - 1j, 0, 0]]
+
+
+def test_copies_are_no_views():
+    x = xp.arange(6.0)
+    others = [xp.asarray(x, copy=True), xp.astype(x, xp.float64), copy.copy(x), copy.deepcopy(x[:]), +x, x + 0,
+              xp.reshape(x, (6,), copy=True), xp.concat([x]), xp.conj(x), pickle.loads(pickle.dumps(x[:])), x[x >= 0],
+              xp.take(x, xp.arange(6)), xp.roll(x, 0) + 0]
+    x[:] = 9
+    for other in others:
+        assert other.tolist() == [0, 1, 2, 3, 4, 5]
+        other[0] = -1
+    assert x.tolist() == [9] * 6
+
+
+def test_reshape_without_a_copy_is_refused_where_there_is_none():
+    x = xp.zeros((2, 3))
+    with pytest.raises(ValueError, match=r"reshape\(\): a view of the shape \(3, 2\) whose elements do not follow"):
+        xp.reshape(x.T, (6,), copy=False)
+    xp.reshape(x.T[::-1], (3, 1, 2), copy=False)[0, 0, 0] = 1
+    assert x.tolist() == [[0, 0, 1], [0, 0, 0]]
+
+
+def test_views_do_not_disturb_aliasing_assignments():
+    a = np.arange(6.0)
+    x = xp.asarray(a)
+    a[1:] = a[:-1].copy()
+    x[1:] = x[:-1]
+    assert x.tolist() == a.tolist()
+
+
+def test_derivatives_go_through_writes_to_views():
+    w = xp.asarray([2.0, 3.0])
+    dr.enable_grad(w)
+    x = xp.ones((2, 2))
+    column = x[:, 1]
+    column *= w
+    column[0] = w[1] * w[1]
+    dr.backward(xp.sum(x * x).tensor)
+    # The sum is 2 + w1**4 + w1**2.
+    assert dr.grad(w).tolist() == [0, 4 * 27 + 6]
+
+
+def test_many_updates_of_a_view_read_it_once():
+    x = xp.zeros((4, 3))
+    dr.eval(x)
+    row = x[1]
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        for _ in range(20):
+            row += 1
+        dr.eval(x, row)
+        history = dr.kernel_history()
+    assert x[1].tolist() == row.tolist() == [20.0] * 3
+    assert len(history) <= 2  # the updates, and the elements of the whole
+
+
+def test_a_view_in_the_body_of_a_loop_does_not_leak():
+    x = xp.arange(3.0)
+    view = x[1:]
+    x += 10
+    count, total = dr.while_loop((dr.llvm.ad.Int(0, 0), dr.llvm.ad.Float64(0)), lambda k, s: k < 3,
+                                 lambda k, s: (k + 1, s + dr.sum(view.tensor).array))
+    assert total.numpy().tolist() == [69.0] * 2 and view.tolist() == [11, 12]
