@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import operator
 from collections.abc import Sequence
@@ -114,7 +115,7 @@ def _strides_of(wanted: tuple[int, ...], shape: tuple[int, ...], strides: tuple[
             here = first
             continue
         run = old[first:here]
-        if any(a[1] != b[0] * b[1] for a, b in zip(run, run[1:], strict=False)):
+        if any(a[1] != b[0] * b[1] for a, b in itertools.pairwise(run)):
             return None
         unit = run[-1][1] if run else 0
         found += [unit * stride for stride in contiguous_strides(tuple(group))]

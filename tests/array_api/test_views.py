@@ -40,8 +40,8 @@ def step(rng, pairs):
     a, x = rng.choice(pairs)
     if not a.ndim:
         return
-    operation = rng.choice(["key", "key", "permute", "reshape", "flip", "expand", "unstack", "set", "set", "add", "scale",
-                            "add to key", "set to array", "mask", "positions"])
+    operation = rng.choice(["key", "key", "permute", "reshape", "flip", "expand", "unstack", "set", "set", "add",
+                            "scale", "add to key", "set to array", "mask", "positions"])
     if operation == "key":
         key = random_key(a.shape, rng)
         if isinstance(a[key], np.ndarray) and a[key].ndim:
@@ -194,6 +194,6 @@ def test_a_view_in_the_body_of_a_loop_does_not_leak():
     x = xp.arange(3.0)
     view = x[1:]
     x += 10
-    count, total = dr.while_loop((dr.llvm.ad.Int(0, 0), dr.llvm.ad.Float64(0)), lambda k, s: k < 3,
-                                 lambda k, s: (k + 1, s + dr.sum(view.tensor).array))
+    _, total = dr.while_loop((dr.llvm.ad.Int(0, 0), dr.llvm.ad.Float64(0)), lambda k, s: k < 3,
+                             lambda k, s: (k + 1, s + dr.sum(view.tensor).array))
     assert total.numpy().tolist() == [69.0] * 2 and view.tolist() == [11, 12]
