@@ -67,6 +67,8 @@ class Plan(NamedTuple):
 _TASKS, _LEAST = 16, 1 << 20
 #: The largest tile.
 _TILE = 256
+#: Bytes that a block of the left matrix may extend over where its columns are read as they lie: more are too many pages.
+_NEAR = 1 << 19
 #: The sum is cut into parts, of at least so many elements, where tiles alone do not make enough tasks.
 _PART = 4 * DEPTH
 
@@ -97,6 +99,8 @@ def plan_product(type_: int, lanes: int, m: Matrices) -> Plan:
     converts = accumulator(type_) != type_ and size != wide
     a_mode = _mode(m.a[0], m.a[1])
     if a_mode == ROWS_FIRST and not converts and (tile_columns <= panel or m.rows * depth <= 1 << 14):
+        a_mode = DIRECT
+    if a_mode == TRANSPOSED and not converts and tile_columns <= 2 * panel and m.a[1] * size * DEPTH <= _NEAR:
         a_mode = DIRECT
     b_mode = _mode(m.b[0], m.b[1])
     if b_mode == ROWS_FIRST and not converts and (tile_rows <= 4 * height or m.columns * depth <= 1 << 13):

@@ -116,8 +116,8 @@ def _tile(x: ProductTexts, rows: int, registers: int) -> str:
     Where there are fewer rows than that, the last one is computed several times, and stored once.
     """
     t, size = x.wide, x.size
-    lines = [f"define internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, ptr %b, i64 %b_row, i64 %depth, "
-             "ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline {",
+    lines = [f"define internal void @tile_{rows}_{registers}(ptr %a, i64 %a_row, i64 %a_apart, ptr %b, i64 %b_row, "
+             "i64 %depth, ptr %c, i64 %c_row, i64 %rows, i64 %columns, i1 %first) noinline {",
              "entry:", "%last = sub i64 %rows, 1"]
     for i in range(rows):
         lines += [f"%i{i} = call i64 @llvm.umin.i64(i64 {i}, i64 %last)", f"%o{i} = mul i64 %i{i}, %a_row",
@@ -128,17 +128,19 @@ def _tile(x: ProductTexts, rows: int, registers: int) -> str:
             lines += [f"%ahead{i}_{j} = getelementptr i8, ptr %ahead{i}, i64 {j * x.width * size}",
                       f"call void @llvm.prefetch.p0(ptr %ahead{i}_{j}, i32 1, i32 3, i32 1)"]
     lines += ["br label %loop", "loop:", "%k = phi i64 [ 0, %entry ], [ %k_next, %loop ]",
-              "%b_k = phi ptr [ %b, %entry ], [ %b_next, %loop ]"]
+              "%b_k = phi ptr [ %b, %entry ], [ %b_next, %loop ]",
+              "%a_k = phi i64 [ 0, %entry ], [ %a_next, %loop ]"]
     pairs = [(i, j) for i in range(rows) for j in range(registers)]
     for i, j in pairs:
         lines.append(f"%s{i}_{j} = phi {t} [ zeroinitializer, %entry ], [ %n{i}_{j}, %loop ]")
     for j in range(registers):
         lines += [f"%b{j}_at = getelementptr i8, ptr %b_k, i64 {j * x.width * size}", x.load(f"%b{j}", f"%b{j}_at")]
     for i in range(rows):
-        lines += [f"%a{i}_at = getelementptr {t.element}, ptr %a{i}, i64 %k",
+        lines += [f"%a{i}_at = getelementptr i8, ptr %a{i}, i64 %a_k",
                   f"%a{i}_k = load {t.element}, ptr %a{i}_at, align {size}", x.splat(f"%v{i}", f"%a{i}_k")]
         lines += [x.multiply_add(f"%n{i}_{j}", f"%v{i}", f"%b{j}", f"%s{i}_{j}") for j in range(registers)]
     lines += ["%k_next = add nuw i64 %k, 1", "%b_next = getelementptr i8, ptr %b_k, i64 %b_row",
+              "%a_next = add i64 %a_k, %a_apart",
               "%more = icmp ult i64 %k_next, %depth", "br i1 %more, label %loop, label %stores", "stores:"]
     if not x.masked:
         lines += [f"%whole = icmp eq i64 %columns, {registers * x.width}",
@@ -408,6 +410,7 @@ panels:
   %a_lies = icmp eq i64 %a_mode, 0
   %a_from = select i1 %a_lies, ptr %a_k, ptr %a_copy
   %a_along = select i1 %a_lies, i64 %a_row, i64 {line}
+  %a_apart = select i1 %a_lies, i64 %a_column, i64 {x.size}
   br label %panel
 panel:
   %j = phi i64 [ 0, %panels ], [ %j_next, %panel_end ]
@@ -493,7 +496,7 @@ def _tile_calls(x: ProductTexts, label: str, rows: int) -> str:
     lines.append(f"br label %{label}_call_1")
     for registers in x.variants:
         lines += [f"{label}_call_{registers}:",
-                  f"call void @tile_{rows}_{registers}(ptr %a_i, i64 %a_along, ptr %b_from, i64 %b_along, i64 %kn, "
+                  f"call void @tile_{rows}_{registers}(ptr %a_i, i64 %a_along, i64 %a_apart, ptr %b_from, i64 %b_along, i64 %kn, "
                   "ptr %c_i, i64 %sums_row, i64 %in, i64 %jn, i1 %first)", "br label %tile_end"]
     return "\n".join(lines)
 
