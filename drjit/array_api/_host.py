@@ -18,6 +18,8 @@ from drjit.interop import numpy_of_parts
 from . import _dtypes as dtypes
 from ._creation import asarray
 from ._data import Storage, wrap
+from ._dlpack import from_dlpack
+from ._manipulation import permute_dims
 from ._operands import converted
 
 if TYPE_CHECKING:
@@ -99,7 +101,20 @@ def _shaped(part: Any, shape: tuple[int, ...]) -> Any:
 
 def _values(value: Callable[..., Any], arguments: Sequence[Storage], half: bool) -> list[Array]:
     found = value(*[on_host(array) for array in arguments])
-    arrays = [asarray(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
+    arrays = [_imported(np.asarray(entry)) for entry in (found if isinstance(found, tuple) else (found,))]
     return [converted(array, dtypes.float16) if half and array._dtype is dtypes.float32 else array for array in arrays]
 
 
+
+
+#: Results of at least so many elements share their memory; fewer are copied, which takes less time.
+_LARGE = 1 << 12
+
+
+def _imported(result: np.ndarray[Any, Any]) -> Array:
+    """An array of a result, of which nobody else knows. Those of LAPACK have their columns one after the other."""
+    if result.size < _LARGE:
+        return asarray(result)
+    if result.flags.f_contiguous and not result.flags.c_contiguous:
+        return permute_dims(from_dlpack(result.T), tuple(range(result.ndim))[::-1])
+    return from_dlpack(result) if result.flags.c_contiguous else asarray(result)

@@ -7,6 +7,8 @@ their arguments; matrices are the last two axes, those in front are batches. All
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
 import math
 import operator
 from builtins import max as most
@@ -514,8 +516,20 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
         return [add(found, _times(u, back, _adjoint(subtract(gv, matmul(v, right)))))]
 
     reduced = not full_matrices or array.shape[-1] == array.shape[-2]
-    return SVDResult(*computed(f"{_NAMESPACE}.svd", _of("svd", lambda a: tuple(np.linalg.svd(a, full_matrices))),
+    return SVDResult(*computed(f"{_NAMESPACE}.svd", _of("svd", lambda a: _decomposed(a, full_matrices)),
                                [array], forward if reduced else None, backward if reduced else None))
+
+
+#: Matrices of at least so many elements are left to SciPy, if it is installed: it copies them once, NumPy twice.
+_LARGE = 1 << 16
+
+
+def _decomposed(a: np.ndarray[Any, Any], full: bool) -> tuple[Any, ...]:
+    """The singular value decomposition of NumPy arrays."""
+    if a.ndim == 2 and a.size >= _LARGE and importlib.util.find_spec("scipy") is not None:
+        # Imported here alone, since that takes longer than the matrices of most programs.
+        return tuple(importlib.import_module("scipy.linalg").svd(a, full, check_finite=False))
+    return tuple(np.linalg.svd(a, full))
 
 
 def svdvals(x: Array, /) -> Array:

@@ -67,7 +67,7 @@ class Plan(NamedTuple):
 _TASKS, _LEAST = 16, 1 << 20
 #: The largest tile.
 _TILE = 256
-#: Bytes that a block of the left matrix may extend over where its columns are read as they lie: more are too many pages.
+#: Bytes that a block of the left matrix may extend over where its columns are read as they lie: more are many pages.
 _NEAR = 1 << 19
 #: The sum is cut into parts, of at least so many elements, where tiles alone do not make enough tasks.
 _PART = 4 * DEPTH

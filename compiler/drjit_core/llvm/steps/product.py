@@ -496,8 +496,8 @@ def _tile_calls(x: ProductTexts, label: str, rows: int) -> str:
     lines.append(f"br label %{label}_call_1")
     for registers in x.variants:
         lines += [f"{label}_call_{registers}:",
-                  f"call void @tile_{rows}_{registers}(ptr %a_i, i64 %a_along, i64 %a_apart, ptr %b_from, i64 %b_along, i64 %kn, "
-                  "ptr %c_i, i64 %sums_row, i64 %in, i64 %jn, i1 %first)", "br label %tile_end"]
+                  f"call void @tile_{rows}_{registers}(ptr %a_i, i64 %a_along, i64 %a_apart, ptr %b_from, "
+                  "i64 %b_along, i64 %kn, ptr %c_i, i64 %sums_row, i64 %in, i64 %jn, i1 %first)", "br label %tile_end"]
     return "\n".join(lines)
 
 
