@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
 from functools import cache
@@ -12,6 +13,8 @@ import pytest
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# SciPy looks at this when it is imported: whether its functions take arrays of other namespaces.
+os.environ.setdefault("SCIPY_ARRAY_API", "1")
 
 #: Processors that any newer one of their kind can stand in for, and what packets of theirs depend on.  (The last one is
 #: for packets of four elements; it had no conversions of half precision.)
