@@ -1,8 +1,8 @@
 """Handwritten digits with scikit-learn, computed by this compiler: principal components, and a ridge regression.
 
 scikit-learn knows nothing of Dr.Jit. Its estimators take arrays of any namespace that follows the Python array API
-standard, and compute with that namespace's functions; ``drjit.array_api`` is one. What they compute is traced, fused and
-run on all cores, and results are arrays of the same kind.
+standard, and compute with that namespace's functions; ``drjit.array_api`` is one. What they compute is traced, fused
+and run on all cores, and results are arrays of the same kind.
 
 Run ``python examples/digits.py`` (needs scikit-learn); the picture is ``examples/out/digits.png``.
 """
@@ -39,8 +39,9 @@ def main(output: Path = OUTPUT) -> float:
         share = float(xp.mean(xp.astype(found == labels[1::2], xp.float64)))
         kernels = len(dr.kernel_history())
     assert all(isinstance(value, xp.Array) for value in (pca.components_, places, ridge.coef_, found))
-    print(f"{share:.1%} of the digits are recognised; {float(xp.sum(pca.explained_variance_ratio_)):.1%} of the variance "
-          f"lies in {pca.n_components} of {pixels.shape[1]} dimensions; {kernels} kernels")
+    variance = float(xp.sum(pca.explained_variance_ratio_))
+    print(f"{share:.1%} of the digits are recognised; {variance:.1%} of the variance lies in {pca.n_components} of "
+          f"{pixels.shape[1]} dimensions; {kernels} kernels")
     draw(output, np.asarray(places), digits, np.asarray(pca.components_), np.asarray(ridge.coef_))
     return share
 

@@ -1,8 +1,8 @@
 """The attitude of a body from its shadow: gradients go through a class of SciPy that knows nothing of derivatives.
 
-``scipy.spatial.transform.Rotation`` computes with the functions of whatever array namespace its arguments belong to. With
-arrays of ``drjit.array_api``, all that it does is traced, so that ``dr.backward`` differentiates it: a rotation is found
-whose projection to the plane matches that of a knot in an unknown attitude.
+``scipy.spatial.transform.Rotation`` computes with the functions of whatever array namespace its arguments belong to.
+With arrays of ``drjit.array_api``, all that it does is traced, so that ``dr.backward`` differentiates it: a rotation is
+found whose projection to the plane matches that of a knot in an unknown attitude.
 
 Run ``python examples/pose.py`` (needs SciPy 1.17); the picture is ``examples/out/pose.png``.
 """

@@ -12,13 +12,10 @@ root reads itself again.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import drjit as dr
-from drjit._access.lanes import in_plain_code
-from drjit._access.slicing import contiguous_strides, strided
-from drjit._promotion.promote import wrap as tensor_of_nodes
 
 from . import _dtypes as dtypes
 from ._dtypes import DType
@@ -26,24 +23,58 @@ from ._dtypes import DType
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["Storage", "View", "constant", "copy_of", "default_dtype", "expanded", "part_of_constant", "view_of",
-           "wrap"]
+__all__ = ["Storage", "View", "constant", "contiguous_strides", "copy_of", "default_dtype",
+           "expanded", "in_body", "part_of_constant",
+           "view_of", "wrap"]
+
+
+def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of an array in C order, in elements."""
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= size
+    return tuple(reversed(strides))
+
+
+def in_body() -> bool:
+    """Whether the body of a symbolic loop, branch or call is traced: variables that are made in there stay in there."""
+    return dr.flag(dr.JitFlag.SymbolicScope)
 
 
 class View:
-    """Where the elements of an array lie in those of another one in C order, and the writes to it that are known."""
+    """Where the elements of an array lie in those of another one in C order, and the writes to it that are known.
 
-    __slots__ = ("offset", "root", "seen", "strides")
+    ``load`` makes the view's tensor of one of the array that it was made of, which may be a view itself: ``outer``.
+    """
 
-    def __init__(self, root: Storage, offset: int, strides: tuple[int, ...]) -> None:
-        self.root, self.offset, self.strides = root, offset, strides
-        self.seen = root._writes
+    __slots__ = ("load", "offset", "outer", "root", "seen", "strides")
 
-    def read(self, part: Any, shape: tuple[int, ...]) -> Any:
-        """The elements of the view among those of a tensor of the root's shape."""
-        result = tensor_of_nodes(type(part), [strided(part._n, shape, self.strides, self.offset)])
-        result._s = shape
-        return result
+    def __init__(self, array: Storage, load: Callable[[Any], Any], offset: int, strides: tuple[int, ...]) -> None:
+        self.outer, self.load, self.offset, self.strides = array._view, load, offset, strides
+        self.root: Storage = array if self.outer is None else self.outer.root
+        self.seen = self.root._writes
+
+    def positions(self, shape: tuple[int, ...]) -> Any:
+        """Where the elements of the view lie among those of the root, as a flat array of integers."""
+        integers = dtypes.int64.tensor
+        found = integers(self.offset)
+        for axis, (size, stride) in enumerate(zip(shape, self.strides, strict=True)):
+            along = dr.reshape(integers(dr.arange(dr.array_t(integers), size)), (1,) * axis + (size,) +
+                               (1,) * (len(shape) - axis - 1))
+            found = found + along * stride
+        return found.array
+
+    def read(self, part: Any) -> Any:
+        """The elements of the view among those of a tensor of the root."""
+        steps: list[Callable[[Any], Any]] = []
+        view: View | None = self
+        while view is not None:
+            steps.append(view.load)
+            view = view.outer
+        for load in reversed(steps):
+            part = load(part)
+        return part
 
 
 class Storage:
@@ -66,8 +97,8 @@ class Storage:
         view = self._view
         if view is None or view.seen == view.root._writes:
             return self._held
-        parts = tuple([view.read(part, self.shape) for part in view.root._held])
-        if in_plain_code():  # what is read in the body of a loop or a branch is of use in there alone
+        parts = tuple([view.read(part) for part in view.root._held])
+        if not in_body():  # what is read in the body of a loop or a branch is of use in there alone
             self._held, view.seen = parts, view.root._writes
         return parts
 
@@ -103,10 +134,10 @@ def wrap(dtype: DType, *parts: Any) -> Array:
     return Storage.final(dtype, parts)
 
 
-def view_of(array: Storage, parts: Sequence[Any], offset: int, strides: tuple[int, ...]) -> Array:
-    """A view of an array, and of its root: what it reads there, and where."""
-    result = wrap(array._dtype, *parts)
-    result._view = View(array if array._view is None else array._view.root, offset, strides)
+def view_of(array: Storage, load: Callable[[Any], Any], offset: int, strides: tuple[int, ...]) -> Array:
+    """A view of an array: what makes its tensors of those of the array, and where its elements lie in the root."""
+    result = wrap(array._dtype, *map(load, array._parts))
+    result._view = View(array, load, offset, strides)
     return result
 
 

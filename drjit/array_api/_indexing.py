@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit._access.lanes import in_plain_code
 
 from . import _dtypes as dtypes
 from ._creation import asarray, result_type
-from ._data import Storage, expanded, view_of, wrap
+from ._data import Storage, expanded, in_body, view_of, wrap
 from ._dtypes import promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
@@ -136,10 +135,9 @@ def get(array: Storage, key: Any) -> Array:
     if not _is_advanced(entries):
         _check(array, entries)
         basic = tuple(entries)
-        parts = [part[basic] if basic else type(part)(part) for part in array._parts]
-        if basic and not parts[0].shape:
-            return wrap(array._dtype, *parts)
-        return view_of(array, parts, *_placed_by(array, entries))
+        if len(basic) == sum([isinstance(entry, int) for entry in basic]) and basic:  # one element
+            return each(array, lambda part: part[basic])
+        return view_of(array, (lambda part: part[basic]) if basic else _same, *_placed_by(array, entries))
     view, arrays, axes, front = _split(array, entries)
     if any(index._dtype.kind == "b" for index in arrays):
         return _by_zero_dimensional_mask(view, arrays)
@@ -147,6 +145,10 @@ def get(array: Storage, key: Any) -> Array:
     wanted = (*shape, *rest)
     flat = each(_moved(view, axes), lambda part: _gathered(part, positions, wanted))
     return _placed(flat, len(shape), front)
+
+
+def _same(part: Any) -> Any:
+    return type(part)(part)
 
 
 def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]]:
@@ -356,9 +358,9 @@ def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -
 def _positions(array: Storage) -> Array:
     """Where the elements of an array lie in its root."""
     number = dtypes.int64.tensor
-    root = array if array._view is None else array._view.root
-    flat = number(dr.arange(dr.array_t(number), root.size), shape=root.shape)
-    return wrap(dtypes.int64, flat if array._view is None else array._view.read(flat, array.shape))
+    view = array._view
+    flat = dr.arange(dr.array_t(number), array.size) if view is None else view.positions(array.shape)
+    return wrap(dtypes.int64, number(flat, shape=array.shape))
 
 
 def _write(array: Storage, positions: Storage, source: Storage) -> None:
@@ -371,7 +373,7 @@ def _write(array: Storage, positions: Storage, source: Storage) -> None:
 def _assign(root: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
     """Write to the tensors of an array that owns its elements."""
     new = source._parts
-    if in_plain_code():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
+    if not in_body():  # other arrays may have the same tensors; inside of a body, these are what its scope knows
         before, root._held = root._held, ()
         root._held = tuple([type(part)(part) for part in before])
         del before
@@ -385,7 +387,7 @@ def replace(array: Storage, source: Storage) -> None:
     view = array._view
     if view is not None:
         _write(array, _positions(array), source)
-        if in_plain_code():
+        if not in_body():
             array._held, view.seen = source._parts, view.root._writes
     else:
         array._held = source._parts

@@ -5,16 +5,15 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 import drjit as dr
-from drjit._access.slicing import contiguous_strides
 
 from ._creation import result_type
-from ._data import Storage, copy_of, expanded, view_of, wrap
+from ._data import Storage, contiguous_strides, copy_of, expanded, view_of, wrap
 from ._operands import (
     common_shape,
     converted,
@@ -90,8 +89,13 @@ def reshape(x: Array, /, shape: tuple[int, ...], *, copy: bool | None = None) ->
     if strides is None and copy is False:
         raise ValueError(f"{function}(): a view of the shape {array.shape} whose elements do not follow each other "
                          f"cannot get the shape {shape!r} without a copy.")
-    parts = [type(part)(part.array, shape=wanted) for part in array._parts]
-    return wrap(array._dtype, *parts) if copy or strides is None else view_of(array, parts, offset, strides)
+    load = _shaped(wanted)
+    return each(array, load) if copy or strides is None else view_of(array, load, offset, strides)
+
+
+def _shaped(shape: tuple[int, ...]) -> Callable[[Any], Any]:
+    """What gives a tensor a shape."""
+    return lambda part: type(part)(part.array, shape=shape)
 
 
 def _strides_of(wanted: tuple[int, ...], shape: tuple[int, ...], strides: tuple[int, ...]) -> tuple[int, ...] | None:
@@ -133,7 +137,7 @@ def expand_dims(x: Array, /, axis: int | tuple[int, ...] = 0) -> Array:
     shape = tuple([1 if place in places else next(sizes) for place in range(array.ndim + count)])
     known = iter(array.place[1])
     strides = tuple([0 if place in places else next(known) for place in range(array.ndim + count)])
-    return view_of(array, [type(part)(part.array, shape=shape) for part in array._parts], offset, strides)
+    return view_of(array, _shaped(shape), offset, strides)
 
 
 def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
@@ -148,8 +152,7 @@ def squeeze(x: Array, /, axis: int | tuple[int, ...]) -> Array:
     offset, strides = array.place
     kept = [place for place in range(array.ndim) if place not in places]
     shape = tuple([array.shape[place] for place in kept])
-    return view_of(array, [type(part)(part.array, shape=shape) for part in array._parts], offset,
-                   tuple([strides[place] for place in kept]))
+    return view_of(array, _shaped(shape), offset, tuple([strides[place] for place in kept]))
 
 
 def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
@@ -161,8 +164,8 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
         raise ValueError(f"{function}(): 'axes' must name all {array.ndim} axes, found {axes!r}.")
     offset, strides = array.place
     identity = order == tuple(range(array.ndim))
-    return view_of(array, [type(part)(part) if identity else dr.transpose(part, order) for part in array._parts],
-                   offset, tuple([strides[axis] for axis in order]))
+    return view_of(array, _shaped(array.shape) if identity else lambda part: dr.transpose(part, order), offset,
+                   tuple([strides[axis] for axis in order]))
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
@@ -189,7 +192,7 @@ def flip(x: Array, /, *, axis: int | tuple[int, ...] | None = None) -> Array:
         return copy_of(array)
     key = tuple(slice(None, None, -1 if place in axes else None) for place in range(array.ndim))
     offset, strides = array.place
-    return view_of(array, [part[key] for part in array._parts],
+    return view_of(array, lambda part: part[key],
                    offset + sum([(array.shape[axis] - 1) * strides[axis] for axis in axes]),
                    tuple([-stride if axis in axes else stride for axis, stride in enumerate(strides)]))
 
@@ -278,8 +281,8 @@ def unstack(x: Array, /, *, axis: int = 0) -> tuple[Array, ...]:
     place = normalized_axis(function, axis, array.ndim)
     offset, strides = array.place
     rest = strides[:place] + strides[place + 1:]
-    return tuple([view_of(array, [part[(*(slice(None),) * place, k)] for part in array._parts],
-                          offset + k * strides[place], rest) for k in range(array.shape[place])])
+    return tuple([view_of(array, operator.itemgetter((*(slice(None),) * place, k)), offset + k * strides[place], rest)
+                  for k in range(array.shape[place])])
 
 
 def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
