@@ -198,15 +198,14 @@ def _some(lanes: Node) -> Node:
 
 
 def widest_mask() -> Node | None:
-    """The lanes that take part in the innermost construct, if it has more than one, for updates that all of them make.
+    """The lanes that take part in the innermost construct that has several, for updates that all of them make.
+
+    ``None`` if there is no such construct, or all of its lanes take part.
     """
-    if _stack.parts and _stack.parts[-1].masks == len(_stack.masks):  # the lanes that a function was given all do
-        width = _stack.parts[-1].lanes.size
-        return None if width == 1 else literal(BOOL, True, width)
-    if not _stack.masks:
-        return None
-    width = _stack.masks[-1].size
-    if not _stack.uncertain:
-        return lane_mask(width)
-    lanes = with_lanes(TRUE, width)
+    first, width = (_stack.parts[-1].masks, _stack.parts[-1].lanes.size) if _stack.parts else (0, 1)
+    width = next((mask.size for mask in reversed(_stack.masks[first:]) if mask.size != 1), width)
+    everyone = TRUE if width == 1 else literal(BOOL, True, width)
+    lanes = with_lanes(everyone, width) if _stack.uncertain else lane_mask(width)
+    if lanes is None and _stack.parts:  # all that a function was given
+        lanes = everyone
     return None if lanes is TRUE else lanes

@@ -135,6 +135,8 @@ def _selection(active: Any) -> _Selection:
             return _ALL if active else _Selection([], 0, None)
         return _set_in(lanes, None)
     node = active._nodes()[0]
+    if node.size == 1 and active._depth >= 0:  # one of all lanes
+        return _selection(bool(values(node)[0]))
     return _set_in(with_lanes(node, node.size), active.shape if active._depth < 0 else None)
 
 

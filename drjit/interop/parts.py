@@ -30,6 +30,7 @@ def import_parts(function: str, value: Any, *, copy: bool | None = None) -> tupl
     ``function`` is the user's, for messages.
 
     >>> import numpy as np
+    >>> from drjit.interop import import_parts
     >>> import_parts("f", np.array([1, 2j]))
     ([1, 0], [0, 2])
     """
@@ -49,6 +50,7 @@ def numpy_of_parts(parts: Sequence[Any]) -> Any:
     (Arrays that are computed in the same way share their memory, so that writing to one would change others.)
     Evaluates them in one kernel and waits.
 
+    >>> from drjit.interop import numpy_of_parts
     >>> from drjit.llvm import TensorXf
     >>> numpy_of_parts([TensorXf([1, 0]), TensorXf([0, 2])])
     array([1.+0.j, 0.+2.j], dtype=complex64)
@@ -74,7 +76,7 @@ def export_parts(function: str, parts: Sequence[Any], *, stream: Any = None, max
     ``__dlpack__``. Evaluates the tensors in one kernel and waits. Raises a ``BufferError`` for other devices, for
     streams, and (a :class:`CopyError`) if ``copy=False`` rules out the copy of two parts.
 
-    >>> import numpy as np
+    >>> from drjit.interop import export_parts
     >>> from drjit.llvm import TensorXf
     >>> export_parts("f", [TensorXf([1, 2])], max_version=(1, 0))  # doctest: +ELLIPSIS
     <capsule object "dltensor_versioned" at ...>
@@ -96,6 +98,7 @@ def interleaved(function: str, parts: Sequence[Any]) -> tuple[Any, tuple[Any, ..
 
     Evaluates the tensors in one kernel and waits; the new ones have no derivatives.
 
+    >>> from drjit.interop import interleaved
     >>> from drjit.llvm import TensorXf
     >>> interleaved("f", [TensorXf([1, 0]), TensorXf([0, 2])])
     (array([1.+0.j, 0.+2.j], dtype=complex64), ([1, 0], [0, 2]))

@@ -316,11 +316,7 @@ def test_dlpack_import(make):
 
     a = np.arange(12, dtype="f4").reshape(3, 4)
     part = make(a)
-    if part.ndim and part.strides[-1] != 4 and part.size:
-        with pytest.raises(TypeError, match="contiguous"):
-            TensorXf(Foreign(part))
-    else:
-        same(TensorXf(Foreign(part)), part)
+    same(TensorXf(Foreign(part)), part)
 
 
 def test_repr():

@@ -117,13 +117,6 @@ def test_other_scalar_types_and_shapes_meet_in_the_package_that_tracks_derivativ
     assert type(value) is ad.Float and value[0] == 3
 
 
-def test_what_needs_other_frameworks_is_not_there() -> None:
-    for value in (ad.Float(1), ad.Array3f(1), ad.TensorXf([1])):
-        for name in ("torch", "jax", "tf"):
-            assert not hasattr(value, name) and not hasattr(type(value), name)
-            with pytest.raises(AttributeError, match=f"no attribute '{name}'"):
-                getattr(value, name)
-
 
 needs_no_gpu = pytest.mark.skipif(dr.has_backend(dr.JitBackend.CUDA), reason="this machine has a GPU")
 

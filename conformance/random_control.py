@@ -1,0 +1,366 @@
+"""Random programs with nested control flow: symbolic = evaluated = one element at a time, and Dr.Jit's wheel agrees.
+
+    python conformance/random_control.py [--programs 300] [--seed N] [--peer PYTHON] [--show COUNT] [--workers 2]
+
+Programs are made of ``while_loop``, ``if_stmt`` and ``switch`` nested three deep, with conditions that differ between
+elements or do not, which read tables, add to bins, take minima and maxima in them, use local memory and print. Each is
+text, which any interpreter with a ``drjit`` runs; on the scalar backend, it runs once for each element. ``PYTHON`` is
+one that has the wheel (with ``DRJIT_LIBLLVM_PATH`` in the environment, if it needs that). All runs are in processes of
+their own, a batch each. Operations are exact, so that results are compared bit by bit; what is equal in all elements
+may have one or all of them; of what was printed, numbers are compared whatever their order. The exit status is 1 if
+anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import io
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+BATCH, TIMEOUT = 40, 400
+SIZES = (1, 2, 7, 16, 17, 100)
+TABLE, BINS = 37, 16
+#: Operations by the type of their operands; results are exact, and small enough to remain so.
+OPERATIONS = {
+    "Float": ("q({a} + {b})", "q({a} - {b})", "q({a} * {b})", "dr.minimum({a}, {b})", "dr.maximum({a}, {b})", "-{a}",
+              "dr.abs({a})", "dr.select({a} < {b}, {b}, {a})", "q(dr.fma({a}, {b}, {c}))", "dr.floor({a})"),
+    "UInt32": ("({a} + {b}) & 65535", "({a} + 65536 - {b}) & 65535", "({a} * {b}) & 65535", "{a} & {b}", "{a} | {b}",
+               "{a} ^ {b}", "{a} >> ({b} & 7)", "dr.select({a} < {b}, {b}, {a})", "dr.minimum({a}, {b})",
+               "dr.popcnt({a})"),
+}
+#: What programs begin with. ``q`` keeps floating point numbers multiples of 1/4 below 257, whose products are exact.
+PRELUDE = """\
+def switch(index, targets, *args, active=True):
+    if mode is None and not active:  # masks are arrays, where elements are not taken one at a time
+        return tuple([type(value)(0) for value in args])
+    return dr.switch(index, targets, *args, active=active, mode=mode)
+def q(x):
+    return dr.floor(dr.minimum(dr.maximum(x, -256.0), 256.0) * 4) * 0.25
+"""
+
+
+class _Writer:
+    """Writes one program."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.size = self.random.choice(SIZES)
+        self.lines: list[str] = []
+        self.serial = 0
+        self.budget = self.random.randint(2, 8)
+
+    def write(self, depth: int, line: str) -> None:
+        self.lines.append("    " * depth + line)
+
+    def name(self, prefix: str) -> str:
+        self.serial += 1
+        return f"{prefix}{self.serial}"
+
+    def value(self, type_: str, known: dict[str, str]) -> str:
+        """A variable of a type, or a number."""
+        names = [name for name, other in known.items() if other == type_]
+        if names and self.random.random() < 0.85:
+            return self.random.choice(names)
+        number = self.random.randint(0, 9)
+        return f"m.Float({number / 4})" if type_ == "Float" else f"m.UInt32({number})"
+
+    def mask(self, known: dict[str, str]) -> str:
+        type_ = self.random.choice(("Float", "UInt32"))
+        kind = self.random.random()
+        if kind < 0.1:
+            return self.random.choice(("m.Bool(True)", "m.Bool(False)"))
+        if kind < 0.2:
+            return f"m.UInt32({self.random.randint(0, 3)}) < {self.random.randint(0, 4)}"
+        return f"{self.value(type_, known)} {self.random.choice(('<', '>', '!='))} {self.value(type_, known)}"
+
+    def step(self, depth: int, known: dict[str, str]) -> None:
+        """An operation, whose result becomes a variable, new or not."""
+        type_ = self.random.choice(("Float", "UInt32"))
+        kind = self.random.random()
+        fitting = [name for name, other in known.items() if other == type_ and name != "lane"]
+        name = self.random.choice(fitting) if fitting and self.random.random() < 0.4 else self.name("v")
+        if kind < 0.15:
+            table = "table" if type_ == "Float" else "numbers"
+            active = f", {self.mask(known)}" if self.random.random() < 0.3 else ""
+            self.write(depth, f"{name} = dr.gather(m.{type_}, {table}, ({self.value('UInt32', known)}) % {TABLE}"
+                              f"{active})")
+        elif kind < 0.25:
+            other = "UInt32" if type_ == "Float" else "Float"
+            value = self.value(other, known)
+            self.write(depth, f"{name} = m.Float({value} & 127)" if other == "UInt32" else
+                       f"{name} = m.UInt32(dr.minimum(dr.maximum({value}, 0), 1000))")
+        else:
+            pattern = self.random.choice(OPERATIONS[type_])
+            self.write(depth, f"{name} = " + pattern.format(**{key: self.value(type_, known) for key in "abc"}))
+        known[name] = type_
+
+    def scatter(self, depth: int, known: dict[str, str]) -> None:
+        """An update of a bin, whose result does not depend on the order of updates."""
+        place, value = self.value("UInt32", known), self.value("UInt32", known)
+        active = f", {self.mask(known)}" if self.random.random() < 0.5 else ""
+        operation, bins = self.random.choice((("Add", "sums"), ("Max", "most"), ("Min", "least"), ("Or", "bits")))
+        self.write(depth, f"dr.scatter_reduce(dr.ReduceOp.{operation}, {bins}, {value}, ({place}) % {BINS}{active})")
+
+    def local(self, depth: int, known: dict[str, str]) -> None:
+        """Local memory of four elements, written to and read at positions that are computed."""
+        memory, name = self.name("memory"), self.name("v")
+        type_ = self.random.choice(("Float", "UInt32"))
+        self.write(depth, f"{memory} = dr.alloc_local(m.{type_}, 4, value=m.{type_}({self.random.randint(0, 3)}))")
+        for _ in range(self.random.randint(1, 3)):
+            self.write(depth, f"{memory}[({self.value('UInt32', known)}) & 3] = {self.value(type_, known)}")
+        self.write(depth, f"{name} = {memory}[({self.value('UInt32', known)}) & 3]")
+        known[name] = type_
+
+    def block(self, depth: int, level: int, known: dict[str, str]) -> None:
+        """Statements; ``level`` is how many constructs are around them."""
+        for _ in range(self.random.randint(1, 4 if level else 5)):
+            kind = self.random.random()
+            if kind < 0.45 or level == 3 or self.budget <= 0:
+                self.step(depth, known)
+            elif kind < 0.53:
+                self.scatter(depth, known)
+            elif kind < 0.57:
+                value = f"lane * 65536 + {self.value('UInt32', known)}"
+                active = f", {self.mask(known)}" if self.random.random() < 0.4 else ""
+                self.write(depth, f"note({self.name('p')!r}, {value}{active})")
+            elif kind < 0.62:
+                self.local(depth, known)
+            elif kind < 0.65 and not level:
+                self.write(depth, f"dr.eval({self.random.choice(sorted(known))})")
+            else:
+                self.budget -= 1
+                self.random.choice((self.loop, self.branch, self.call))(depth, level, known)
+
+    def arguments(self, known: dict[str, str]) -> list[str]:
+        """Variables that a construct changes, the number of the element first."""
+        names = sorted(name for name in known if name != "lane")
+        return ["lane", *self.random.sample(names, min(len(names), self.random.randint(1, 4)))]
+
+    def results(self, names: Sequence[str], inner: dict[str, str]) -> str:
+        """What becomes of variables: variables of the same types."""
+        found = ["lane"]
+        for name in names[1:]:
+            fitting = [other for other, type_ in inner.items() if type_ == inner[name] and other != "lane"]
+            found.append(self.random.choice(fitting))
+        return ", ".join(found)
+
+    def function(self, depth: int, level: int, names: Sequence[str], known: dict[str, str]) -> str:
+        """A function of variables that returns as many."""
+        function, inner = self.name("f"), {name: known[name] for name in names}
+        self.write(depth, f"def {function}({', '.join(names)}, active=True):")
+        self.block(depth + 1, level + 1, inner)
+        self.write(depth + 1, f"return {self.results(names, inner)},")
+        return function
+
+    def loop(self, depth: int, level: int, known: dict[str, str]) -> None:
+        names, counter, body = self.arguments(known), self.name("i"), self.name("body")
+        limit = self.random.randint(1, 4)
+        inner = {**{name: known[name] for name in names}, counter: "UInt32"}
+        self.write(depth, f"def {body}({', '.join([counter, *names])}):")
+        changed = {name: type_ for name, type_ in inner.items() if name != counter}  # the counter counts
+        self.block(depth + 1, level + 1, changed)
+        self.write(depth + 1, f"return {counter} + 1, {self.results(names, changed)},")
+        bound = f"{limit}" if self.random.random() < 0.4 else f"1 + (({self.value('UInt32', inner)}) & {limit})"
+        if self.random.random() < 0.2:
+            bound = f"(({self.value('UInt32', inner)}) & {limit})"
+        start = self.random.choice(("m.UInt32(0)", "lane & 1"))
+        self.write(depth, f"_, {', '.join(names)}, = dr.while_loop(({start}, {', '.join(names)},), "
+                          f"lambda {', '.join([counter, *names])}: {counter} < {bound}, {body}, mode=mode)")
+
+    def branch(self, depth: int, level: int, known: dict[str, str]) -> None:
+        names = self.arguments(known)
+        functions = [self.function(depth, level, names, known) for _ in range(2)]
+        self.write(depth, f"{', '.join(names)}, = dr.if_stmt(({', '.join(names)},), {self.mask(known)}, "
+                          f"{functions[0]}, {functions[1]}, mode=mode)")
+
+    def call(self, depth: int, level: int, known: dict[str, str]) -> None:
+        names, count = self.arguments(known), self.random.randint(1, 4)
+        functions = [self.function(depth, level, names, known) for _ in range(count)]
+        if self.random.random() < 0.2:
+            functions.append(functions[0])
+        index = f"({self.value('UInt32', known)}) % {len(functions)}"
+        active = f", active={self.mask(known)}" if self.random.random() < 0.3 else ""
+        self.write(depth, f"_, {', '.join(names[1:])}, = switch({index}, [{', '.join(functions)}], "
+                          f"{', '.join(names)}{active})")
+
+    def program(self) -> str:
+        self.write(0, "def program(dr, m, mode, lane, table, numbers, sums, most, least, bits, note):")
+        for line in PRELUDE.splitlines():
+            self.write(1, line)
+        self.write(1, f"x = (m.Float(lane) - {self.size // 3}) * 0.75")
+        self.write(1, "y = (lane * 7 + 3) & 65535")
+        self.write(1, f"z = m.UInt32({self.random.randint(0, 9)})")
+        known = {"lane": "UInt32", "x": "Float", "y": "UInt32", "z": "UInt32"}
+        self.block(1, 0, known)
+        self.random.choice((self.loop, self.branch, self.call))(1, 0, known)
+        self.block(1, 0, known)
+        self.write(1, f"return [{', '.join(sorted(known))}]")
+        return "\n".join(self.lines) + "\n"
+
+
+def text_of(seed: int) -> str:
+    """The program of a seed."""
+    return _Writer(seed).program()
+
+
+def size_of(seed: int) -> int:
+    """How many elements the arrays of a program have."""
+    return _Writer(seed).size
+
+
+def _numbers(printed: str) -> list[str]:
+    """What was printed, however it was split into lines: each number after the name of its place."""
+    found: Counter[str] = Counter()
+    for line in printed.splitlines():
+        place, _, rest = line.partition(" ")
+        found.update(f"{place} {number}" for number in re.findall(r"\d+", rest))
+    return sorted(f"{key} x{count}" for key, count in found.items())
+
+
+def run(seed: int, dr: Any, mode: str, notes: bool = True) -> list[str]:
+    """The bits of a program's results, and the numbers that it printed; or what it raises."""
+    import numpy as np
+
+    scope: dict[str, Any] = {"dr": dr}
+    exec(text_of(seed), scope)
+    module = dr.scalar if mode == "scalar" else dr.llvm
+    float_array = dr.scalar.ArrayXf if mode == "scalar" else module.Float
+    integer_array = dr.scalar.ArrayXu if mode == "scalar" else module.UInt32
+    size, out = size_of(seed), io.StringIO()
+    numbers = np.arange(TABLE, dtype=np.uint32)
+    tables = float_array(numbers * np.float32(0.5)), integer_array(numbers * 5)
+    bins = [integer_array(np.full(BINS, value, np.uint32)) for value in (0, 0, 1 << 20, 0)]
+
+    def note(place: str, value: Any, active: Any = True) -> None:
+        if notes:
+            dr.print(place + " {}", value, active=active, file=out, limit=1 << 20)
+
+    def call(lane: Any) -> list[Any]:
+        found: list[Any] = scope["program"](dr, module, None if mode == "scalar" else mode, lane, *tables, *bins, note)
+        return found
+
+    try:
+        if mode == "scalar":
+            columns = [call(lane) for lane in range(size)]
+            found = [np.array(column, np.float32 if isinstance(column[0], float) else np.uint32)
+                     for column in zip(*columns, strict=True)]
+        else:
+            found = [np.array(value) for value in call(dr.arange(module.UInt32, size))]
+        results = []
+        for data in (*found, *map(np.array, bins)):
+            data = data.reshape(-1) + data.dtype.type(0)  # -0 + 0 is 0
+            if data.size and (data == data[0]).all():
+                data = data[:1]
+            results.append(f"{data.dtype} {data.tobytes().hex()}")
+        dr.eval()  # what is printed in the mean time
+        dr.sync_thread()
+        return [*results, *_numbers(out.getvalue())]
+    except Exception as error:
+        return [f"{type(error).__name__}: {error}"]
+
+
+def worker(mode: str, seeds: Sequence[int], notes: bool) -> None:
+    """Run programs with whatever ``drjit`` there is, and print their results."""
+    import drjit as dr
+
+    for name in ("llvm", "scalar"):
+        __import__(f"drjit.{name}")
+    dr.set_flag(dr.JitFlag.FastMath, False)
+    for seed in seeds:
+        print(json.dumps([seed, run(seed, dr, mode, notes)]), flush=True)
+
+
+def collect(python: str, mode: str, seeds: Sequence[int], ours: bool, notes: bool) -> dict[int, list[str]]:
+    """The results of a batch of programs in an interpreter; of those at which it dies, that it did."""
+    found: dict[int, list[str]] = {}
+    rest = list(seeds)
+    setup = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'compiler')!r}]\n" if ours else "import sys\n"
+    start = f"{setup}sys.path.append({str(ROOT / 'conformance')!r}); import random_control\n"
+    with tempfile.TemporaryDirectory() as folder:
+        while rest:
+            try:
+                done = subprocess.run([python, "-c", f"{start}random_control.worker({mode!r}, {rest}, {notes})"],
+                                      cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+            except subprocess.TimeoutExpired as error:
+                done = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
+            for line in done.splitlines():
+                seed, results = json.loads(line)
+                found[seed] = results
+            missing = [seed for seed in rest if seed not in found]
+            if missing:
+                found[missing[0]] = ["died or hung"]
+            rest = missing[1:]
+    return found
+
+
+def main() -> int:
+    """Run, compare, and print."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--programs", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--peer", help="an interpreter that has Dr.Jit's wheel")
+    parser.add_argument("--show", type=int, default=3, help="how many differing programs to print")
+    parser.add_argument("--workers", type=int, default=2)
+    arguments = parser.parse_args()
+    seeds = range(arguments.seed, arguments.seed + arguments.programs)
+    sides = {"symbolic mode": (sys.executable, "symbolic", True, True),
+             "evaluated mode": (sys.executable, "evaluated", True, True),
+             "one element at a time": (sys.executable, "scalar", True, True)}
+    if arguments.peer:
+        sides["the peer"] = (arguments.peer, "symbolic", False, False)
+    results: dict[str, dict[int, list[str]]] = {name: {} for name in sides}
+    batches = [seeds[k:k + BATCH] for k in range(0, len(seeds), BATCH)]
+    with concurrent.futures.ThreadPoolExecutor(arguments.workers) as pool:
+        tasks = {pool.submit(collect, python, mode, batch, ours, notes): name
+                 for batch in batches for name, (python, mode, ours, notes) in sides.items()}
+        for count, task in enumerate(concurrent.futures.as_completed(tasks), 1):
+            results[tasks[task]].update(task.result())
+            print(f"\r{count} of {len(tasks)} batches", end="", file=sys.stderr, flush=True)
+    print(file=sys.stderr)
+    return compare(seeds, results, arguments.show)
+
+
+def compare(seeds: Sequence[int], results: dict[str, dict[int, list[str]]], show: int) -> int:
+    """Print what differs from symbolic mode; 1 if anything does."""
+    symbolic = results.pop("symbolic mode")
+    raised = [seed for seed in seeds if len(symbolic[seed]) == 1]
+    print(f"{len(seeds)} programs, {len(raised)} of which raise in symbolic mode")
+    status = int(bool(raised))
+    for seed in raised[:show]:
+        print(f"\nseed {seed}: {symbolic[seed][0]}\n{text_of(seed)}")
+    for name, found in results.items():
+        failed = [seed for seed in seeds if len(found[seed]) == 1]
+        known = {seed: found[seed] for seed in seeds}
+        if name == "the peer":  # which prints in another order, and raises or dies at some programs
+            known = {seed: found[seed] for seed in seeds if seed not in failed}
+        differing = []
+        for seed, values in known.items():
+            own = symbolic[seed][:len(values)] if name == "the peer" else symbolic[seed]
+            if values != own:
+                differing.append(seed)
+        print(f"symbolic mode and {name}: {len(differing)} of {len(known)} differ; {len(failed)} raise or die")
+        status |= bool(differing)
+        for seed in differing[:show]:
+            own, values = symbolic[seed], found[seed]
+            wrong = [i for i in range(max(len(own), len(values))) if own[i:i + 1] != values[i:i + 1]]
+            print(f"\nseed {seed}: results {wrong}\n{text_of(seed)}")
+            print("  symbolic:", *(own[i][:100] for i in wrong[:3] if i < len(own)), sep="\n    ")
+            print(f"  {name}:", *(values[i][:100] for i in wrong[:3] if i < len(values)), sep="\n    ")
+        for seed in failed[:1] if name != "the peer" else []:
+            print(f"\nseed {seed} with {name}: {found[seed][0]}\n{text_of(seed)}")
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
