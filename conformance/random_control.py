@@ -59,6 +59,7 @@ class _Writer:
         self.lines: list[str] = []
         self.serial = 0
         self.budget = self.random.randint(2, 8)
+        self.wide = 0  # how many of the constructs around decide for each element
 
     def write(self, depth: int, line: str) -> None:
         self.lines.append("    " * depth + line)
@@ -106,9 +107,14 @@ class _Writer:
         known[name] = type_
 
     def scatter(self, depth: int, known: dict[str, str]) -> None:
-        """An update of a bin, whose result does not depend on the order of updates."""
+        """An update of a bin, whose result does not depend on the order of updates.
+
+        One of a single value happens once in plain code, and once for each element in constructs that have several.
+        """
         place, value = self.value("UInt32", known), self.value("UInt32", known)
         active = f", {self.mask(known)}" if self.random.random() < 0.5 else ""
+        if not self.wide or self.random.random() < 0.5:
+            place += " + lane"
         operation, bins = self.random.choice((("Add", "sums"), ("Max", "most"), ("Min", "least"), ("Or", "bits")))
         self.write(depth, f"dr.scatter_reduce(dr.ReduceOp.{operation}, {bins}, {value}, ({place}) % {BINS}{active})")
 
@@ -155,44 +161,46 @@ class _Writer:
             found.append(self.random.choice(fitting))
         return ", ".join(found)
 
-    def function(self, depth: int, level: int, names: Sequence[str], known: dict[str, str]) -> str:
-        """A function of variables that returns as many."""
+    def function(self, depth: int, level: int, names: Sequence[str], known: dict[str, str], by: str) -> str:
+        """A function of variables that returns as many; ``by`` is what decides whether it is called."""
         function, inner = self.name("f"), {name: known[name] for name in names}
+        self.wide += "lane" in by
         self.write(depth, f"def {function}({', '.join(names)}, active=True):")
         self.block(depth + 1, level + 1, inner)
         self.write(depth + 1, f"return {self.results(names, inner)},")
+        self.wide -= "lane" in by
         return function
 
     def loop(self, depth: int, level: int, known: dict[str, str]) -> None:
         names, counter, body = self.arguments(known), self.name("i"), self.name("body")
-        limit = self.random.randint(1, 4)
-        inner = {**{name: known[name] for name in names}, counter: "UInt32"}
-        self.write(depth, f"def {body}({', '.join([counter, *names])}):")
-        changed = {name: type_ for name, type_ in inner.items() if name != counter}  # the counter counts
-        self.block(depth + 1, level + 1, changed)
-        self.write(depth + 1, f"return {counter} + 1, {self.results(names, changed)},")
-        bound = f"{limit}" if self.random.random() < 0.4 else f"1 + (({self.value('UInt32', inner)}) & {limit})"
+        limit, start = self.random.randint(1, 4), self.random.choice(("m.UInt32(0)", "lane & 1"))
+        before = {**{name: known[name] for name in names}, counter: "UInt32"}
+        bound = f"{limit}" if self.random.random() < 0.4 else f"1 + (({self.value('UInt32', before)}) & {limit})"
         if self.random.random() < 0.2:
-            bound = f"(({self.value('UInt32', inner)}) & {limit})"
-        start = self.random.choice(("m.UInt32(0)", "lane & 1"))
+            bound = f"(({self.value('UInt32', before)}) & {limit})"
+        inner = {name: known[name] for name in names}
+        self.write(depth, f"def {body}({', '.join([counter, *names])}):")
+        self.wide += "lane" in start
+        self.block(depth + 1, level + 1, inner)
+        self.wide -= "lane" in start
+        self.write(depth + 1, f"return {counter} + 1, {self.results(names, inner)},")
         self.write(depth, f"_, {', '.join(names)}, = dr.while_loop(({start}, {', '.join(names)},), "
                           f"lambda {', '.join([counter, *names])}: {counter} < {bound}, {body}, mode=mode)")
 
     def branch(self, depth: int, level: int, known: dict[str, str]) -> None:
-        names = self.arguments(known)
-        functions = [self.function(depth, level, names, known) for _ in range(2)]
-        self.write(depth, f"{', '.join(names)}, = dr.if_stmt(({', '.join(names)},), {self.mask(known)}, "
+        names, mask = self.arguments(known), self.mask(known)
+        functions = [self.function(depth, level, names, known, mask) for _ in range(2)]
+        self.write(depth, f"{', '.join(names)}, = dr.if_stmt(({', '.join(names)},), {mask}, "
                           f"{functions[0]}, {functions[1]}, mode=mode)")
 
     def call(self, depth: int, level: int, known: dict[str, str]) -> None:
-        names, count = self.arguments(known), self.random.randint(1, 4)
-        functions = [self.function(depth, level, names, known) for _ in range(count)]
+        names, count, index = self.arguments(known), self.random.randint(1, 4), self.value("UInt32", known)
+        functions = [self.function(depth, level, names, known, index) for _ in range(count)]
         if self.random.random() < 0.2:
             functions.append(functions[0])
-        index = f"({self.value('UInt32', known)}) % {len(functions)}"
         active = f", active={self.mask(known)}" if self.random.random() < 0.3 else ""
-        self.write(depth, f"_, {', '.join(names[1:])}, = switch({index}, [{', '.join(functions)}], "
-                          f"{', '.join(names)}{active})")
+        self.write(depth, f"_, {', '.join(names[1:])}, = switch(({index}) % {len(functions)}, "
+                          f"[{', '.join(functions)}], {', '.join(names)}{active})")
 
     def program(self) -> str:
         self.write(0, "def program(dr, m, mode, lane, table, numbers, sums, most, least, bits, note):")

@@ -57,7 +57,8 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     itself. If something raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the
     body changes the structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
 
-    Differentiable, but for writes of what is differentiated in symbolic mode. ``body`` is traced again when derivatives
+    Differentiable. A symbolic loop that writes what is differentiated by index has no derivative of its own: it is run
+    in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when derivatives
     are computed, with the variables that it referred to the first time. Reverse mode keeps the state of each iteration
     in memory, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of them
     (gradients of elements that take more are NaN), or for as many as there are, which an evaluation finds out.
@@ -139,7 +140,12 @@ def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: 
     _require_initialized(spec, leaves, names)
     if mode == "evaluated":
         return _evaluated(nodes, leaves, spec, cond, body, names, through=through)
-    return _symbolic(nodes, leaves, spec, cond, body, names, label, strict, max_iterations, through=through)
+    try:
+        return _symbolic(nodes, leaves, spec, cond, body, names, label, strict, max_iterations, through=through)
+    except core.NoDerivative:  # of writes, for example: iterations have some, one by one
+        if core.innermost() is not None:
+            raise  # there is a construct around this one, which does likewise
+        return _evaluated(nodes, leaves, spec, cond, body, names, through=through)
 
 
 # --- state -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,9 @@
-"""Random programs of nested branches, calls and loops: reverse and forward mode against finite differences."""
+"""Random programs of nested branches, calls and loops: reverse and forward mode against finite differences.
+
+They contain what cuts derivatives (``dr.detach``, suspended scopes), custom operations, updates of a buffer from
+outside, and evaluations between recording and traversal. Finite differences hold what is cut constant: a first run
+notes the values there, later ones take them from the notes.
+"""
 
 from __future__ import annotations
 
@@ -16,16 +21,20 @@ _WIDTH = 5
 
 
 class _Writer:
-    """Writes the text of a function ``f(m, x, w, t)``: of a mode, a variable for each element, one, and a table."""
+    """Writes the text of a function ``f(m, x, w, t, cut)``: of a mode, a variable for each element, one, a table, and
+    what cuts derivatives."""
 
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
-        self.lines = ["def f(m, x, w, t):"]
+        self.lines = ["def f(m, x, w, t, cut):"]
         self.count = 0
+        self.write(1, "bins = dr.zeros(F, 8)")
         self.write(1, "u, lane, v0, v1 = x * w, dr.arange(U, 5), x + 0, " + self.random.choice(["dr.cos(x)", "F(0.5)"]))
         self.block(1, ["v0", "v1"], ["lane"], 3)
+        if self.random.random() < 0.4:
+            self.write(1, self.random.choice(["dr.eval(v0)", "dr.eval(v0, v1)", "dr.eval(bins)"]))
         self.block(1, ["v0", "v1"], ["lane"], 2)
-        self.write(1, "return v0 + 2 * v1")
+        self.write(1, "return v0 + 2 * v1 + dr.gather(F, bins * bins, lane)")
 
     def write(self, depth: int, text: str) -> None:
         self.lines.append("    " * depth + text)
@@ -35,9 +44,13 @@ class _Writer:
         return f"{prefix}{self.count}"
 
     def value(self, names: list[str], integers: list[str], depth: int = 0) -> str:
-        kind = self.random.randint(0, 9 if depth < 2 else 3)
+        kind = self.random.randint(0, 11 if depth < 2 else 3)
         if kind <= 1:
             return self.random.choice(names)
+        if kind == 10:
+            return f"cut({self.value(names, integers, depth + 1)})"
+        if kind == 11:
+            return f"dr.custom(Wave, {self.value(names, integers, depth + 1)})"
         if kind == 2:
             return self.random.choice(["w", "u", "x"])
         if kind == 3:
@@ -53,7 +66,7 @@ class _Writer:
 
     def block(self, depth: int, names: list[str], integers: list[str], budget: int) -> None:
         for _ in range(self.random.randint(1, 3)):
-            kind = self.random.randint(0, 9) if budget else 0
+            kind = self.random.randint(0, 10) if budget else self.random.choice([0, 0, 0, 10])
             name = self.random.choice(names)
             if kind <= 2:
                 self.write(depth, f"{name} = dr.sin({self.value(names, integers)}) + 0.3 * {name}")
@@ -72,6 +85,10 @@ class _Writer:
                 self.write(depth, f"{', '.join(names)}, = switch(m, ({self.random.choice(integers)} + lane) % "
                                   f"{count + self.random.randint(0, 1)}, [{functions}], "
                                   f"{', '.join(names)})")
+            elif kind == 10:
+                active = f", {self.random.choice(integers)} & 1 == 0" if self.random.random() < 0.4 else ""
+                self.write(depth, f"dr.scatter_reduce(dr.ReduceOp.Add, bins, F({self.value(names, integers)}), "
+                                  f"({self.random.choice(integers)} + lane) & 7{active})")
             else:
                 self.write(depth, f"{name} = dr.fma({self.value(names, integers)}, w, {name} * 0.25)")
 
@@ -98,38 +115,80 @@ class _Writer:
 
 
 def switch(mode: str, index: Any, targets: list[Any], *args: Any) -> Any:
+    """A call; evaluated, a branch for each target, since targets read variables from outside, which have all lanes."""
     if mode == "symbolic":
         return dr.switch(index, targets, *args)
     found = tuple([F(0) for _ in args])
     for number, target in enumerate(targets):
-        found = tuple([dr.select(index == number, new, old) for new, old in zip(target(*args), found, strict=True)])
+        def chosen(*old: Any, target: Any = target) -> Any:
+            return tuple(target(*args))
+
+        found = dr.if_stmt(found, index == number, chosen, lambda *old: old, mode="evaluated")
     return found
+
+
+class Wave(dr.CustomOp):
+    """x + cos(x), with rules of its own."""
+
+    def eval(self, x: Any) -> Any:
+        self.x = x
+        return x + dr.cos(x)
+
+    def forward(self) -> None:
+        self.set_grad_out(self.grad_in("x") * (1 - dr.sin(self.x)))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", self.grad_out() * (1 - dr.sin(self.x)))
+
+
+class Cut:
+    """Cuts derivatives: notes values, then takes them from the notes; or detaches, in one of two ways."""
+
+    def __init__(self, way: str) -> None:
+        self.way, self.notes, self.place = way, [], 0
+
+    def __call__(self, value: Any) -> Any:
+        if self.way == "detach":
+            return dr.detach(value)
+        if self.way == "suspend":
+            with dr.suspend_grad():
+                return value * 1
+        if self.way == "note":
+            self.notes.append(F(value))
+            return value
+        self.place += 1
+        return self.notes[self.place - 1]
 
 
 def check(seed: int) -> None:
     text = "\n".join(_Writer(seed).lines)
-    names: dict[str, Any] = {"dr": dr, "F": F, "U": U, "switch": switch}
+    names: dict[str, Any] = {"dr": dr, "F": F, "U": U, "Wave": Wave, "switch": switch}
     exec(text, names)
     numbers = np.random.default_rng(seed)
     points = [numbers.uniform(-1, 1, size) for size in (_WIDTH, 1, 8)]
     directions = [numbers.standard_normal(point.shape) for point in points]
 
-    def value(mode: str, at: list[Any]) -> Any:
-        return dr.sum(names["f"](mode, *at) * F(np.cos(np.arange(_WIDTH)) + 1.5))
+    def value(mode: str, at: list[Any], cut: Any) -> Any:
+        return dr.sum(names["f"](mode, *at, cut) * F(np.cos(np.arange(_WIDTH)) + 1.5))
 
-    def plain(step: float, mode: str = "evaluated") -> float:
+    def plain(step: float, cut: Cut, mode: str = "evaluated") -> float:
+        cut.place = 0
         return float(value(mode, [F(point + step * direction)
-                                  for point, direction in zip(points, directions, strict=True)])[0])
+                                  for point, direction in zip(points, directions, strict=True)], cut)[0])
 
-    np.testing.assert_allclose(plain(0, "symbolic"), plain(0), rtol=1e-9, err_msg=text)
-    slope = (plain(1e-5) - plain(-1e-5)) / 2e-5
+    notes = Cut("note")
+    np.testing.assert_allclose(plain(0, Cut("detach"), "symbolic"), plain(0, notes), rtol=1e-9, err_msg=text)
+    notes.way = "replay"
+    slope = (plain(1e-5, notes) - plain(-1e-5, notes)) / 2e-5
     for mode in ("symbolic", "evaluated"):
         variables = [F(point) for point in points]
         dr.enable_grad(variables)
-        result = value(mode, variables)
+        result = value(mode, variables, Cut("detach" if seed & 1 else "suspend"))
         if not dr.grad_enabled(result):
             assert abs(slope) < 1e-6, text
             continue
+        if seed % 3 == 0:
+            dr.eval(result)
         dr.backward(result, flags=dr.ADFlag.ClearInterior)
         reverse = sum(float((np.broadcast_to(variable.grad.numpy(), point.shape) * direction).sum()) for
                       variable, point, direction in zip(variables, points, directions, strict=True))
