@@ -21,7 +21,7 @@ from .rooms import report as rooms_report  # which chooses the form of the rooms
 
 from .control.alike import KEPT_APART
 from .control.capture import Capture, capture
-from .control.choice import PLAIN, call, cond
+from .control.choice import PLAIN, Versions, call, cond
 from .control.inline import inline
 from .control.loop import while_loop
 from .control.once import atomic, compensated, once

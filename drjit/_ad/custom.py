@@ -296,7 +296,7 @@ class _Link:
         def change(node: Node) -> Node:
             vertex = tracked(node)
             found = flow.change(vertex)
-            return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
+            return literal(node.type, 0, node.size) if found is None else _as_wide(found, node.size)
 
         found, spec = flatten(self._named("grad_in", key), "drjit.CustomOp.grad_in")
         return spec.rebuild([wrap_like(leaf, type(leaf), [change(node) for node in leaf._nodes()])
@@ -325,7 +325,7 @@ class _Link:
 
         def gradient(node: Node, place: int) -> Node:
             found = self.received.get(place)
-            return literal(node.type, 0, node.size) if found is None else broadcast(found, node.size)
+            return literal(node.type, 0, node.size) if found is None else _as_wide(found, node.size)
 
         return self.spec.rebuild([
             wrap_like(leaf, type(leaf), list(map(gradient, leaf._nodes(), places)))
@@ -388,6 +388,11 @@ class _Link:
             getattr(self.operation, stage)()
         finally:
             self.operation._link = self.flow = None
+
+
+def _as_wide(gradient: Node, size: int) -> Node:
+    """A gradient with an element for each of an array. In a symbolic construct, those of single values have several."""
+    return broadcast(gradient, size) if gradient.size == 1 else gradient
 
 
 def _same(leaf: Any) -> Any:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, Node
+from drjit_core import IncompatibleSizes, Node, Versions
 
 from .._access.lanes import masked_access, written_from
 from .._access.store import Buffers, innermost_journal, store, store_written
@@ -26,7 +26,7 @@ __all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "run_directly", "s
 #: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, to the
 #: results, and what arguments are after writes.
 Trace = Callable[[list[Node], list[Callable[[list[Node]], list[Node]]], Callable[[int], str], int],
-                 tuple[list[Node], dict[int, Node]]]
+                 tuple[list[Node], Versions]]
 #: Calls one of the user's functions with what the arguments are.
 Invoke = Callable[[Callable[..., Any], Any], Any]
 #: One of the user's functions, and the name that messages call it by.

@@ -58,10 +58,11 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     body changes the structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
 
     Differentiable. A symbolic loop that writes what is differentiated by index has no derivative of its own: it is run
-    in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when derivatives
-    are computed, with the variables that it referred to the first time. Reverse mode keeps the state of each iteration
-    in memory, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of them
-    (gradients of elements that take more are NaN), or for as many as there are, which an evaluation finds out.
+    in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when
+    derivatives are computed, with the variables that it referred to the first time. Reverse mode keeps the state of
+    each iteration in memory, unless the body does nothing with what is differentiated but to add to it: for
+    ``max_iterations`` of them (gradients of elements that take more are NaN), or for as many as there are, which an
+    evaluation finds out.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(

@@ -367,3 +367,40 @@ def test_state_beside_a_table_is_stored_for_the_elements_of_the_loop(bound: int 
                 moved[position][k] += step
                 ends.append(value(*moved))
             assert gradient[k] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=1e-6, abs=1e-9)
+
+
+class Doubled(dr.CustomOp):
+    """2 x, with rules of its own."""
+
+    def eval(self, x: Any) -> Any:
+        return 2 * x
+
+    def forward(self) -> None:
+        self.set_grad_out(2 * self.grad_in("x"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", 2 * self.grad_out())
+
+
+@pytest.mark.parametrize("kind", ["branch", "call", "loop"])
+def test_custom_operations_on_single_values_know_all_elements(kind: str) -> None:
+    w, v = F(3), F(1, 2, 3)
+    dr.enable_grad(w)
+
+    def function(v: Any) -> Any:
+        return v + dr.custom(Doubled, w)
+
+    if kind == "branch":
+        result, = dr.if_stmt((v,), v < 3, lambda v: (function(v),), lambda v: (v,))
+        expected = 11
+    elif kind == "call":
+        result, expected = dr.switch(U(0, 0, 1), [function, lambda v: v], v), 11
+    else:
+        _, result = dr.while_loop((U(0), v), lambda i, v: i < 1, lambda i, v: (i + 1, function(v)))
+        expected = 111
+    loss = dr.sum(result * F(1, 10, 100))
+    dr.backward(loss, flags=dr.ADFlag.ClearInterior)
+    assert w.grad[0] == 2 * expected
+    dr.clear_grad([w, loss])
+    dr.set_grad(w, 1)
+    assert dr.forward_to(loss)[0] == 2 * expected

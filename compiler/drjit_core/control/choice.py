@@ -11,23 +11,31 @@ from ..ir import trace
 from ..ir.build import append, broadcast_size, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
-from ..ir.region import Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
+from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
 from ..ir.symbolic import innermost, scope_of
-from ..ops.table import CALL, COND, LITERAL, LOOP, RESULT
+from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
 from .inline import Rows, inline, live_mask
 from .loop import while_loop
 from .once import atomic
 
-__all__ = ["PLAIN", "call", "cond"]
+__all__ = ["PLAIN", "Versions", "call", "cond"]
+
+
+class Versions(dict[int, Node]):
+    """The new versions of those arguments that a branch or call has written to by index, by position."""
+
+    #: Positions of those that it does not read.
+    only_written: frozenset[int] = frozenset()
+
 
 Function = Callable[[list[Node]], Sequence[Node]]
 
 
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], dict[int, Node]]:
+         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
@@ -44,7 +52,7 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], dict[int, Node]]:
+         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -91,7 +99,7 @@ class _Choice(Construct):
         self.joins = False
         self.apart: Node | None = None
 
-    def trace(self) -> tuple[list[Node], dict[int, Node]]:
+    def trace(self) -> tuple[list[Node], Versions]:
         """Trace until nothing new turns out."""
         while True:
             self.attempt()
@@ -201,7 +209,7 @@ class _Choice(Construct):
                                 f"function, {TYPES[other.type].name} for another")
 
     def finish(self, regions: list[Region], aliases: dict[int, int], values: Sequence[int],
-               written: Sequence[int]) -> tuple[list[Node], dict[int, Node]]:
+               written: Sequence[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
         used = {operand.id for region in regions for node in region.nodes for operand in operands(node)}
@@ -221,7 +229,9 @@ class _Choice(Construct):
             class_ = Cond if self.kind == COND else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
-        versions = dict(zip(written, outputs[len(values):], strict=True))
+        versions = Versions(zip(written, outputs[len(values):], strict=True))
+        versions.only_written = frozenset(position for position in written if not any(
+            _reads(region, traced.formals[position]) for region, traced in zip(regions, self.traced, strict=True)))
         found = dict(zip(values, outputs, strict=False))
         results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
         self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
@@ -269,6 +279,22 @@ class _Choice(Construct):
 
     def name(self, position: int) -> str:
         return f"'{super().name(position)}'"
+
+
+def _reads(region: Region, formal: Node) -> bool:
+    """Whether a region reads memory by index, of which a formal is the first version."""
+    for node in region.nodes:
+        if node.kind in (GATHER, FETCH):
+            if node.d0 is not None and node.d0.scope == region.id and origin_of(node.d0, region.id) is formal:
+                return True
+        elif node.kind in CONTROL:
+            control = node.payload
+            for place, value in enumerate(control.initial):
+                if control.regions[0].formals[place].payload and value.scope == region.id and \
+                        origin_of(value, region.id) is formal and \
+                        any(_reads(inner, inner.formals[place]) for inner in control.regions):
+                    return True
+    return False
 
 
 def _is_single(value: Node) -> bool:

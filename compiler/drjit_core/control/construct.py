@@ -122,6 +122,10 @@ class Construct:
                    for i, value in enumerate(self.given)]
         traced = Traced(region, formals,
                         [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id) for attr in masks])
+        outer = innermost()
+        if outer is not None and outer.done:
+            region.done.update(formal.id for value, formal in zip(self.given, formals, strict=True)
+                               if value.id in outer.done)
         if state.recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal is not value:

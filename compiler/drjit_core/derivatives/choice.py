@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from ..context import state
+from ..control.choice import Versions
 from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.dual import STRUCTURE, Scope, dual, primal, require_recording, tracked, vertex_of
@@ -30,7 +31,7 @@ __all__ = ["Function", "Tape", "Trace", "choose", "ends_of", "spread", "taped"]
 Function = Callable[[list[Node]], list[Node]]
 #: What traces a branch or call: from arguments, functions, and names of the arguments, to results, and what arguments
 #: are after writes.
-Trace = Callable[[list[Node], list[Function], Callable[[int], str]], tuple[list[Node], dict[int, Node]]]
+Trace = Callable[[list[Node], list[Function], Callable[[int], str]], tuple[list[Node], Versions]]
 
 #: Operations with structure that a region may be differentiated through.
 _ALLOWED = {"gather", "cast", "identity", "output"}
@@ -45,7 +46,7 @@ class Tape(NamedTuple):
 
 
 def choose(function: str, trace: Trace, given: Sequence[Node], targets: Sequence[Function],
-           name_of: Callable[[int], str]) -> tuple[list[Node], dict[int, Node]]:
+           name_of: Callable[[int], str]) -> tuple[list[Node], Versions]:
     """The results of a branch or call, with their derivatives, and what arguments are after writes."""
     return _Choice(function, trace, given, targets, name_of).result()
 
@@ -73,6 +74,8 @@ class _Choice:
         self.read: list[int] = []
         #: Those that are used in another way: by themselves, or by what is read once more.
         self.direct: list[int] = []
+        #: Positions of arguments that are written to by index, and not read.
+        self.written: frozenset[int] = frozenset()
         self.outputs: list[Node] = []
         #: Places of the results that are differentiable.
         self.places: set[int] = set()
@@ -82,7 +85,7 @@ class _Choice:
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
-    def result(self) -> tuple[list[Node], dict[int, Node]]:
+    def result(self) -> tuple[list[Node], Versions]:
         """The results, and what arguments are after writes."""
         outputs, versions = self.trace([primal(node) for node in self.given],
                                        [self.recording(number) for number in range(len(self.targets))], self.name_of)
@@ -92,6 +95,7 @@ class _Choice:
         self.outputs = outputs
         if not places:
             return outputs, versions
+        self.written = versions.only_written
         require_recording(self.name)
         self.find_inputs(places)
         hub = Vertex(HUB, outputs[0].type, max(node.size for node in outputs), info=self)
@@ -109,7 +113,7 @@ class _Choice:
     def traced(self, number: int, formals: Sequence[Node], *, again: bool = False) -> tuple[list[Node], Tape]:
         """What one of the functions returns, and its tape."""
         variables = [(position, None) for position, node in enumerate(self.given) if tracked(node) is not None]
-        return taped(self.targets[number], formals[:len(self.given)], variables, self.scope, again=again)
+        return taped(self.targets[number], formals[:len(self.given)], variables, self.scope, self.written, again=again)
 
     def find_inputs(self, places: Iterable[int]) -> None:
         """Find out what the results depend on."""
@@ -190,7 +194,7 @@ class _Choice:
         results, _ = self.derive(flow, [change_of(number) for number in range(len(self.targets))], [])
         self.sent = {place: spread(results[place], self.outputs[place].size) for place in self.places}
 
-    def derive(self, flow: Flow, targets: list[Function], memory: list[Node]) -> tuple[list[Node], dict[int, Node]]:
+    def derive(self, flow: Flow, targets: list[Function], memory: list[Node]) -> tuple[list[Node], Versions]:
         """Trace a derivative, with further arguments that are memory."""
         def name_of(position: int) -> str:
             return self.name_of(position) if position < len(self.given) else "a gradient"
@@ -206,16 +210,19 @@ class _Choice:
 
 
 def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple[int, Vertex | None]],
-          scope: Scope | None, *, again: bool) -> tuple[list[Node], Tape]:
+          scope: Scope | None, written: Iterable[int], *, again: bool) -> tuple[list[Node], Tape]:
     """What a function of the user's returns for formals of a region, and its tape.
 
     ``variables`` are the positions of those that derivatives are tracked for, each with its vertex if that is known;
-    ``scope`` says which derivatives are. ``again``: it is called for its derivative, and does nothing besides.
+    ``scope`` says which derivatives are. ``again``: it is called for its derivative, and does nothing besides; what it
+    writes to the formals at positions ``written``, it has written before.
     """
     region = innermost()
     assert region is not None
     region.differentiates = True
     region.repeats |= again
+    if again:
+        region.done.update(primal(formals[position]).id for position in written)
     boundary, inside, leaves = last_vertex(), list(formals), {}
     before, state.derivatives = state.derivatives, scope
     try:

@@ -174,7 +174,7 @@ class _Repetition:
         """What the body returns, and its tape."""
         variables = [(position, tracked(self.given[position]) if position in self.unchanged else None)
                      for position in sorted(self.positions)]
-        return taped(self.body, formals[:len(self.given)], variables, self.scope, again=again)
+        return taped(self.body, formals[:len(self.given)], variables, self.scope, self.written, again=again)
 
     # --- forward mode ------------------------------------------------------------------------------------------------
 

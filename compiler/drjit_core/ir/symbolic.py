@@ -40,9 +40,9 @@ new_region = itertools.count(1).__next__
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "entering", "id", "label", "latest", "line",
-                 "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single", "statements",
-                 "uniform", "variables", "widths")
+    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "label", "latest",
+                 "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single",
+                 "statements", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
@@ -63,6 +63,9 @@ class Tracing:
         self.differentiates = False
         #: Whether a function is traced once more for its derivative only: what it does besides has been done.
         self.repeats = False
+        #: Formals, by their ids, to which it writes what has been written before, and which it does not read: such
+        #: writes do not happen again.
+        self.done: set[int] = set()
         #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
         self.live: Node | None = None
         self.entering: Node | None = None

@@ -444,6 +444,8 @@ def scatter(target: Node, value: Node, index: Node, mask: Node, op: int, mode: i
         mask = ops.and_(mask, live)
         if expected is not None:  # part of the region, whatever the values depend on: nobody else knows what it means
             value = append(OFFER, target.type, broadcast_size("scatter", expected, value), expected, value, live)
+        if target.id in region.done:
+            return target
     if target.kind == LITERAL or target.kind == BOUND:
         target = opaque(target)
     version = append(SCATTER, target.type, target.size, target, value, index, mask, op, mode)

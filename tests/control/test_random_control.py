@@ -1,0 +1,32 @@
+"""Random programs with nested control flow: symbolic mode, evaluated mode and the scalar backend agree."""
+
+from __future__ import annotations
+
+import pytest
+
+import drjit as dr
+from conformance.random_control import run, text_of
+from drjit import llvm, scalar
+
+assert llvm and scalar  # which programs refer to by name
+
+
+def check(seed: int) -> None:
+    with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
+        symbolic = run(seed, dr, "symbolic")
+        assert len(symbolic) > 1, f"{symbolic}\n{text_of(seed)}"
+        for mode in ("evaluated", "scalar"):
+            assert run(seed, dr, mode) == symbolic, f"{mode}\n{text_of(seed)}"
+
+
+@pytest.mark.parametrize("part", range(6))
+def test_modes_agree(part: int) -> None:
+    for seed in range(part * 20, part * 20 + 20):
+        check(seed)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("part", range(50))
+def test_modes_agree_on_more_programs(part: int) -> None:
+    for seed in range(10_000 + part * 20, 10_020 + part * 20):
+        check(seed)
