@@ -6,6 +6,7 @@ values, which keep away from kinks, poles and branch cuts.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -157,23 +158,22 @@ DIFFERENTIABLE: dict[str, Case | list[Case]] = {
     **{f"linalg.{name}": Case(getattr(L, name), fixed((2, 3), (2, 3))) for name in ("vecdot",)},
     "linalg.matmul": Case(L.matmul, pair), "linalg.matrix_transpose": Case(L.matrix_transpose, square),
     "linalg.tensordot": Case(L.tensordot, fixed((2, 3, 4), (3, 4, 2))),
-    **{f"fft.{name}": Case(lambda a, f=getattr(F, name): f(a, norm="ortho"), axes) for name in (
+    **{f"fft.{name}": Case(functools.partial(getattr(F, name), norm="ortho"), axes) for name in (
         "fft", "ifft", "fftn", "ifftn")},
-    **{f"fft.{name}": Case(lambda a, f=getattr(F, name): f(a), axes, kinds="f") for name in ("rfft", "rfftn", "ihfft")},
-    **{f"fft.{name}": Case(lambda a, f=getattr(F, name): f(a), fixed((2, 4)), kinds="c") for name in (
-        "irfft", "irfftn", "hfft")},
+    **{f"fft.{name}": Case(getattr(F, name), axes, kinds="f") for name in ("rfft", "rfftn", "ihfft")},
+    **{f"fft.{name}": Case(getattr(F, name), fixed((2, 4)), kinds="c") for name in ("irfft", "irfftn", "hfft")},
     "fft.fftshift": Case(F.fftshift, axes), "fft.ifftshift": Case(F.ifftshift, axes),
 }
 #: Functions that have no derivative to check, and why.
 OTHERS = {
     "no arrays of numbers are given":
-        "arange linspace empty empty_like eye ones ones_like zeros zeros_like fft.fftfreq fft.rfftfreq finfo iinfo isdtype "
-        "can_cast result_type broadcast_shapes __array_namespace_info__ from_dlpack",
+        "arange linspace empty empty_like eye ones ones_like zeros zeros_like fft.fftfreq fft.rfftfreq finfo iinfo "
+        "isdtype can_cast result_type broadcast_shapes __array_namespace_info__ from_dlpack",
     "results are integers or Booleans":
-        "all any argmax argmin argsort count_nonzero equal greater greater_equal isfinite isin isinf isnan less less_equal "
-        "logical_and logical_not logical_or logical_xor nonzero not_equal searchsorted signbit bitwise_and bitwise_invert "
-        "bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor linalg.matrix_rank unique_all unique_counts "
-        "unique_inverse unique_values",
+        "all any argmax argmin argsort count_nonzero equal greater greater_equal isfinite isin isinf isnan less "
+        "less_equal logical_and logical_not logical_or logical_xor nonzero not_equal searchsorted signbit bitwise_and "
+        "bitwise_invert bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor linalg.matrix_rank unique_all "
+        "unique_counts unique_inverse unique_values",
     "the derivative is zero": "ceil floor floor_divide nextafter round sign trunc",
 }
 
