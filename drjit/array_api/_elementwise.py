@@ -11,11 +11,13 @@ import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 import drjit as dr
 
 from . import _complex as pairs
 from . import _dtypes as dtypes
-from ._data import constant, wrap
+from ._data import constant, expanded, wrap
 from ._dtypes import DType
 from ._operands import as_float, converted, number_of, operands, require_array, require_kind
 
@@ -145,6 +147,8 @@ def _fmod(a: Any, b: Any) -> Any:
     rest, divisor = (dr.abs(wide(x)) for x in _together(a, b))
     shape = rest.shape
     flat = type(rest.array)
+    if not math.prod(shape):
+        return type(a)(rest)
 
     def step(rest: Any, divisor: Any) -> Any:
         # A power of two of the divisor, so that the quotient has 52 bits at most, and no product overflows.
@@ -171,10 +175,8 @@ def _power_of_two_below(a: Any, b: Any) -> Any:
 
 def _together(a: Any, b: Any) -> tuple[Any, Any]:
     """Two tensors, broadcast to their common shape."""
-    if a.shape == b.shape:
-        return a, b
-    zero = dr.zeros(type(a), ())
-    return dr.select(b == b, a, a + zero), dr.select(a == a, b, b + zero)
+    shape = np.broadcast_shapes(a.shape, b.shape)
+    return expanded(a, shape), expanded(b, shape)
 
 
 def _remainder(a: Any, b: Any) -> Any:
