@@ -7,6 +7,7 @@
 #   make rooms       compile the hot rooms of the tracer again, if their sources have changed
 #   make exhaustive  the long tests as well        make bench   benchmarks, as ratios
 #   make conformance the suite of the array API standard, of which ARRAY_API_TESTS names a checkout
+#   make consumers   scikit-learn and SciPy on arrays of drjit.array_api, as a table
 #   make docs        HTML in docs/_build/html      make stubs   write drjit/**/*.pyi
 #   make reference   write docs/what-exists.md
 #   make clean       remove what was built
@@ -22,7 +23,7 @@ WORKERS ?= 2
 BENCHMARKS := $(wildcard benchmarks/*.py)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance docs stubs reference clean
+.PHONY: help demo test lint wheel doc-blocks pytest rooms exhaustive bench conformance consumers docs stubs reference clean
 
 help:
 	@sed -n '/^#/!q;s/^# \{0,1\}//;p' Makefile
@@ -58,6 +59,9 @@ bench: rooms
 
 conformance: rooms
 	$(BIN)/python -m conformance.array_api $(ARRAY_API_TESTS)
+
+consumers: rooms
+	$(BIN)/python -m conformance.consumers
 
 stubs: $(VENV)/.installed-dev
 	$(BIN)/python -m conformance.stubs

@@ -12,7 +12,7 @@ Array(1.875, dtype=float64)
 
 from math import e, inf, nan, pi
 
-from . import fft, linalg
+from . import fft, linalg, special
 from ._array import Array
 from ._creation import (
     arange,
@@ -305,6 +305,7 @@ __all__ = [
     "sin",
     "sinh",
     "sort",
+    "special",
     "sqrt",
     "square",
     "squeeze",

@@ -19,7 +19,7 @@ from . import _complex as pairs
 from . import _dtypes as dtypes
 from ._data import constant, expanded, wrap
 from ._dtypes import DType
-from ._operands import as_float, converted, number_of, operands, require_array, require_kind
+from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind
 
 if TYPE_CHECKING:
     from ._array import Array
@@ -42,6 +42,10 @@ Formula = Callable[..., Any]
 def _same(x: Any) -> Any:
     """The elements in a tensor (or a pair of them) of its own."""
     return (type(x[0])(x[0]), type(x[1])(x[1])) if isinstance(x, tuple) else type(x)(x)
+
+
+def _is_zero(x: Any) -> Any:
+    return x == 0
 
 
 def _log1p(x: Any) -> Any:
@@ -321,6 +325,23 @@ def _binary(name: str, text: str, *, real: Formula | None = None, pair: Formula 
     return _finished(function, name, text, smooth and real is not None)  # type: ignore[no-any-return]
 
 
+def _logical(name: str, text: str, formula: Formula) -> Callable[[Any, Any], Array]:
+    """A function of two arrays of truth values; numbers count as true unless they are 0."""
+    full = f"{_NAMESPACE}.{name}"
+
+    def function(x1: Array | complex, x2: Array | complex, /) -> Array:
+        numbers = number_of(x1), number_of(x2)
+        if None not in numbers:
+            raise TypeError(f"{full}(): at least one of 'x1', 'x2' must be an array.")
+        a, b = [converted(require_array(full, argument, value), dtypes.bool) if number is None else
+                constant(dtypes.bool, bool(number))
+                for argument, value, number in zip(("x1", "x2"), (x1, x2), numbers, strict=True)]
+        common_shape(full, [a, b])
+        return wrap(dtypes.bool, formula(a._parts[0], b._parts[0]))
+
+    return _finished(function, name, text, False)  # type: ignore[no-any-return]
+
+
 _magnitude = _unary("abs", "", real=dr.abs, integer=_int_abs)
 acos = _unary("acos", "The inverse cosine, in radians.", real=dr.acos, pair=pairs.acos)
 acosh = _unary("acosh", "The inverse hyperbolic cosine.", real=dr.acosh, pair=pairs.acosh)
@@ -347,7 +368,8 @@ log = _unary("log", "The natural logarithm.", real=dr.log, pair=pairs.log)
 log10 = _unary("log10", "The logarithm to base 10.", real=_log10, pair=pairs.log10)
 log1p = _unary("log1p", "log(1 + x), accurate for small x.", real=_log1p, pair=pairs.log1p)
 log2 = _unary("log2", "The logarithm to base 2.", real=dr.log2, pair=pairs.log2)
-logical_not = _unary("logical_not", "The negation of Booleans.", boolean=operator.invert)
+logical_not = _unary("logical_not", "Whether elements are false, or 0.", boolean=operator.invert, integer=_is_zero,
+                     real=_is_zero, pair=lambda z: (z[0] == 0) & (z[1] == 0), result="bool")
 negative = _unary("negative", "The negative.", real=operator.neg, integer=operator.neg, pair=pairs.negative)
 positive = _unary("positive", "The elements themselves.", real=_same, integer=_same, pair=_same)
 reciprocal = _unary("reciprocal", "1 / x.", real=lambda x: 1 / x, pair=pairs.reciprocal)
@@ -387,9 +409,9 @@ less = _binary("less", "Whether x1 < x2.", real=operator.lt, integer=operator.lt
 less_equal = _binary("less_equal", "Whether x1 <= x2.", real=operator.le, integer=operator.le, result="bool",
                      smooth=False)
 logaddexp = _binary("logaddexp", "log(exp(x1) + exp(x2)), without overflow.", real=_logaddexp)
-logical_and = _binary("logical_and", "Whether both are true.", boolean=_and)
-logical_or = _binary("logical_or", "Whether one of them is true, or both.", boolean=_or)
-logical_xor = _binary("logical_xor", "Whether one of them is true, and not both.", boolean=operator.xor)
+logical_and = _logical("logical_and", "Whether both are true.", _and)
+logical_or = _logical("logical_or", "Whether one of them is true, or both.", _or)
+logical_xor = _logical("logical_xor", "Whether one of them is true, and not both.", operator.xor)
 maximum = _binary("maximum", "The larger one; NaN if there is one.", real=_extremum(dr.maximum), integer=dr.maximum)
 minimum = _binary("minimum", "The smaller one; NaN if there is one.", real=_extremum(dr.minimum), integer=dr.minimum)
 multiply = _binary("multiply", "The product.", real=operator.mul, integer=operator.mul, pair=pairs.multiply)

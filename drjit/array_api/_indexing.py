@@ -64,10 +64,17 @@ def _set_positions(array: Storage) -> Any:
     return flat(dr.compress(mask.array)) if array.size else flat([])
 
 
-def where(condition: Array, x1: Any, x2: Any, /) -> Array:
+_MISSING: Any = type("_Missing", (), {"__repr__": lambda self: "<missing>"})()
+
+
+def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
     """Elements of ``x1`` where the condition holds, those of ``x2`` elsewhere; both may be numbers. Lazy;
-    differentiable."""
+    differentiable. Without them, the positions where it holds, as ``nonzero`` has them."""
     function = f"{_NAMESPACE}.where"
+    if x1 is _MISSING:
+        return nonzero(condition)  # type: ignore[return-value]  # what the standard knows has three arguments
+    if x2 is _MISSING:
+        raise TypeError(f"{function}(): 'x2' is missing.")
     mask = require_kind(function, "condition", condition, "b")
     if not isinstance(x1, Storage) and not isinstance(x2, Storage):
         dtype = result_type(x1, x2)

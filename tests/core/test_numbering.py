@@ -415,3 +415,9 @@ def test_public_indices_are_reused_if_that_is_wanted() -> None:
     with scoped_set_flag(JitFlag.ReuseIndices, False):
         assert index_of(fresh) > index
     assert literal(UINT32, 5).id != index_of(literal(UINT32, 5))
+
+
+def test_the_sign_of_a_literal_that_is_no_number_is_kept():
+    plus, minus = literal(FLOAT64, math.nan), literal(FLOAT64, -math.nan)
+    assert plus is not minus and plus is literal(FLOAT64, float("nan"))
+    assert math.copysign(1, plus.payload) == 1 and math.copysign(1, minus.payload) == -1

@@ -54,6 +54,7 @@ from __future__ import annotations
 import functools
 import gc
 import itertools
+import math
 import weakref
 from typing import Any, NoReturn, SupportsIndex
 
@@ -190,7 +191,9 @@ def find_literal(type_: int, size: int, value: Any, attr: int, tag: int) -> Node
 
 
 def _key_of(value: Any) -> Any:
-    return value if value == value and value else str(value)  # -0.0 == 0.0, and NaN is no key
+    if value == value:
+        return value or str(value)  # -0.0 == 0.0
+    return "-nan" if math.copysign(1, value) < 0 else "nan"
 
 
 def enter_literal(node: Node, tag: int) -> Node:
