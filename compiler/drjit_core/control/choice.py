@@ -11,7 +11,7 @@ from ..ir import trace
 from ..ir.build import append, broadcast_size, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
-from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, operands, origin_of
+from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import innermost, scope_of
 from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, RESULT
 from ..types import BOOL, TYPES, UINT32
@@ -212,8 +212,7 @@ class _Choice(Construct):
                written: Sequence[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
-        used = {operand.id for region in regions for node in region.nodes for operand in operands(node)}
-        used.update(result.id for region in regions for result in region.results[0])
+        used = set().union(*[region.used for region in regions])
         # what no function uses is no argument: memory in particular, which would be a value
         varying = [i for i in varying if any(traced.formals[i].id in used for traced in self.traced)]
         for region, traced in zip(regions, self.traced, strict=True):

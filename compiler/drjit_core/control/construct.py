@@ -229,6 +229,8 @@ class Construct:
 
 def written_widths(region: Region) -> Iterator[Node]:
     """What is written in a region, for each of its elements: so wide must be what it belongs to."""
+    if not region.writes:
+        return
     for node in region.nodes:
         if node.kind in CONTROL:
             if node.payload.writes:

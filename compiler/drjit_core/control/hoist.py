@@ -28,13 +28,12 @@ def hoisted(region: Region, initial: Sequence[Node], mask: Node | None) -> Regio
 
     ``mask`` is that of the elements of the enclosing region that take part in the loop, if it is in one.
     """
-    for part in region.parts:
-        for node in part:
-            if node.kind == GATHER and node.d3 in region.masks and region.id not in (
-                    node.d0.scope, node.d1.scope, node.d2.scope):  # type: ignore[union-attr]
-                hoisting = _Hoisting(region, initial, mask)
-                new = hoisting.region(region)
-                return new if hoisting.found else region
+    for node in region.accesses:
+        if node.kind == GATHER and node.d3 in region.masks and region.id not in (
+                node.d0.scope, node.d1.scope, node.d2.scope):  # type: ignore[union-attr]
+            hoisting = _Hoisting(region, initial, mask)
+            new = hoisting.region(region)
+            return new if hoisting.found else region
     return region
 
 

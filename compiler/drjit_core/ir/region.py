@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, MEMORY_OPERANDS, OPS, PHI, RESULT
 from .node import Node
@@ -43,7 +42,8 @@ class Region:
     A loop's region has two parts, its condition first, so that what both need is computed once; others have one part.
     """
 
-    __slots__ = ("captures", "formals", "id", "inner", "masks", "parts", "recorded", "results", "sources", "writes")
+    __slots__ = ("accesses", "captures", "formals", "id", "inner", "masks", "parts", "recorded", "results", "sources",
+                 "used", "writes")
 
     def __init__(self, id_: int, formals: Sequence[Node], masks: Sequence[Node],
                  results: Sequence[Sequence[Node]]) -> None:
@@ -55,17 +55,31 @@ class Region:
         captures: dict[int, Node] = {}
         sources: dict[int, Node] = {}
         seen = {formal.id for formal in (*self.formals, *self.masks)}
+        inner: list[Node] = []
+        #: Nodes that access memory, in no order, and the ids of formals and masks that are used.
+        self.accesses: list[Node] = []
+        self.used: set[int] = set()
+        #: Whether anything is written.
+        self.writes = False
         #: Nodes that each part needs and those before it do not, in the order of tracing.
-        self.parts = tuple(_collect(id_, roots, seen, captures, sources) for roots in self.results)
+        self.parts = tuple([self.collect(roots, seen, captures, sources, inner) for roots in self.results])
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
         #: The loops, branches and calls in it.
-        self.inner = tuple([node for part in self.parts for node in part if node.kind in CONTROL])
+        self.inner = tuple(inner)
         #: Of the captures, by their ids, those that only the targets of calls in it use.
-        self.recorded = _recorded(self) if self.inner else frozenset()
-        #: Whether anything is written.
-        self.writes = any(writes(node) for part in self.parts for node in part)
+        self.recorded = _recorded(self) if inner else frozenset()
+
+    def collect(self, roots: Sequence[Node], seen: set[int], captures: dict[int, Node], sources: dict[int, Node],
+                inner: list[Node]) -> list[Node]:
+        """Nodes of a part, which its results need; what lies outside is recorded, and constructs that are in it."""
+        controls: list[Node] = []
+        found, written = _collect(self.id, roots, seen, captures, sources, controls, self.accesses, self.used)
+        controls.sort(key=_id)
+        inner += controls
+        self.writes = self.writes or written or any(node.payload.writes for node in controls)
+        return found
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -81,9 +95,11 @@ class Region:
 
 
 def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int, Node],
-             sources: dict[int, Node]) -> list[Node]:
-    """Nodes of a region that the roots need; what lies outside is recorded."""
+             sources: dict[int, Node], controls: list[Node], accesses: list[Node],
+             used: set[int]) -> tuple[list[Node], bool]:
+    """Nodes of a region that the roots need, and whether one writes; the rest is recorded."""
     found: list[Node] = []
+    written = False
     stack: list[Node] = []
     for root in reversed(roots):
         if root.scope == id_:
@@ -93,34 +109,51 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
     while stack:
         node = stack.pop()
         if node.id in seen:
+            if node.kind == PHI:
+                used.add(node.id)
             continue
         seen.add(node.id)
         found.append(node)
         kind = node.kind
+        if _IS_PLAIN[kind]:
+            _use(id_, node.d0, stack, captures)
+            _use(id_, node.d1, stack, captures)
+            _use(id_, node.d2, stack, captures)
+            continue
+        memory: Iterable[Node]
         if kind in CONTROL:
+            controls.append(node)
             control: Control = node.payload
-            values: Iterable[Node | None] = (node.d0, node.d1, node.d2, *control.inputs())
-            memory: Iterable[Any] = (*control.memory(), *control.sources())
-        elif MEMORY_OPERANDS[kind]:
-            values, memory = values_of(node), memory_of(node)
+            values, memory = [node.d0, node.d1, node.d2, *control.inputs()], [*control.memory(), *control.sources()]
         else:
-            values, memory = (node.d0, node.d1, node.d2), ()
+            values, memory = values_of(node), memory_of(node)
+            accesses.append(node)
+            written = written or bool(IS_WRITE[kind])
         for version in memory:
             if version.scope == id_:
                 stack.append(version)
             else:
                 sources[version.id] = version
         for value in values:
-            if value is None:
-                continue
-            if value.scope != id_:
-                captures[value.id] = value
-            elif value.payload is not None and is_version(value):
-                raise MemoryAsValue(value)
-            else:
-                stack.append(value)
+            _use(id_, value, stack, captures)
     found.sort(key=_id)
-    return found
+    return found, written
+
+
+#: By kinds: whether nodes have neither memory nor regions, and at most three operands.
+_IS_PLAIN = bytes(not (kind in CONTROL or MEMORY_OPERANDS[kind] or IS_WRITE[kind]) for kind in range(len(OPS)))
+
+
+def _use(id_: int, value: Node | None, stack: list[Node], captures: dict[int, Node]) -> None:
+    """Collect an operand."""
+    if value is None:
+        return
+    if value.scope != id_:
+        captures[value.id] = value
+    elif value.payload is not None and is_version(value):
+        raise MemoryAsValue(value)
+    else:
+        stack.append(value)
 
 
 def _id(node: Node) -> int:
