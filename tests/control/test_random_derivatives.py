@@ -200,12 +200,12 @@ def check(seed: int) -> None:
                                    err_msg=f"{mode}\n{text}")
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(20))
 def test_random_programs(seed: int) -> None:
     check(seed)
 
 
 @pytest.mark.exhaustive
-@pytest.mark.parametrize("seed", range(8, 300))
+@pytest.mark.parametrize("seed", range(20, 300))
 def test_more_random_programs(seed: int) -> None:
     check(seed)

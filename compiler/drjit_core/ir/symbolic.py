@@ -97,6 +97,8 @@ def open_(region: Tracing) -> None:
     """Trace into a region from now on."""
     _known[region.id] = state.open[region.id] = region
     region.outer, state.region = state.region, region
+    if region.outer is not None:
+        region.done |= region.outer.done
     state.flags |= SYMBOLIC_SCOPE
 
 
