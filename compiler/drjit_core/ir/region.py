@@ -120,6 +120,7 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
             _use(id_, node.d1, stack, captures)
             _use(id_, node.d2, stack, captures)
             continue
+        values: Iterable[Node | None]
         memory: Iterable[Node]
         if kind in CONTROL:
             controls.append(node)
