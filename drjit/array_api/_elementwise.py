@@ -53,7 +53,9 @@ def _log1p(x: Any) -> Any:
     value = dr.detach(x)
     one = 1 + value
     short = one - 1
-    exact = dr.select((short == 0) | dr.isinf(one), value, dr.log(one) * value / dr.select(short == 0, 1, short))
+    logarithm = dr.log(one)
+    exact = dr.select(short == 0, value, dr.select(dr.isinf(one), logarithm,
+                                                   logarithm * value / dr.select(short == 0, 1, short)))
     return dr.replace_grad(exact, dr.log(1 + x)) if dr.grad_enabled(x) else exact
 
 

@@ -122,11 +122,12 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
     table, values = row._parts[0].array, wanted._parts[0].array
 
     def before(position: Any) -> Any:
-        entry = dr.gather(type(table), table, position)
+        inside = position < row.size  # the search also asks for the end of its range
+        entry = dr.gather(type(table), table, dr.minimum(position, row.size - 1))
         if row._dtype.kind == "f":  # NaN comes last
-            return (entry < values) | (dr.isnan(values) & ~dr.isnan(entry)) if side == "left" else \
-                (entry <= values) | dr.isnan(values)
-        return entry < values if side == "left" else entry <= values
+            return inside & ((entry < values) | (dr.isnan(values) & ~dr.isnan(entry)) if side == "left" else
+                             (entry <= values) | dr.isnan(values))
+        return inside & (entry < values if side == "left" else entry <= values)
 
     found = dr.binary_search(0, row.size, before)
     flat = dtypes.int64.tensor(found)
