@@ -707,6 +707,38 @@ def test_recursive() -> None:
         g(UInt(1, 2))
 
 
+@dr.syntax
+def _halved_until_odd(x, depth):
+    if depth > 0:
+        if x % 2 == 0:
+            x //= 2
+        x = _halved_until_odd(x, depth - 1)
+    return x
+
+
+class _Counter:
+    STEP = 2
+
+    @dr.syntax
+    def up_to(self, x, limit):
+        while x < limit:
+            x += _Counter.STEP
+        return self.up_to(x, limit - 1) if limit is None else x
+
+    @staticmethod
+    @dr.syntax
+    def doubled(x, count):
+        if count > 0:
+            x = _Counter.doubled(x * 2, count - 1)
+        return x
+
+
+def test_functions_and_methods_of_modules_may_name_themselves_and_their_class() -> None:
+    assert _halved_until_odd(UInt(8, 12, 7), 3).numpy().tolist() == [1, 3, 7]
+    assert _Counter().up_to(UInt(1, 2), 6).numpy().tolist() == [7, 6]
+    assert _Counter.doubled(UInt(1, 3), 3).numpy().tolist() == [8, 24]
+
+
 # --- what is evaluated when ------------------------------------------------------------------------------------------
 
 

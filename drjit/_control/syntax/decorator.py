@@ -307,6 +307,8 @@ def _compiled(f: types.FunctionType, node: ast.FunctionDef, functions: Sequence[
         body = [ast.ClassDef(owner, [], [], body, [])]
         if "type_params" in ast.ClassDef._fields:
             body[0].type_params = []  # type: ignore[attr-defined]
+    if (owner or node.name) not in free:  # a global variable of that name is not what is defined here
+        body.insert(0, ast.Global([owner or node.name]))
     names = [name for name in {**dict.fromkeys(free), **HELPERS, **{entry.name: None for entry in functions}}
              if owner is None or name != "__class__"]
     factory = ast.FunctionDef("_dr_factory", ast.arguments([], [ast.arg(name) for name in names], None, [], [], None,
