@@ -20,6 +20,7 @@ import contextlib
 import difflib
 import doctest
 import io
+import linecache
 import pathlib
 import re
 import sys
@@ -53,6 +54,11 @@ class Rule(NamedTuple):
 
 #: What is not Python that could be run.
 NOT_RUNNABLE = [
+    Rule(r"\A(\w+ = (JitFlag|VarType|VarState|ReduceOp|ReduceMode|ADFlag|ADMode|JitBackend|FilterMode|WrapMode|LogLevel"
+         r"|AllocType|KernelType)\.\w+\s*)+\Z", "", "a list of the members of an enumeration"),
+    Rule(r"\Adef f\(arg: T, /\)", "", "a notation for signatures"),
+    Rule(r"^    return dr\.grad\(\*args\)|^return dr\.grad\(\*args\)", "", "the body of a function, without its head"),
+    Rule(r"^# No output \(yet\)\Z", "", "a remark"),
     Rule(r"^\s*@overload|_FloatCp|WhatIsThis", "", "an excerpt of a stub file, for type checkers"),
 ]
 
@@ -61,6 +67,13 @@ SOURCE = [
     Rule(r"\bArray3f\(\.\.\.\)", "Array3f([0.1, 0.2], [0.3, 0.4], [0.5, 0.6])", "the values are left out"),
     Rule(r"\bFloat\(\.\.\.\)", "Float(0.5, 0.25)", "the values are left out"),
     Rule(r"\bvalue=\.\.\.", "value=1", "the value is left out"),
+    Rule(r"\.(Float|UInt)\(\[\.\.\.\]\)", r".\1(0, 1)", "the values are left out"),
+    Rule(r"\bdtype\(\.\.\.\)", "dtype([0.25, 0.5])", "the values are left out"),
+    Rule(r"select\(cond, true_fn, false_fn\)", "select(cond, true_state, false_state)", "the states are meant"),
+    Rule(r"'my_param'\] = 0$", "'my_param'] = Float(0)", "a parameter is an array"),
+    Rule(r"\bset_gradient\b", "set_grad", "the function is called set_grad"),
+    Rule(r"ADMode\.Backwards\b", "ADMode.Backward", "the member is called Backward"),
+    Rule(r"\\ +dr\.grad_enabled", "dr.grad_enabled", "a line that was broken"),
     Rule(r"^t = \.\.\.$", "t = drjit.zeros(TensorXf, (10, 20, 30, 40))", "the tensor is left out; its shape follows"),
     Rule(r"\bdrjit\.sum\(x\)", "drjit.sum(vec)", "there is no x: the ragged array above is called vec"),
     Rule(r"^a \* b / c \+ 1$", "(lambda a, b, c: a * b / c + 1)(*map(dr.llvm.Matrix3f, (1, 2, 3)))",
@@ -69,12 +82,43 @@ SOURCE = [
          "types of the GPU stand for those of any backend"),
 ]
 
+_FUNCTIONS = "from drjit.llvm.ad import Float, UInt\nx, y = Float(1, 2), Float(3, 4)\ndr.enable_grad(x)\n"
+#: What excerpts refer to, by a pattern of their code.
+EXCERPTS = [
+    Rule(r"^result = complex_function", "from drjit.llvm import Float\ncomplex_function = lambda x, *_: x * 2", ""),
+    Rule(r"^i: int = 1$|^i, x = dr\.while_loop", "from drjit.llvm import Float\ni, x = 1, Float(2, 3)", ""),
+    Rule(r"^while cond\(state\):", "state, cond, body = (1,), (lambda s: s[0] < 3), (lambda i: (i + 1,))", ""),
+    Rule(r"^active &= cond\(state\)|^   active &= cond\(state\)",
+         "from drjit.llvm import Float\nstate, cond, body = Float(1, 2), (lambda s: s < 3), (lambda s: s + 1)", ""),
+    Rule(r"^x, y = dr\.if_stmt\(",
+         "from drjit.llvm import Int, Float\ni, x, y, f = Int(1, -1), Float(1, 2), Float(3, 4), Float", ""),
+    Rule(r"^    state = true_fn\(\*args\)", "cond, args = True, (1,)\ntrue_fn = false_fn = lambda x: (x,)", ""),
+    Rule(r"^true_state = true_fn", "from drjit.llvm import Bool, Float\n"
+         "cond, state = Bool(True, False), (Float(1, 2),)\ntrue_fn = false_fn = lambda x: (x,)", ""),
+    Rule(r"^result_1, result_2 = dr\.dispatch",
+         "from drjit.llvm import Float, UInt32\n"
+         "class _Base:\n    def func_1(self, x): return x + 1\n    def func_2(self, x): return x * 2\n"
+         "_kept = [_Base(), _Base()]\ninst = dr.instance_array(_Base, UInt32)(_kept)\n"
+         "arg1, arg2 = Float(1, 2), Float(3, 4)", ""),
+    Rule(r"^b = f\(a\)|^y = f\(x\)|^    z = g\(y\)", _FUNCTIONS + "f, g = dr.sin, dr.cos", ""),
+    Rule(r"^b, c, d, e = f\(a\)", _FUNCTIONS + "f = lambda a: (a * 2, a * 3, a, a * a)", ""),
+    Rule(r"dr\.suspend_grad\(x\)", "from drjit.llvm.ad import Float\nx = Float(1)\ndr.enable_grad(x)", ""),
+    Rule(r"\bAdam\(|\bGradScaler\(", "from drjit.opt import *\nfrom drjit.llvm.ad import Float\n"
+         "my_optimization_task = my_func = lambda x: dr.sum(dr.square(x - 1))\nx, y = Float(1, 2), Float(3)", ""),
+    Rule(r"\bclip\(opt\['x'\]", "from drjit.opt import *\nfrom drjit.llvm.ad import Float\nfrom drjit import clip\n"
+         "opt = Adam(lr=1e-3, params={'x': Float(0.5, 1.5)})", ""),
+]
+
 #: What the code uses without an import.
-PRELUDE = "import drjit, drjit as dr\nfrom drjit.llvm import Array3f, UInt32, TensorXf"
+PRELUDE = "import drjit, drjit as dr\nfrom drjit.llvm import Array3f, UInt, UInt32, TensorXf"
 
 #: Changes of the output that is expected.
 EXPECTED = [
-    Rule(r"\s*â†µ\s*", " ", "a sign for the break of a line, in another encoding"),
+    Rule(r"\s*(â†µ|↵)\s*", " ", "a sign for the break of a line"),
+    Rule(r"\n(Parameters:|  • ).*", "", "what follows is no output"),
+    Rule(r"^(Attempted .*|.*out-of-bounds .*) \(<stdin>:\d+\)$", r"...RuntimeWarning: ...\1\n...",
+         "warnings tell where they come from in Python's way, and what is printed is left out"),
+    Rule(r"^(\.\.\.RuntimeWarning: \.\.\.)Attempted", r"\1attempted", "the function stands before it"),
     Rule(r"^dr\.(?=VarState\.)", "", "enumerations print without the name of the module"),
     Rule(r"\.__richcmp__\(\)", ".__eq__()", "the name of a slot of CPython, not of a method"),
     Rule(r"jit_var_\w+\([^)]*\): (?=operands)", "", "a function of the C++ core"),
@@ -198,6 +242,7 @@ class Chapter:
     def execute(self, source: str, name: str, mode: str) -> tuple[str, BaseException | None]:
         """What some code prints and raises."""
         output = io.StringIO()
+        linecache.cache[name] = (len(source), None, source.splitlines(keepends=True), name)  # for @dr.syntax
         try:
             with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
                 exec(compile(source, name, mode, dont_inherit=True), self.namespace)
@@ -213,16 +258,22 @@ class Chapter:
             if re.search(rule.pattern, block.text, re.MULTILINE):
                 return "not runnable", rule.reason
         name = f"{path}:{block.line}"
+        for rule in EXCERPTS:
+            if re.search(rule.pattern, block.text, re.MULTILINE):
+                exec(rule.replacement, self.namespace)
         if ">>> " not in block.text:
             source = changed(block.text, SOURCE)
             _, error = self.execute(source, name, "exec")
             if is_later(error):
                 return "later", str(error)
             return ("passes", "") if error is None else ("differs", f"{source}raises {describe(error)}")
-        for source, want in examples(block.text):
-            state, note = self.example(source, want, name)
-            if state != "passes":
-                return state, note
+        # The text around says that these are in debug mode.
+        checks = re.search(r"^Attempted to|out-of-bounds|Assertion failure", block.text, re.MULTILINE) is not None
+        with drjit.scoped_set_flag(drjit.JitFlag.Debug, checks):
+            for source, want in examples(block.text.replace("def (x)", "def f(x)")):
+                state, note = self.example(source, want, name)
+                if state != "passes":
+                    return state, note
         return "passes", ""
 
     def example(self, source: str, want: str, name: str) -> tuple[str, str]:

@@ -52,10 +52,10 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
     """A type of arrays of instances of a class, or of classes derived from it; ``None`` is allowed.
 
     ``index`` is the type of flat arrays of 32-bit unsigned integers of a backend that compiles
-    (``drjit.llvm.ad.UInt32``), from which the type derives. It is constructed from instances, or from an array of their
-    numbers. The methods of ``base`` are methods of its arrays: they call, for each element, the method of its instance,
-    as :func:`dispatch` does. Instances must be hashable, and are not kept alive: elements whose instance is gone are
-    like ``None``. Not part of the reference, where classes of C++ have such types.
+    (``drjit.llvm.ad.UInt32``), from which the type derives. It is constructed from instances, a list of them, or an
+    array of their numbers. The methods of ``base`` are methods of its arrays: they call, for each element, the method
+    of its instance, as :func:`dispatch` does. Instances must be hashable, and are not kept alive: elements whose
+    instance is gone are like ``None``. Not part of the reference, where classes of C++ have such types.
 
     >>> from drjit.llvm import Float, UInt32
     >>> class Shape:
@@ -68,7 +68,7 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
     ...         return self.size * self.size * scale
     >>> ShapePtr = dr.instance_array(Shape, UInt32)
     >>> line, square = Shape(3), Square(3)
-    >>> ShapePtr(line, square, None, square).area(Float(1, 1, 1, 10))
+    >>> ShapePtr([line, square, None, square]).area(Float(1, 1, 1, 10))
     [3, 9, 0, 90]
     """
     function = "drjit.instance_array"
@@ -81,6 +81,8 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
     registry = _Registry()
 
     def construct(self: Any, *args: Any) -> None:
+        if len(args) == 1 and isinstance(args[0], (list, tuple)):
+            args = tuple(args[0])
         if args and all(arg is None or isinstance(arg, base) for arg in args):
             args = tuple(registry.number_of(arg) for arg in args)
         elif any(isinstance(arg, base) for arg in args):

@@ -258,7 +258,7 @@ def test_debug_mode_warns_of_indices_that_are_too_large() -> None:
         warnings.simplefilter("always")
         found = dr.switch(UInt32(0, 100), [lambda x: x], Float(1, 2))
         assert values(found) == [1, 0]
-    assert any("index 100, but there are 1 targets" in str(entry.message) and entry.filename == __file__
+    assert any("index 100, but this value must be smaller than 1" in str(entry.message) and entry.filename == __file__
                for entry in caught)
 
 
