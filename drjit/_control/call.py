@@ -140,8 +140,8 @@ class _Call:
             if found:
                 file, number = line or ("<unknown>", 0)
                 warnings.warn_explicit(
-                    f"{function}(): attempted to invoke callable with index {core.read_element(values[0], 0)}, but this "
-                    f"value must be smaller than {count}.", RuntimeWarning, file, number)
+                    f"{function}(): attempted to invoke callable with index {core.read_element(values[0], 0)}, but "
+                    f"this value must be smaller than {count}.", RuntimeWarning, file, number)
 
         bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, count)))
         core.capture(function, [self.index], with_lanes(bad, self.width), 1, act)
