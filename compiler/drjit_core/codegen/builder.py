@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_in_row
-from ..ir.region import Cond, Region
+from ..ir.region import Cond, Region, is_version
 from ..ops.table import (
     ACCESS,
     CALL,
@@ -20,6 +20,7 @@ from ..ops.table import (
     LOOP,
     OFFER,
     OPS,
+    PHI,
     RESULT,
     SCATTER,
     UNDEFINED,
@@ -198,7 +199,10 @@ class Builder:
         if piece is not None and not operands[0].uniform:
             self.add_rows(node, number, block, piece)
             return
-        gather = self.append(Instruction(number, node, operands, all(operand.uniform for operand in operands)), block)
+        uniform = all(operand.uniform for operand in operands)
+        if block is None and self.function.vectorized and is_version(source) and source.kind != PHI:
+            uniform = False  # what a function has written before is not there yet where it begins
+        gather = self.append(Instruction(number, node, operands, uniform), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
                                self.program.checks.get(node.id), large=is_large(source))
         self.function.needs_mask = True

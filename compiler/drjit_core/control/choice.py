@@ -83,6 +83,7 @@ class _Choice(Construct):
                  count: int) -> None:
         super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of,
                          count)
+        self.memory = frozenset(range(count, len(arguments)))
         self.kind = kind
         self.mask = mask
         self.index = index
