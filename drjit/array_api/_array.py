@@ -23,7 +23,8 @@ from ._operands import describe, number_of
 
 __all__ = ["Array", "versions"]
 
-_SELF = "drjit.array_api.Array"
+_NAMESPACE = "drjit.array_api"
+_SELF = f"{_NAMESPACE}.Array"
 #: The versions of the standard that ``__array_namespace__`` gives.
 versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -81,7 +82,10 @@ class Array(Storage):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # operators of NumPy's arrays leave the operation to this class
+    __module__ = _NAMESPACE  # where users find it
+    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs. (NumPy's functions
+    #: convert, as they do with lists: ``__array_ufunc__`` would rule that out.)
+    __array_priority__ = 1000
 
     # --- PyTrees ---
 
@@ -207,7 +211,14 @@ class Array(Storage):
         if any(dr.is_array_v(part) and _is_symbolic(part) for part in self._parts):
             return f"Array(<symbolic>, shape={self.shape}, dtype={self._dtype})"
         text = np.array2string(self._host(), separator=", ", prefix="Array(")
-        return f"Array({text}, dtype={self._dtype})"
+        hidden = self.size > np.get_printoptions()["threshold"] or not self.size and self.ndim > 1
+        shape = f" shape={self.shape}," if hidden else ""  # which the text does not tell
+        return f"Array({text},{shape} dtype={self._dtype})"
+
+    def __format__(self, specification: str) -> str:
+        if self.ndim or not specification:
+            return format(str(self), specification)
+        return format(self._scalar("__format__"), specification)
 
     __array__ = array_of
     __dlpack__ = dlpack

@@ -314,7 +314,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         if counts.size not in (1, size):
             raise ValueError(f"{function}(): 'repeats' has {counts.size} entries for an axis of size {size}.")
         index = np.repeat(np.arange(size), counts if counts.size == size else int(counts[0]))
-        return taken(array, index, place)
+        return taken(array, index, None, place)
     count = operator.index(repeats)
     if count < 0:
         raise ValueError(f"{function}(): 'repeats' must not be negative, found {count}.")
@@ -323,8 +323,9 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     return reshape(broadcast_to(spread, (*before, size, count, *after)), (*before, size * count, *after))
 
 
-def taken(array: Storage, index: Any, place: int) -> Array:
-    """The entries of an axis at positions, which are a NumPy array or a tensor of integers of one axis."""
+def taken(array: Storage, index: Any, inside: Any, place: int) -> Array:
+    """The entries of an axis at positions, which are a NumPy array or a tensor of integers of one axis, and those of
+    them that there are (``None`` for all); zero for others."""
     shape = array.shape
     before, after = math.prod(shape[:place]), math.prod(shape[place + 1:])
     count = len(index)
@@ -338,7 +339,8 @@ def taken(array: Storage, index: Any, place: int) -> Array:
         columns = positions(dr.arange(dr.array_t(positions), after), shape=(1, 1, after))
         entries = dr.reshape(positions(index), (1, count, 1))
         flat = (rows + entries) * after + columns
-        return type(part)(dr.gather(type(part.array), part.array, dr.uint64_array_t(type(part.array))(flat.array)),
-                          shape=wanted)
+        active = True if inside is None else expanded(dr.reshape(inside, (1, count, 1)), flat.shape).array
+        return type(part)(dr.gather(type(part.array), part.array, dr.uint64_array_t(type(part.array))(flat.array),
+                                    active), shape=wanted)
 
     return each(array, take)

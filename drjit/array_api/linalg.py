@@ -42,7 +42,16 @@ from ._host import computed, is_tracked
 from ._indexing import where
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
 from ._manipulation import broadcast_to, each, expand_dims, moveaxis, reshape, stack
-from ._operands import as_float, common_shape, converted, normalized_axes, normalized_axis, operands, require_array
+from ._operands import (
+    as_float,
+    common_shape,
+    converted,
+    describe,
+    normalized_axes,
+    normalized_axis,
+    operands,
+    require_array,
+)
 from ._statistics import max, min, sum
 
 if TYPE_CHECKING:
@@ -168,7 +177,8 @@ def outer(x1: Array, x2: Array, /) -> Array:
     for name, value in (("x1", x1), ("x2", x2)):
         if require_array(function, name, value).ndim != 1:
             raise ValueError(f"{function}(): '{name}' must have one dimension, found the shape {value.shape}.")
-    return multiply(expand_dims(x1, 1), expand_dims(x2, 0))
+    a, b = operands(function, (x1, x2), ("x1", "x2"), "iufc", broadcast=False)
+    return multiply(expand_dims(a, 1), expand_dims(b, 0))
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -214,7 +224,10 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
 def matrix_power(x: Array, n: int, /) -> Array:
     """The product of a matrix with itself, ``n`` times; the inverse for negative ones. Differentiable."""
     array = _matrices("matrix_power", x, square=True)
-    count = operator.index(n)
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{_NAMESPACE}.matrix_power(): 'n' must be an int, found {describe(n)}.") from None
     if count < 0:
         array, count = inv(array), -count
     found: Array | None = None
@@ -238,6 +251,11 @@ def vector_norm(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepd
     function = f"{_NAMESPACE}.vector_norm"
     array = as_float(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
+    if not isinstance(ord, (int, float)):
+        raise TypeError(f"{function}(): 'ord' must be a number, found {ord!r}.")
+    if math.isinf(ord) and not array.size and not math.prod([array.shape[place] for place in axes]):
+        raise ValueError(f"{function}(): there is no element along the axes {axes} of an array of the shape "
+                         f"{array.shape}.")
     if axis is None and array.ndim != 1:
         found = vector_norm(reshape(array, (-1,)), ord=ord)
         return reshape(found, (1,) * array.ndim) if keepdims else found
