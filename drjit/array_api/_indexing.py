@@ -11,9 +11,10 @@ written there is lost.
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -197,9 +198,11 @@ def get(array: Storage, key: Any) -> Array:
 
 def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
     """What a key with arrays selects."""
-    view, arrays, axes, front = _split(function, array, entries)
-    if any(index._dtype.kind == "b" for index, _ in arrays):
-        return _by_zero_dimensional_mask(function, view, arrays)
+    kept, arrays, axes, front = _split(function, array, entries)
+    view = each(array, lambda part: part[kept]) if kept else each(array, _same)
+    if not axes:  # a mask without axes: a new axis of one entry, or none
+        count = int(bool(arrays[0][0]))
+        return each(view, lambda part: part[None][slice(0, count)])
     positions, inside, shape, rest = _flat_positions(function, view, arrays, axes)
     wanted = (*shape, *rest)
     flat = each(_moved(view, axes), lambda part: _gathered(part, positions, inside, wanted))
@@ -210,7 +213,7 @@ def _same(part: Any) -> Any:
     return type(part)(part)
 
 
-def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]]:
+def _placed_by(array: Storage, entries: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
     """Where what integers and slices select lies in the root of an array: the first position, and strides."""
     offset, old = array.place
     strides: list[int] = []
@@ -230,10 +233,10 @@ def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]
 
 
 def _split(function: str, array: Storage, entries: list[Any]) -> \
-        tuple[Array, list[tuple[Array, bool]], list[int], int]:
-    """A key with arrays: what its other entries select, the arrays of positions (and whether these may lie beyond the
-    axis) and their axes in that, and the place of their axes in the result. Integers count as arrays, as they do in
-    NumPy."""
+        tuple[tuple[slice | None, ...], list[tuple[Array, bool]], list[int], int]:
+    """A key with arrays: its other entries, the arrays of positions (and whether these may lie beyond the axis) and
+    their axes in what the others select, and the place of their axes in the result. Integers count as arrays, as they
+    do in NumPy. There are no axes if the only array is a mask without axes."""
     expanded_: list[Any] = []
     known: set[int] = set()
     for entry in entries:
@@ -248,7 +251,7 @@ def _split(function: str, array: Storage, entries: list[Any]) -> \
             expanded_ += nonzero(entry)
         else:
             expanded_.append(entry)
-    kept: list[Any] = []
+    kept: list[slice | None] = []
     arrays: list[Any] = []
     axes: list[int] = []
     places: list[int] = []
@@ -269,22 +272,14 @@ def _split(function: str, array: Storage, entries: list[Any]) -> \
             axis += 1
     adjacent = places == list(range(places[0], places[0] + len(places)))
     front = places[0] if adjacent else 0
-    key = tuple(kept)
-    view = each(array, lambda part: part[key]) if key else each(array, lambda part: part)
-    return view, arrays, axes, front
+    if len(axes) != len(arrays) and len(arrays) != 1:
+        raise IndexError(f"{function}(): a mask without axes cannot be combined with other arrays.")
+    return tuple(kept), arrays, axes, front
 
 
 def _axis(entries: list[Any], place: int) -> int:
     """The axis of an array that an entry of a key is for."""
     return sum([entry is not None and not _is_mask(entry) for entry in entries[:place]])
-
-
-def _by_zero_dimensional_mask(function: str, view: Array, arrays: list[Any]) -> Array:
-    """``array[mask]`` for a mask without axes: a new axis of one entry, or none."""
-    if len(arrays) != 1:
-        raise IndexError(f"{function}(): a mask without axes cannot be combined with other arrays.")
-    count = int(bool(arrays[0][0]))
-    return each(view, lambda part: part[None][slice(0, count)])
 
 
 def _moved(view: Array, axes: list[int]) -> Array:
@@ -297,12 +292,7 @@ def _flat_positions(function: str, view: Array, arrays: list[tuple[Array, bool]]
         tuple[Any, Any, tuple[int, ...], tuple[int, ...]]:
     """The positions in the array with those axes in front, which of them there are (``None`` for all), the shape of the
     arrays, and the shape of the rest."""
-    try:
-        shape = np.broadcast_shapes(*[index.shape for index, _ in arrays])
-    except ValueError:
-        raise IndexError(f"{function}(): the shapes of the arrays in the key, "
-                         f"{' and '.join(str(index.shape) for index, _ in arrays)}, cannot be broadcast to a common "
-                         "one.") from None
+    shape = _common_shape(function, arrays)
     rest = tuple([size for axis, size in enumerate(view.shape) if axis not in axes])
     flat = inside = None
     for (index, unknown), axis in zip(arrays, axes, strict=True):
@@ -321,6 +311,16 @@ def _flat_positions(function: str, view: Array, arrays: list[tuple[Array, bool]]
         positions = positions[..., None] * count + columns if count else positions
         inside = inside[..., None] | dr.zeros(type(inside), (count,)) if inside is not None and count else inside
     return positions, inside, shape, rest
+
+
+def _common_shape(function: str, arrays: list[tuple[Array, bool]]) -> tuple[int, ...]:
+    """The shape of the arrays of a key together."""
+    try:
+        return np.broadcast_shapes(*[index.shape for index, _ in arrays])
+    except ValueError:
+        raise IndexError(f"{function}(): the shapes of the arrays in the key, "
+                         f"{' and '.join(str(index.shape) for index, _ in arrays)}, cannot be broadcast to a common "
+                         "one.") from None
 
 
 def _in_range(function: str, index: Any, size: int, axis: int) -> tuple[Any, Any]:
@@ -433,33 +433,59 @@ def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -> None:
-    """Assign to what a key selects, at the positions of a selection among all positions in the root."""
-    places = _positions(array)
+    """Assign to what a key selects, at its positions in the root."""
     if not _is_advanced(entries):
-        chosen = get(places, tuple(entries))
-        source = _fitting(function, source, chosen.shape)
-        if chosen.size:
-            _write(array, chosen, source)
-        return
-    numbers = wrap(dtypes.int64, places._parts[0] + 1)  # 0 is read beyond an axis
-    chosen = _selected(function, numbers, entries)
-    source = _fitting(function, source, chosen.shape)
-    if chosen.size:
-        found = chosen._parts[0]
-        _write(array, wrap(dtypes.int64, found - 1), source, (found > 0).array)
+        shape, inside = array._held[0][tuple(entries)].shape, None
+        terms = _along(*_placed_by(array, entries), shape)
+    else:
+        kept, arrays, axes, front = _split(function, array, entries)
+        offset, strides = _placed_by(array, kept)
+        sizes = [1 if entry is None else len(range(*entry.indices(size)))
+                 for entry, size in zip(kept, _sizes(array, kept), strict=True)]
+        if not axes:  # a mask without axes
+            shape, inside = (int(bool(arrays[0][0])), *sizes), None
+            terms = _along(offset, (0, *strides), shape)
+        else:
+            rest = [axis for axis in range(len(sizes)) if axis not in axes]
+            common = _common_shape(function, arrays)
+            shape = (*[sizes[axis] for axis in rest[:front]], *common, *[sizes[axis] for axis in rest[front:]])
+            fixed = (*[strides[axis] for axis in rest[:front]], *[0] * len(common),
+                     *[strides[axis] for axis in rest[front:]])
+            behind = (1,) * (len(rest) - front)
+            terms, inside = _along(offset, fixed, shape), None
+            for (index, unknown), axis in zip(arrays, axes, strict=True):
+                part = converted(index, dtypes.int64)._parts[0]
+                if unknown:
+                    part, there = _in_range(function, part, sizes[axis], axis)
+                    there = dr.reshape(there, (*there.shape, *behind))
+                    inside = there if inside is None else inside & there
+                terms.append(dr.reshape(part, (*part.shape, *behind)) * strides[axis])
+    source = _fitting(function, source, shape)
+    if math.prod(shape):
+        positions = expanded(functools.reduce(operator.add, terms), shape)
+        _write(array, positions.array, source, True if inside is None else expanded(inside, shape).array)
 
 
-def _positions(array: Storage) -> Array:
-    """Where the elements of an array lie in its root."""
+def _sizes(array: Storage, entries: Sequence[Any]) -> list[int]:
+    """The size of the axis that each entry of a key is for, 1 for new axes."""
+    sizes = iter(array.shape)
+    return [1 if entry is None else next(sizes) for entry in entries]
+
+
+def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...]) -> list[Any]:
+    """What positions are a sum of: those along each axis, and the first one. A stride of 0 is that of no axis."""
     number = dtypes.int64.tensor
-    view = array._view
-    flat = dr.arange(dr.array_t(number), array.size) if view is None else view.positions(array.shape)
-    return wrap(dtypes.int64, number(flat, shape=array.shape))
+    terms = [number(offset)]
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        if stride and size > 1:
+            along = number(dr.arange(dr.array_t(number), size), shape=(size,) + (1,) * (len(shape) - axis - 1))
+            terms.append(along * stride)
+    return terms
 
 
-def _write(array: Storage, positions: Storage, source: Storage, active: Any = True) -> None:
-    """Set the elements of the root of an array at positions."""
-    index = dr.uint64_array_t(dr.array_t(dtypes.int64.tensor))(positions._parts[0].array)
+def _write(array: Storage, positions: Any, source: Storage, active: Any = True) -> None:
+    """Set the elements of the root of an array at positions, a flat array."""
+    index = dr.uint64_array_t(type(positions))(positions)
     _assign(array if array._view is None else array._view.root,
             lambda part, new: dr.scatter(part.array, new.array, index, active), source)
 
@@ -480,7 +506,8 @@ def replace(array: Storage, source: Storage) -> None:
     """Set all elements of an array to those of another one of its type and shape."""
     view = array._view
     if view is not None:
-        _write(array, _positions(array), source)
+        _write(array, expanded(functools.reduce(operator.add, _along(view.offset, view.strides, array.shape)),
+                               array.shape).array, source)
         if not in_body():
             array._held, view.seen = source._parts, view.root._writes
     else:
