@@ -125,11 +125,15 @@ class TreeSpec:
         """A PyTree of this structure from the nodes of its traced arrays, which may be wider than they were.
 
         The other leaves are taken from ``leaves``, where the places of traced arrays are ignored. A tensor with a
-        single element that has become wider has one dimension.
+        single element that has become wider has the shape of another one of that size, if there is one, else one
+        dimension.
         """
         position = 0
         result = list(leaves)
         for k, cls, shape, count in self._traced():
+            if cls._depth < 0 and (size := nodes[position].size) != math.prod(shape):
+                shape = next((other for _, kind, other, _ in self._traced()
+                              if kind._depth < 0 and math.prod(other) == size), (size,))
             result[k] = _array(cls, shape, nodes[position:position + count])
             position += count
         return self.rebuild(result)
@@ -293,7 +297,7 @@ def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) 
     else:
         array._n = nodes[0]
         if cls._depth < 0:
-            array._s = shape if nodes[0].size == math.prod(shape) else (nodes[0].size,)
+            array._s = shape
     return array
 
 
