@@ -41,7 +41,7 @@ from ._elementwise import pow as power
 from ._host import computed, is_tracked
 from ._indexing import where
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
-from ._manipulation import broadcast_to, each, expand_dims, moveaxis, reshape, stack
+from ._manipulation import broadcast_to, concat, each, expand_dims, moveaxis, reshape, stack
 from ._operands import (
     as_float,
     common_shape,
@@ -464,8 +464,8 @@ def eigvals(x: Array, /) -> Array:
 
 def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
     """Q, whose columns are orthonormal, and R, an upper triangle, with ``x = Q @ R``. ``mode='complete'`` gives a
-    square Q. Evaluates; the reduced one of matrices with at least as many rows as columns is differentiable (Roberts &
-    Roberts 2020, arXiv:2009.10071)."""
+    square Q. Evaluates; differentiable (Roberts & Roberts 2020, arXiv:2009.10071), unless Q has more columns than
+    ``x``."""
     function = f"{_NAMESPACE}.qr"
     if mode not in ("reduced", "complete"):
         raise ValueError(f"{function}(): 'mode' must be 'reduced' or 'complete', found {mode!r}.")
@@ -488,9 +488,14 @@ def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
         copied = add(add(lower, _adjoint(lower)), _like(_diagonal_matrix(real(_diagonal_of(inner))), inner))
         return [matmul(add(g[0], matmul(y[0], copied)), _adjoint(inv(y[1])))]
 
-    square = mode == "reduced" and array.shape[-2] >= array.shape[-1]
+    rows, columns = array.shape[-2:]
+    if rows < columns and is_tracked(array):  # the columns behind the first square follow from its Q
+        q, r = qr(array[..., :rows])
+        return QRResult(q, concat([r, matmul(_adjoint(q), array[..., rows:])], axis=-1))
+    unique = mode == "reduced" or rows <= columns
     return QRResult(*computed(function, _of("qr", lambda a: tuple(_qr(a, mode))), [array],
-                              forward if square else None, backward if square else None))
+                              forward if unique else None, backward if unique else None,
+                              "the columns of Q beyond those of mode='reduced' have no derivative"))
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
@@ -535,7 +540,8 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
 
     reduced = not full_matrices or array.shape[-1] == array.shape[-2]
     return SVDResult(*computed(f"{_NAMESPACE}.svd", _of("svd", lambda a: _decomposed(a, full_matrices)),
-                               [array], forward if reduced else None, backward if reduced else None))
+                               [array], forward if reduced else None, backward if reduced else None,
+                               "singular vectors beyond those of full_matrices=False have no derivative"))
 
 
 #: Matrices of at least so many elements are left to SciPy, if it is installed: it copies them once, NumPy twice.

@@ -266,8 +266,7 @@ class Optimizer(MutableMapping[str, Any]):
     are optimised component by component, and real arrays of ``drjit.array_api``. It owns them: what it is given is
     copied (without copying memory), and what it returns is a variable, with a gradient of its own since the last step.
     :meth:`step` reads that gradient and changes the parameter; arrays fetched earlier stay as they are, and changing
-    them in place changes no parameter.
-    Parameters may be added, assigned and deleted at any time.
+    them in place changes no parameter. Parameters may be added, assigned and deleted at any time.
 
     - ``lr`` is the learning rate, a number or an array that is broadcast to parameters; :meth:`set_learning_rate`
       changes it, for all of them or for one.
