@@ -55,6 +55,7 @@ from ._dtypes import (
     uint32,
     uint64,
 )
+from ._einops import install as _install
 from ._elementwise import (
     abs,
     acos,
@@ -174,6 +175,7 @@ from ._statistics import (
 
 __array_api_version__ = "2025.12"
 newaxis = None
+_install()
 
 __all__ = [
     "Array",

@@ -19,6 +19,7 @@ from ._data import Storage, copy_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
+from ._manipulation import permute_dims
 from ._operands import describe, number_of
 
 __all__ = ["Array", "versions"]
@@ -125,6 +126,12 @@ class Array(Storage):
     def mT(self) -> Array:
         """The array with its last two axes exchanged."""
         return matrix_transpose(self)
+
+    def transpose(self, *axes: Any) -> Array:
+        """The array with its axes in another order, the reverse one if none is given; ``axes`` are integers, or a tuple
+        of them, as for NumPy's arrays (the standard has ``permute_dims``)."""
+        order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes or None
+        return permute_dims(self, tuple(range(self.ndim))[::-1] if order is None else tuple(order))
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one: ``'cpu'``."""
