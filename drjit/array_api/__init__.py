@@ -143,6 +143,7 @@ from ._manipulation import (
     squeeze,
     stack,
     tile,
+    transpose,
     unstack,
 )
 from ._searching import (
@@ -321,6 +322,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "transpose",
     "tril",
     "triu",
     "trunc",

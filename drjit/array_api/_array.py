@@ -19,7 +19,7 @@ from ._data import Storage, copy_of, wrap
 from ._dlpack import array_of, buffer, dlpack, dlpack_device
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
-from ._manipulation import permute_dims
+from ._manipulation import transpose
 from ._operands import describe, number_of
 
 __all__ = ["Array", "versions"]
@@ -130,8 +130,8 @@ class Array(Storage):
     def transpose(self, *axes: Any) -> Array:
         """The array with its axes in another order, the reverse one if none is given; ``axes`` are integers, or a tuple
         of them, as for NumPy's arrays (the standard has ``permute_dims``)."""
-        order = axes[0] if len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list))) else axes or None
-        return permute_dims(self, tuple(range(self.ndim))[::-1] if order is None else tuple(order))
+        alone = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+        return transpose(self, axes[0] if alone else axes or None)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one: ``'cpu'``."""

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
-           "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "unstack"]
+           "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "transpose", "unstack"]
 
 _NAMESPACE = "drjit.array_api"
 
@@ -166,6 +166,13 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
     identity = order == tuple(range(array.ndim))
     return view_of(array, _shaped(array.shape) if identity else lambda part: dr.transpose(part, order), offset,
                    tuple([strides[axis] for axis in order]))
+
+
+def transpose(x: Array, /, axes: Sequence[int] | None = None) -> Array:
+    """The array with its axes in another order, by default the reverse one: ``permute_dims`` by NumPy's name, which the
+    standard lacks. Lazy; differentiable."""
+    array = require_array(f"{_NAMESPACE}.transpose", "x", x)
+    return permute_dims(array, tuple(range(array.ndim))[::-1] if axes is None else tuple(axes))
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:

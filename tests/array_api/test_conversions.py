@@ -135,3 +135,17 @@ def test_the_class_is_found_where_users_look_for_it():
     assert repr(xp.Array) == "<class 'drjit.array_api.Array'>"
     with pytest.raises(TypeError, match=r"found drjit\.array_api\.Array"):
         dr.sin(xp.ones(2))
+
+
+# --- data types ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(tuple(map(int, np.__version__.split(".")[:2])) < (2, 4),
+                    reason="the protocol of data types is that of NumPy 2.4")
+def test_numpy_knows_data_types():
+    for name in ("bool", "int8", "uint64", "float16", "float32", "complex128"):
+        own, other = getattr(xp, name), np.dtype(name)
+        assert np.dtype(own) == other and np.zeros(2, dtype=own).dtype == other
+        assert own == other and other == own and hash(own) == hash(other)
+        assert len({own, other}) == 1
+    assert np.issubdtype(xp.float32, np.floating) and xp.float32 != np.dtype("float64") and xp.float32 != "a"

@@ -115,6 +115,7 @@ DIFFERENTIABLE: dict[str, Case | list[Case]] = {
     "squeeze": Case(lambda a: xp.squeeze(a, axis=(0, 2)), fixed((1, 3, 1))), "flip": Case(xp.flip, one),
     "moveaxis": Case(lambda a: xp.moveaxis(a, 0, -1), fixed((2, 3, 4))),
     "permute_dims": Case(lambda a: xp.permute_dims(a, (2, 0, 1)), fixed((2, 3, 4))),
+    "transpose": Case(xp.transpose, fixed((2, 3, 4))),
     "repeat": [Case(lambda a: xp.repeat(a, 2, axis=0), axes),
                Case(lambda a: xp.repeat(a, xp.asarray([1, 0, 2])), fixed((3,)))],
     "reshape": Case(lambda a: xp.reshape(a, (-1,)), axes), "roll": Case(lambda a: xp.roll(a, 1, axis=0), axes),

@@ -206,3 +206,5 @@ def test_the_method_transpose_is_that_of_numpy(axes):
     x.transpose(*axes)[0, 1, 0] = 1
     np.testing.assert_array_equal(np.asarray(x), a)
     assert x.transpose(*axes).shape == a.transpose(*axes).shape
+    if len(axes) < 2:
+        assert xp.transpose(x, *axes).shape == a.transpose(*axes).shape
