@@ -21,7 +21,7 @@ from drjit_core import Node
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh as _new
-from .classes import children, construct, field_types, is_pytree
+from .classes import children, construct, field_types, is_foreign_array, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
            "flatten_nodes", "is_pytree", "leaves", "transform", "walk"]
@@ -307,13 +307,14 @@ def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) 
 _of_type: dict[type, TreeSpec] = {}
 
 
-def flatten(value: Any, function: str) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a PyTree, arrays or not, in order, and its structure."""
+def flatten(value: Any, function: str, *, whole: bool = False) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a PyTree, arrays or not, in order, and its structure. With ``whole``, arrays of other packages are
+    leaves, too (see :func:`drjit._trees.classes.is_foreign_array`)."""
     found: list[Any] = []
-    return found, _flatten(value, function, found, set())
+    return found, _flatten(value, function, found, set(), whole)
 
 
-def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> TreeSpec:
+def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole: bool) -> TreeSpec:
     cls = value.__class__
     if isinstance(value, ArrayBase):
         found.append(value)
@@ -331,13 +332,13 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> Tre
     elif cls is dict:
         keys, entries = tuple(value), value.values()
     else:
-        items = children(value)
+        items = None if whole and is_foreign_array(value) else children(value)
         if items is None:
             found.append(value)
             return TreeSpec(cls)
         keys, entries = tuple([key for key, _ in items]), [entry for _, entry in items]
     _enter(value, function, path)
-    specs = tuple([_flatten(entry, function, found, path) for entry in entries])
+    specs = tuple([_flatten(entry, function, found, path, whole) for entry in entries])
     path.discard(id(value))
     return TreeSpec(cls, (), keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 

@@ -16,7 +16,7 @@ from drjit.interop import numpy_of_parts
 from . import _elementwise as elementwise
 from ._creation import require_device
 from ._data import Storage, copy_of, wrap
-from ._dlpack import array_of, buffer, dlpack, dlpack_device
+from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
 from ._manipulation import transpose
@@ -231,6 +231,27 @@ class Array(Storage):
     __dlpack__ = dlpack
     __dlpack_device__ = dlpack_device
     __buffer__ = buffer
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array that cannot be written to, without a copy unless they are complex. Evaluates;
+        derivatives end here, with a warning."""
+        found: np.ndarray[Any, Any] = array_of(self)
+        return found
+
+    def torch(self) -> Any:
+        """The elements as a tensor of PyTorch, without a copy unless they are complex. Evaluates; derivatives end here,
+        with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "torch")
+
+    def jax(self) -> Any:
+        """The elements as an array of JAX, without a copy unless they are complex. Evaluates; derivatives end here,
+        with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "jax")
+
+    def tf(self) -> Any:
+        """The elements as a tensor of TensorFlow, which copies those that begin at no multiple of 64 bytes, and complex
+        ones. Evaluates; derivatives end here, with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "tf")
 
     # --- Dr.Jit ---
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts
+from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts, to_framework
 
 from . import _dtypes as dtypes
 from ._data import Storage, wrap
@@ -25,7 +25,7 @@ from ._operands import describe
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "from_dlpack", "shared"]
+__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "exported", "from_dlpack", "shared"]
 
 _CLASS = "drjit.array_api.Array"
 _FROM = "drjit.array_api.from_dlpack"
@@ -108,6 +108,13 @@ def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> 
     found = numpy_of_parts(array._parts)
     return found.copy() if copy and len(array._parts) == 1 and wanted == found.dtype else \
         found.astype(wanted, copy=False)
+
+
+def exported(array: Storage, name: str) -> Any:
+    """An array of the framework of a name: what ``torch()`` and its like return."""
+    function = f"{_CLASS}.{name}"
+    _warn(function, array)
+    return to_framework(function, name, dr.detach(array._parts))
 
 
 def buffer(array: Storage, flags: int, /) -> memoryview:
