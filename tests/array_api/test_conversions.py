@@ -149,3 +149,30 @@ def test_numpy_knows_data_types():
         assert own == other and other == own and hash(own) == hash(other)
         assert len({own, other}) == 1
     assert np.issubdtype(xp.float32, np.floating) and xp.float32 != np.dtype("float64") and xp.float32 != "a"
+
+
+# --- numbers that are none -------------------------------------------------------------------------------------------
+
+
+def test_integers_have_no_negative_powers():
+    x = xp.asarray([1, 2])
+    for function in (lambda: x ** -1, lambda: xp.pow(x, np.int64(-2))):
+        with pytest.raises(ValueError, match=r"drjit\.array_api\.pow\(\): integers to the power of -[12] are no integers"):
+            function()
+    assert (xp.asarray([2.0]) ** -1).tolist() == [0.5]
+    assert xp.pow(xp.asarray([1, -1, 2]), xp.asarray([-1, -1, -1])).tolist() == [1, -1, 0]
+
+
+def test_arguments_of_other_kinds():
+    with pytest.raises(TypeError, match=r"linalg\.matrix_power\(\): 'n' must be an int, found float"):
+        xp.linalg.matrix_power(xp.eye(2), 0.5)
+    with pytest.raises(TypeError, match=r"linalg\.vector_norm\(\): 'ord' must be a number, found 'fro'"):
+        xp.linalg.vector_norm(xp.ones(2), ord="fro")
+    with pytest.raises(ValueError, match=r"linalg\.vector_norm\(\): there is no element along the axes \(0,\)"):
+        xp.linalg.vector_norm(xp.ones(0), ord=float("inf"))
+    with pytest.raises(TypeError, match=r"linalg\.outer\(\): no data type is defined for arrays of int64 and float64"):
+        xp.linalg.outer(xp.arange(2), xp.ones(2))
+    with pytest.raises(TypeError, match=r"Array\.__dlpack__\(\): 'max_version' must be a tuple of two ints"):
+        xp.ones(2).__dlpack__(max_version="1.0")
+    with pytest.raises(BufferError, match=r"Array\.__dlpack__\(\): .* found dl_device='cpu'"):
+        xp.ones(2).__dlpack__(dl_device="cpu")
