@@ -149,13 +149,13 @@ def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
         found = np.asarray(entries)
     except ValueError:
         raise ValueError(f"{function}(): the sequence is ragged: its entries have different lengths.") from None
-    if found.dtype.kind not in "biufc":
-        _refuse(function, entries, dtype)
-        found = np.asarray(entries, dtype=_dtype(function, dtype, dtypes.DEFAULT_INT).numpy)
+    large = found.dtype.kind == "f" and found.size and np.max(np.abs(found)) >= 1 << 63 and _are_integers(entries)
+    if found.dtype.kind not in "biufc" or large:  # integers that none of NumPy's types holds together
+        wanted = _dtype(function, dtype, dtypes.DEFAULT_INT)
+        _refuse(function, entries, wanted)
+        found = np.asarray(entries, dtype=wanted.numpy)
     elif found.dtype == np.uint64 and dtype is None:
         raise OverflowError(f"{function}(): there are integers that do not fit into int64; pass dtype=uint64.")
-    elif found.dtype.kind == "f" and found.size and np.max(np.abs(found)) >= 1 << 63 and _are_integers(entries):
-        _refuse(function, entries, dtype)  # NumPy makes them floating point numbers if some are negative
     wanted = _dtype(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
     if found.dtype.kind == "c":
         _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
@@ -197,17 +197,15 @@ def _are_integers(entries: Any) -> bool:
         isinstance(entries, (int, np.integer))
 
 
-def _refuse(function: str, entries: Any, dtype: Any) -> None:
+def _refuse(function: str, entries: Any, dtype: DType) -> None:
     """Refuse entries other than integers, of which some are too large for NumPy's types."""
     for entry in entries:
         if isinstance(entry, (list, tuple)):
             _refuse(function, entry, dtype)
         elif not isinstance(entry, (int, np.integer)):
             raise TypeError(f"{function}(): the entries of a sequence must be numbers, found {describe(entry)}.")
-        elif dtype is None or isinstance(dtype, DType) and dtype.kind in "iu":
-            wanted = dtype or dtypes.DEFAULT_INT
-            if not dtypes.holds(wanted, int(entry)):
-                raise OverflowError(f"{function}(): the Python number {entry} does not fit into {wanted}.")
+        elif dtype.kind in "iu" and not dtypes.holds(dtype, int(entry)):
+            raise OverflowError(f"{function}(): the Python number {entry} does not fit into {dtype}.")
 
 
 def holds_arrays(entries: Any) -> bool:
