@@ -28,9 +28,9 @@ from ._operands import (
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["arange", "array_from", "asarray", "astype", "can_cast", "empty", "empty_like", "eye", "finfo", "full",
-           "full_like", "holds_arrays", "iinfo", "isdtype", "linspace", "meshgrid", "ones", "ones_like",
-           "require_device", "result_type", "tril", "triu", "zeros", "zeros_like"]
+__all__ = ["arange", "array_from", "asarray", "astype", "can_cast", "converted_to", "empty", "empty_like", "eye",
+           "finfo", "full", "full_like", "holds_arrays", "iinfo", "isdtype", "linspace", "meshgrid", "ones",
+           "ones_like", "require_device", "result_type", "tril", "triu", "zeros", "zeros_like"]
 
 _NAMESPACE = "drjit.array_api"
 
@@ -110,6 +110,11 @@ def _not_complex(function: str, own: DType, wanted: DType) -> DType:
     if own.kind == "c" and wanted.kind not in "cb":
         raise TypeError(f"{function}(): complex numbers cannot become {wanted}; take their real or imaginary parts.")
     return wanted
+
+
+def converted_to(function: str, array: Any, dtype: Any, default: DType) -> Array:
+    """An array with elements of the data type that the user asks for; of the default one for ``None``."""
+    return converted(array, _not_complex(function, array._dtype, _dtype(function, dtype, default)))
 
 
 def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
@@ -272,10 +277,10 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None =
         raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
     wanted = _dtype(function, dtype, default_dtype(number))
     if wanted.kind in "iu":
-        literal(function, wanted, int(number.real))  # which checks the range
+        _of_number(function, wanted, number)  # which checks the range
         number = int(number.real)
-    elif isinstance(number, complex) and wanted.kind != "c":
-        raise TypeError(f"{function}(): the complex number {number!r} cannot become {wanted}.")
+    elif isinstance(number, complex):
+        _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
     return constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
 
 
@@ -352,6 +357,10 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
     wanted = _dtype(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
     count = max(len(range(int(first), int(last), int(by))) if integral else math.ceil((last - first) / by), 0)
     positions = _positions(count)
+    if wanted.kind in "iu" and integral:
+        for extreme in (int(first), int(first) + (count - 1) * int(by)) if count else ():
+            if not dtypes.holds(wanted, extreme):
+                raise OverflowError(f"{function}(): the number {extreme} does not fit into {wanted}.")
     if wanted.kind in "iu":
         return converted(wrap(dtypes.int64, positions * int(by) + int(first)), wanted)
     found = dtypes.float64.tensor(positions) * float(by) + float(first)

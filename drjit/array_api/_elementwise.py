@@ -493,7 +493,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     found = array
     for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
         if bound is not None:
-            found = choose(found, _bound(function, name, bound, array._dtype))
+            found = choose(*operands(function, (found, _bound(function, name, bound, array._dtype)), ("x", name)))
     return converted(found, array._dtype)
 
 

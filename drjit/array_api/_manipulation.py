@@ -12,14 +12,13 @@ import numpy as np
 
 import drjit as dr
 
-from ._creation import result_type
 from ._data import Storage, contiguous_strides, copy_of, expanded, view_of, wrap
 from ._operands import (
     common_shape,
-    converted,
     describe,
     normalized_axes,
     normalized_axis,
+    operands,
     require_array,
     require_kind,
     shape_of,
@@ -220,12 +219,19 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     for place, by in zip(places, shifts, strict=True):
         where = normalized_axis(function, place, array.ndim)
         size = array.shape[where]
-        by = operator.index(by) % size if size else 0
+        by = _integer(function, "shift", by) % size if size else 0
         if by:
             before = (slice(None),) * where
             array = concat([each(array, lambda part, key=(*before, slice(size - by, None)): part[key]),
                             each(array, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
     return array
+
+
+def _integer(function: str, name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int or a tuple of ints, found {describe(value)}.") from None
 
 
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
@@ -266,8 +272,7 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
     if not arrays:
         raise ValueError(f"{function}(): 'arrays' is empty.")
     found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    dtype = result_type(*found)
-    return [converted(array, dtype) for array in found]
+    return operands(function, found, [f"arrays[{k}]" for k in range(len(found))], broadcast=False)
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:

@@ -179,3 +179,26 @@ def test_arguments_of_other_kinds():
         xp.ones(2).__dlpack__(max_version="1.0")
     with pytest.raises(BufferError, match=r"Array\.__dlpack__\(\): .* found dl_device='cpu'"):
         xp.ones(2).__dlpack__(dl_device="cpu")
+
+
+@pytest.mark.parametrize("name, function, error, message", [
+    ("sum", lambda: xp.sum(xp.ones(2) + 1j, dtype=xp.float64), TypeError, "complex numbers cannot become float64"),
+    ("prod", lambda: xp.prod(xp.ones(2) + 1j, dtype=xp.float64), TypeError, "complex numbers cannot become float64"),
+    ("cumulative_sum", lambda: xp.cumulative_sum(xp.ones(2) + 1j, dtype=xp.int8), TypeError, "complex numbers"),
+    ("sum", lambda: xp.sum(xp.ones(2), dtype="foo"), TypeError, "'dtype' must be a data type"),
+    ("concat", lambda: xp.concat([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
+    ("stack", lambda: xp.stack([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
+    ("clip", lambda: xp.clip(xp.arange(3), 1.5), TypeError, "int64 and a Python float"),
+    ("roll", lambda: xp.roll(xp.arange(3), 1.5), TypeError, "'shift' must be an int"),
+    ("full", lambda: xp.full(2, float("nan"), dtype=xp.int8), OverflowError, "nan does not fit into int8"),
+    ("full", lambda: xp.full(2, 1j, dtype=xp.float32), TypeError, "complex numbers cannot become float32"),
+    ("arange", lambda: xp.arange(300, dtype=xp.int8), OverflowError, "299 does not fit into int8"),
+    ("arange", lambda: xp.arange(-1, 3, dtype=xp.uint8), OverflowError, "-1 does not fit into uint8")])
+def test_messages_name_the_function_of_the_user(name, function, error, message):
+    with pytest.raises(error, match=rf"^drjit\.array_api\.{name}\(\): .*{message}"):
+        function()
+
+
+def test_sums_take_data_types_of_numpy():
+    assert xp.sum(xp.ones(2), dtype=np.float32).dtype == xp.float32
+    assert xp.sum(xp.ones(2), dtype=xp.complex64).tolist() == 2 and xp.arange(128, dtype=xp.int8)[-1] == 127
