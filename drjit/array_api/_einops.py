@@ -48,7 +48,8 @@ class _Finder(MetaPathFinder):
         if name != _MODULE:
             return None
         for finder in sys.meta_path:
-            found = None if finder is self else finder.find_spec(name, path, target)
+            find = getattr(finder, "find_spec", None)
+            found = None if finder is self or find is None else find(name, path, target)
             if found is not None and found.loader is not None:
                 found.loader = _Loader(found.loader)
                 return found
