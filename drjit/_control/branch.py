@@ -17,6 +17,7 @@ from .._access.lanes import TRUE, masked_access, written_from
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, blended, run_directly, store_arguments, traced, written
 from .outside import Words
@@ -97,6 +98,7 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
 def _mask(cond: Any) -> Node:
     if cond.__class__ is bool:
         return core.literal(core.VarType.Bool.value, cond)
+    cond = sole_array(cond)
     if isinstance(cond, ArrayBase) and cond._kind == "b" and cond._depth <= 0 and cond._dynamic:
         return cond._nodes()[0]
     raise TypeError(f"{_FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")

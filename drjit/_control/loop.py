@@ -21,6 +21,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented, user_part
 from .._base.nodes import broadcast
 from .._base.typing import Ts
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .choice import store_arguments
 from .frozen import Frozen
@@ -189,6 +190,7 @@ def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[lis
 
 
 def _condition(value: Any) -> Node:
+    value = sole_array(value)
     if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
         return value._nodes()[0]
     if value.__class__ is bool:

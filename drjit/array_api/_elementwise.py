@@ -17,7 +17,7 @@ import drjit as dr
 
 from . import _complex as pairs
 from . import _dtypes as dtypes
-from ._data import constant, expanded, wrap
+from ._data import Storage, constant, expanded, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind
 
@@ -449,9 +449,13 @@ def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
 def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
     """x1 to the power of x2. Integers are multiplied exactly, modulo 2 to the number of their bits.
 
-    Lazy; differentiable.
+    Lazy; differentiable. Raises a ``ValueError`` for integers to the power of a negative Python number, which is no
+    integer; for negative elements of an array the result is 0, or 1 or -1 where that is exact.
     """
     number = number_of(x2)
+    if isinstance(number, int) and number < 0 and isinstance(x1, Storage) and x1._dtype.kind in "iu":
+        raise ValueError(f"{_NAMESPACE}.pow(): integers to the power of {number} are no integers; convert 'x1' to a "
+                         "floating point type with astype().")
     if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and hasattr(x1, "_parts"):
         array, _ = operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
         return array if number == 1 else multiply(array, array) if number == 2 else \
@@ -489,7 +493,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     found = array
     for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
         if bound is not None:
-            found = choose(found, _bound(function, name, bound, array._dtype))
+            found = choose(*operands(function, (found, _bound(function, name, bound, array._dtype)), ("x", name)))
     return converted(found, array._dtype)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import drjit as dr
 
 from . import _dtypes as dtypes
+from ._creation import converted_to
 from ._data import Storage, constant, wrap
 from ._dtypes import DType
 from ._elementwise import divide, multiply, not_equal, sqrt, subtract
@@ -50,9 +51,10 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims:
 
     Integers are summed as 64-bit ones if ``dtype`` does not say otherwise. Lazy; differentiable.
     """
-    array = require_array(f"{_NAMESPACE}.sum", "x", x)
-    axes = normalized_axes(f"{_NAMESPACE}.sum", axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    function = f"{_NAMESPACE}.sum"
+    array = require_array(function, "x", x)
+    axes = normalized_axes(function, axis, array.ndim)
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     shape = kept_shape(array, axes, keepdims)
     return each(array, lambda part: _formed(dr.sum(part, axis=axes) if axes else part, shape))
 
@@ -63,7 +65,7 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims
     function = f"{_NAMESPACE}.prod"
     array = require_array(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     if array._dtype.kind != "c":
         return wrap(array._dtype, _reduced(array, axes, keepdims, dr.prod))
     shape = kept_shape(array, axes, keepdims)
@@ -213,7 +215,7 @@ def _cumulative(name: str, x: Any, axis: int | None, dtype: DType | None, initia
             raise ValueError(f"{function}(): 'axis' must be given for an array of {array.ndim} dimensions.")
         axis = 0
     place = normalized_axis(function, axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     if array.size:
         if array._dtype.kind == "c" and op == dr.ReduceOp.Mul:
             array = _complex_products(array, place)

@@ -197,3 +197,14 @@ def test_a_view_in_the_body_of_a_loop_does_not_leak():
     _, total = dr.while_loop((dr.llvm.ad.Int(0, 0), dr.llvm.ad.Float64(0)), lambda k, s: k < 3,
                              lambda k, s: (k + 1, s + dr.sum(view.tensor).array))
     assert total.numpy().tolist() == [69.0] * 2 and view.tolist() == [11, 12]
+
+
+@pytest.mark.parametrize("axes", [(), (None,), ((1, 0, 2),), (2, 0, 1), ([2, 1, 0],), (-1, 0, 1)])
+def test_the_method_transpose_is_that_of_numpy(axes):
+    a, x = np.zeros((2, 3, 4)), xp.zeros((2, 3, 4))
+    a.transpose(*axes)[0, 1, 0] = 1
+    x.transpose(*axes)[0, 1, 0] = 1
+    np.testing.assert_array_equal(np.asarray(x), a)
+    assert x.transpose(*axes).shape == a.transpose(*axes).shape
+    if len(axes) < 2:
+        assert xp.transpose(x, *axes).shape == a.transpose(*axes).shape

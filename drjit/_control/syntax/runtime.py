@@ -12,6 +12,7 @@ from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import int_array_t
+from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 from ..branch import if_stmt
 from ..loop import loop_of
@@ -33,8 +34,9 @@ UNSET = _Unset()
 
 
 def is_vector(value: Any) -> bool:
-    """Whether a condition is an array, which elements may fulfil or not."""
-    return isinstance(value, ArrayBase) and value._dynamic
+    """Whether a condition is an array, which elements may fulfil or not; masks of other packages are some, too."""
+    array = sole_array(value)
+    return isinstance(array, ArrayBase) and array._dynamic and (array is value or array._kind == "b")
 
 
 def remaining(*flags: Any) -> Any:
@@ -51,7 +53,7 @@ def remaining(*flags: Any) -> Any:
 def going(condition: Any, *flags: Any) -> Any:
     """The condition of a loop that elements may have left: no flag is set, and the condition holds."""
     left = remaining(*flags)
-    return condition if left is True else left & condition
+    return condition if left is True else left & sole_array(condition)
 
 
 def either(first: Any, second: Any) -> Any:
@@ -63,6 +65,7 @@ def either(first: Any, second: Any) -> Any:
 
 def negated(value: Any) -> Any:
     """``not value``, for each element of a mask."""
+    value = sole_array(value)
     return ~value if is_vector(value) and value._kind == "b" else not value
 
 
@@ -139,7 +142,7 @@ class _Kept:
 
 
 def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
-    for value in (condition, *flags):
+    for value in (sole_array(condition), *flags):
         if is_vector(value):
             return type(value)
     raise AssertionError("one of the flags of a translated construct is a mask")
@@ -156,6 +159,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     """
     if cond.__class__ is bool:  # all elements have left, or none
         return (true_fn if cond else false_fn)(*args)
+    cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
     changed = _Attributes(attributes, args)
@@ -395,7 +399,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
     def test(*values: Any) -> Any:
         nonlocal active
-        active = cond(*values[:place], value, *values[place:])
+        active = sole_array(cond(*values[:place], value, *values[place:]))
         return active
 
     def step(*values: Any) -> Any:
@@ -428,6 +432,7 @@ def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], fa
 
     A Python number on one side becomes an array of the type on the other side.
     """
+    cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return (_select(cond, true_fn(*args)[0], false_fn(*args)[0]), *args[:values - 1])
     known: list[Any] = [None, None]  # the type of array on either side, or a Python number
