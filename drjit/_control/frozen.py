@@ -35,6 +35,8 @@ _BYTES = 1 << 16
 _DEPTH = 4
 #: Modules whose variables are none of the user's.
 _OWN = ("drjit", "drjit_core")
+#: The package of constructs, whose objects keep what they have found in one trace for the next.
+_CONSTRUCTS = __name__.rpartition(".")[0]
 #: Methods that are called without being named.
 _OPERATORS = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
               "rshift")
@@ -149,7 +151,7 @@ class Frozen:
                 cls = value if isinstance(value, type) else type(value)
                 attributes = getattr(value, "__dict__", None)
                 if id(value) in seen or attributes is None and cls.__module__ == "builtins" or \
-                        issubclass(cls, ArrayBase):
+                        issubclass(cls, ArrayBase) or cls.__module__.startswith(_CONSTRUCTS):
                     continue
                 seen.add(id(value))
                 if cls not in classes:
