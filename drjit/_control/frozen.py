@@ -13,7 +13,7 @@ import copy
 import functools
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
@@ -55,8 +55,9 @@ class Frozen:
         self.copies: dict[int, Any] = {id(array): array for array in kept}
         #: The originals, by whose ids copies are known, live until all is copied.
         self.originals: list[Any] = []
-        self.modules = {id(found.__globals__) for found in map(_plain, functions) if found is not None
-                        and found.__globals__.get("__name__", "").partition(".")[0] not in _OWN}
+        #: The modules whose variables are copied, by the ids of their dictionaries.
+        self.modules: set[int] = set()
+        self.add_modules(functions)
         #: The names of variables and attributes that the functions, and the methods that they call, use.
         self.names: set[str] = set(_IMPLICIT)
         self.objects: list[Any] = []
@@ -65,6 +66,12 @@ class Frozen:
         self.attributes: list[tuple[Any, str, Any, list[Any]]] = []
         self.note_attributes()
         del self.copies, self.originals, self.modules, self.objects, self.names
+
+    def add_modules(self, functions: Iterable[Any]) -> None:
+        """Note in which modules functions stand that are the user's."""
+        for function in map(_plain, functions):
+            if function is not None and not _is_own(function.__globals__.get("__name__", "")):
+                self.modules.add(id(function.__globals__))
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
@@ -93,7 +100,7 @@ class Frozen:
             found = self.copied_container(value, depth)
         elif isinstance(value, _PLAIN) or _is_small_ndarray(value):
             found = copy.copy(value)
-        elif value.__class__ is not ModuleType or value.__name__.partition(".")[0] not in _OWN:
+        elif value.__class__ is not ModuleType or not _is_own(value.__name__):
             self.objects.append(value)
         self.originals.append(value)
         self.copies[id(value)] = found
@@ -115,6 +122,8 @@ class Frozen:
         names = set(_names(function.__code__))
         self.names |= names
         variables = function.__globals__
+        if _is_own(variables.get("__name__", "")):  # what @dr.syntax puts around functions of the user's
+            self.add_modules(cell.cell_contents for cell in function.__closure__ or () if cell != _EMPTY_CELL)
         cells = tuple([CellType() for _ in function.__closure__ or ()])
         ours = id(variables) in self.modules
         made = variables
@@ -177,6 +186,10 @@ class Frozen:
                     f"{self.function}(): the attribute '{name}' of {owner} has changed since this construct was "
                     "traced, and a derivative of it, which traces its functions again, would see what it is now. "
                     "Compute derivatives before, or pass the attribute as an argument or state.")
+
+
+def _is_own(module: str) -> bool:
+    return module.partition(".")[0] in _OWN
 
 
 def _plain(function: Any) -> FunctionType | None:

@@ -46,14 +46,50 @@ def test_variables_of_the_module() -> None:
     global scale
     x, scale = variable(), F(3)
 
-    def scaled(x: Any) -> Any:
-        return x * scale
-
     y = dr.if_stmt((x,), x > 2.5, lambda x: scaled(x), lambda x: -x)
     z = dr.switch(U(0, 1), [scaled, lambda x: x * 2], x)
     scale = F(100)
     dr.backward(y + z)
     assert x.grad.numpy().tolist() == [2, 5]
+
+
+def scaled(x: Any) -> Any:
+    return x * scale
+
+
+@dr.syntax
+def returned_early(x: Any) -> Any:
+    if x > 2.5:
+        return scaled(x)
+    x = x * scale
+    x += 0
+    return x
+
+
+@dr.syntax
+def chosen(x: Any) -> Any:
+    return scaled(x) if x > 0 else 1.0
+
+
+@dr.syntax
+def left_early(x: Any) -> Any:
+    i = U(0)
+    while i < 1:
+        x = scaled(x)
+        if x > 1000:
+            break
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("function", [returned_early, chosen, left_early])
+def test_variables_of_the_module_in_translated_functions(function: Any) -> None:
+    global scale
+    x, scale = variable(), F(3)
+    y = function(x)
+    scale = F(100)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [3, 3]
 
 
 def test_branches_in_a_loop_of_python() -> None:
