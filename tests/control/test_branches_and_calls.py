@@ -395,3 +395,17 @@ def test_instances_that_cannot_be_referred_to_weakly() -> None:
 
     with pytest.raises(TypeError, match=r"PackedPtr.__init__\(\): an instance of 'Packed' cannot be .* '__weakref__'"):
         dr.instance_array(Packed, UInt32)(Packed())
+
+
+def test_evaluated_calls_refuse_writes_to_parts_of_arguments() -> None:
+    def write(x: Any, i: Any) -> None:
+        dr.scatter(x, Float(1), 3 - i)
+
+    x, wide = Float(0, 0, 0, 0), dr.zeros(Float, 5)
+    index, lanes = UInt32(0, 0, 1, 1), dr.arange(UInt32, 4)
+    with pytest.raises(RuntimeError, match=r"drjit.switch.*: 'targets\[0\]' writes .* 'args\[0\]', of which"):
+        dr.switch(index, [write, write], x, lanes, mode="evaluated")
+    assert values(x) == [0, 0, 0, 0]
+    dr.switch(index, [write, write], wide, lanes, mode="evaluated")
+    dr.switch(index, [write, write], x, lanes, mode="symbolic")
+    assert values(wide) == [1, 1, 1, 1, 0] and values(x) == [1, 1, 1, 1]
