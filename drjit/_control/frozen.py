@@ -52,7 +52,8 @@ class Frozen:
 
     def __init__(self, function: str, functions: Sequence[Callable[..., Any]], kept: Sequence[Any]) -> None:
         self.function = function
-        self.copies: dict[int, Any] = {id(array): array for array in kept}
+        self.kept = {id(array): array for array in kept}
+        self.copies: dict[int, Any] = dict(self.kept)
         #: The originals, by whose ids copies are known, live until all is copied.
         self.originals: list[Any] = []
         #: The modules whose variables are copied, by the ids of their dictionaries.
@@ -168,18 +169,29 @@ class Frozen:
                 own = self.names & attributes.keys() if attributes is not None and value is not cls else ()
                 for name in (*classes[cls], *own):
                     entry = _stored(value, name)
-                    parts = _parts(entry)
+                    parts = self.parts(entry)
                     if entry is _MISSING or any(map(_is_leftover, parts)):
                         continue
                     self.attributes.append((value, name, entry, parts))
                     if depth < _DEPTH:
                         todo += [(part, depth + 1) for part in (entry, *parts)]
 
+    def parts(self, value: Any, depth: int = 0) -> list[Any]:
+        """What a value consists of: entries of containers; nodes of an array, less what evaluation and derivatives do
+        to it, unless it is one that the functions write to."""
+        if isinstance(value, ArrayBase):
+            looked_at = value._dynamic and id(value) not in self.kept
+            return [core.primal(node) for node in value._nodes()] if looked_at else []
+        if isinstance(value, _CONTAINERS) and len(value) <= _ENTRIES and depth < _DEPTH:
+            entries = [*value, *value.values()] if isinstance(value, dict) else list(value)
+            return [part for entry in entries for part in (entry, *self.parts(entry, depth + 1))]
+        return []
+
     def require_unchanged(self) -> None:
         """Refuse to trace the functions again if objects that they use have changed."""
         for value, name, before, parts in self.attributes:
             now = _stored(value, name)
-            if now is not before or [*map(id, _parts(now))] != [*map(id, parts)]:
+            if now is not before or [*map(id, self.parts(now))] != [*map(id, parts)]:
                 owner = f"class {value.__name__}" if isinstance(value, type) else \
                     f"an object of type {type(value).__name__}"
                 raise RuntimeError(
@@ -265,13 +277,3 @@ def _stored(owner: Any, name: str) -> Any:
 def _is_leftover(part: Any) -> bool:
     """Whether something is a value of a region that was traced: the functions have put it there themselves."""
     return isinstance(part, Node) and part.scope != 0 and part.scope not in core.state.open
-
-
-def _parts(value: Any, depth: int = 0) -> list[Any]:
-    """What a value consists of: entries of containers; nodes of an array, less what evaluation and derivatives do."""
-    if isinstance(value, ArrayBase):
-        return [core.primal(node) for node in value._nodes()] if value._dynamic else []
-    if isinstance(value, _CONTAINERS) and len(value) <= _ENTRIES and depth < _DEPTH:
-        entries = [*value, *value.values()] if isinstance(value, dict) else list(value)
-        return [part for entry in entries for part in (entry, *_parts(entry, depth + 1))]
-    return []

@@ -183,6 +183,27 @@ def test_entries_of_attributes_that_have_changed_are_refused() -> None:
         dr.backward(y)
 
 
+@pytest.mark.parametrize("construct", ["loop", "branch", "call", "instances"])
+def test_attributes_that_functions_write_to_by_index(construct: str) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.factor, self.seen, self.entries = F(3), dr.zeros(F, 2), [dr.zeros(F, 2)]
+
+        def count(self, x: Any) -> Any:
+            dr.scatter_add(self.seen, F(1), U(0))
+            dr.scatter_add(self.entries[0], F(1), U(1))
+            return x * self.factor
+
+    x, counter = variable(), Counter()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 1, lambda i, y: (i + 1, counter.count(y)))[1] \
+        if construct == "loop" else dr.if_stmt((x,), x > 0, counter.count, lambda x: x) if construct == "branch" else \
+        dr.switch(U(0, 0), [counter.count, lambda x: x], x) if construct == "call" else \
+        dr.instance_array(Counter, U)(counter, counter).count(x)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [3, 3]
+    assert counter.seen.numpy().tolist() == [2, 0] and counter.entries[0].numpy().tolist() == [0, 2]
+
+
 def test_attributes_of_classes_that_have_changed_are_refused() -> None:
     class Settings:
         factor = 3.0
