@@ -14,6 +14,7 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, Node, ops
 
 from .._access.lanes import TRUE, masked_access, written_from
+from .._base.arguments import require_bool, require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
@@ -76,12 +77,9 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
     for name, value in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(value):
             raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode is not None and not (isinstance(mode, str) and mode in ("scalar", "symbolic", "evaluated")):
-        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
-    if strict.__class__ is not bool:
-        raise TypeError(f"{_FUNCTION}(): 'strict' must be a bool, found {describe(strict)} ({strict!r}).")
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"{_FUNCTION}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    require_mode(_FUNCTION, mode)
+    require_bool(_FUNCTION, "strict", strict)
+    require_label(_FUNCTION, label)
     for name, labels in (("arg_labels", arg_labels), ("rv_labels", rv_labels)):
         if isinstance(labels, str) or not isinstance(labels, Sequence) or \
                 not all(isinstance(entry, str) for entry in labels):

@@ -17,7 +17,7 @@ import drjit as dr
 
 from . import _complex as pairs
 from . import _dtypes as dtypes
-from ._data import Storage, constant, expanded, wrap
+from ._data import Storage, constant, copy_of, expanded, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind
 
@@ -257,7 +257,7 @@ def _shift_right(a: Any, b: Any) -> Any:
 
 
 def _int_abs(x: Any) -> Any:
-    return dr.abs(x) if _signed(x) else x
+    return dr.abs(x) if _signed(x) else _same(x)
 
 
 def _true_like(x: Any) -> Any:
@@ -458,18 +458,18 @@ def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
                          "floating point type with astype().")
     if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and hasattr(x1, "_parts"):
         array, _ = operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
-        return array if number == 1 else multiply(array, array) if number == 2 else \
+        return copy_of(array) if number == 1 else multiply(array, array) if number == 2 else \
             multiply(multiply(array, array), array)
     return _pow(x1, x2)
 
 
 def real(x: Array, /) -> Array:
-    """The real part of complex numbers; real ones are returned as they are.
+    """The real part of complex numbers; real ones are their own.
 
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.real", "x", x, "iufc")
-    return wrap(array._dtype.part, array._parts[0])
+    return wrap(array._dtype.part, _same(array._parts[0]))
 
 
 def imag(x: Array, /) -> Array:
@@ -479,7 +479,7 @@ def imag(x: Array, /) -> Array:
     """
     array = require_kind(f"{_NAMESPACE}.imag", "x", x, "iufc")
     if array._dtype.kind == "c":
-        return wrap(array._dtype.part, array._parts[1])
+        return wrap(array._dtype.part, _same(array._parts[1]))
     return constant(array._dtype, 0, array.shape)
 
 
@@ -494,7 +494,7 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
         if bound is not None:
             found = choose(*operands(function, (found, _bound(function, name, bound, array._dtype)), ("x", name)))
-    return converted(found, array._dtype)
+    return copy_of(array) if found is array else converted(found, array._dtype)
 
 
 def _bound(function: str, name: str, value: Any, dtype: DType) -> Any:

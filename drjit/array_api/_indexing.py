@@ -510,6 +510,8 @@ def replace(array: Storage, source: Storage) -> None:
                                array.shape).array, source)
         if not in_body():
             array._held, view.seen = source._parts, view.root._writes
+    elif in_body():
+        _assign(array, lambda part, new: part.__setitem__(..., new), source)
     else:
         array._held = source._parts
         array._writes += 1

@@ -48,7 +48,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
         fits = False
     if not fits:
         raise ValueError(f"{function}(): an array of the shape {array.shape} cannot be broadcast to {sizes}.")
-    return each(array, lambda part: expanded(part, sizes))
+    return copy_of(array) if array.shape == sizes else each(array, lambda part: expanded(part, sizes))
 
 
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
@@ -216,15 +216,16 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(places)
     if len(shifts) != len(places):
         raise ValueError(f"{function}(): 'shift' and 'axis' must have as many entries, found {shift!r} and {axis!r}.")
+    found = array
     for place, by in zip(places, shifts, strict=True):
         where = normalized_axis(function, place, array.ndim)
         size = array.shape[where]
         by = _integer(function, "shift", by) % size if size else 0
         if by:
             before = (slice(None),) * where
-            array = concat([each(array, lambda part, key=(*before, slice(size - by, None)): part[key]),
-                            each(array, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
-    return array
+            found = concat([each(found, lambda part, key=(*before, slice(size - by, None)): part[key]),
+                            each(found, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
+    return copy_of(array) if found is array else found
 
 
 def _integer(function: str, name: str, value: Any) -> int:
@@ -310,7 +311,7 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 
 
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
-    """Each element repeated along an axis; of all elements in their order without one. Differentiable.
+    """Each element repeated along an axis; of all elements in their order without one. Lazy; differentiable.
 
     ``repeats`` is a number, or an array of one for each entry of the axis, which is evaluated.
     """

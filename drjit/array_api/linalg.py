@@ -222,7 +222,8 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
 
 
 def matrix_power(x: Array, n: int, /) -> Array:
-    """The product of a matrix with itself, ``n`` times; the inverse for negative ones. Differentiable."""
+    """The product of a matrix with itself, ``n`` times; the inverse for negative ones. Differentiable; lazy, but for
+    negative ones."""
     array = _matrices("matrix_power", x, square=True)
     try:
         count = operator.index(n)
@@ -276,7 +277,7 @@ def vector_norm(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepd
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of matrices: ``'fro'`` (of all entries), ``'nuc'`` (the sum of singular values), 1, -1 (the largest and
     smallest sum of a column), infinity, -infinity (of a row), 2, -2 (the largest and smallest singular value).
-    Differentiable."""
+    Differentiable; those of singular values evaluate."""
     function = f"{_NAMESPACE}.matrix_norm"
     array = _matrices("matrix_norm", x)
     size = abs(array)

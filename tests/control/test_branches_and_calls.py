@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -359,3 +360,52 @@ def test_what_is_wrong_with_instances_is_told() -> None:
     del one
     with pytest.raises(RuntimeError, match=r"ItemPtr.get.*Keep a reference to each"):
         gone.get()
+
+
+@dataclass
+class Material:
+    """Equal to others of its name, and not hashable."""
+
+    name: str
+    factor: float = field(compare=False)
+
+    def scaled(self, x: Any) -> Any:
+        return x * self.factor
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_instances_that_are_equal_are_different_ones(mode: Any) -> None:
+    MaterialArray = dr.instance_array(Material, UInt32)
+    one, two = Material("wood", 2), Material("wood", 3)
+    assert one == two
+    assert values(MaterialArray(one, two, one).scaled(Float(1, 1, 10), mode=mode)) == [2, 3, 20]
+
+
+def test_types_derived_from_those_of_instances() -> None:
+    class MaterialArray(dr.instance_array(Material, UInt32)):
+        pass
+
+    one, two = Material("a", 2), Material("b", 3)
+    assert values(MaterialArray(one, two).scaled(Float(1, 1))) == [2, 3]
+
+
+def test_instances_that_cannot_be_referred_to_weakly() -> None:
+    class Packed:
+        __slots__ = ()
+
+    with pytest.raises(TypeError, match=r"PackedPtr.__init__\(\): an instance of 'Packed' cannot be .* '__weakref__'"):
+        dr.instance_array(Packed, UInt32)(Packed())
+
+
+def test_evaluated_calls_refuse_writes_to_parts_of_arguments() -> None:
+    def write(x: Any, i: Any) -> None:
+        dr.scatter(x, Float(1), 3 - i)
+
+    x, wide = Float(0, 0, 0, 0), dr.zeros(Float, 5)
+    index, lanes = UInt32(0, 0, 1, 1), dr.arange(UInt32, 4)
+    with pytest.raises(RuntimeError, match=r"drjit.switch.*: 'targets\[0\]' writes .* 'args\[0\]', of which"):
+        dr.switch(index, [write, write], x, lanes, mode="evaluated")
+    assert values(x) == [0, 0, 0, 0]
+    dr.switch(index, [write, write], wide, lanes, mode="evaluated")
+    dr.switch(index, [write, write], x, lanes, mode="symbolic")
+    assert values(wide) == [1, 1, 1, 1, 0] and values(x) == [1, 1, 1, 1]
