@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import drjit_core as core
-from drjit_core import BACKWARD, FORWARD_MODE, ADFlag, Scope, state
+from drjit_core import BACKWARD, FORWARD_MODE, ADFlag, Node, Scope, Vertex, state
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._trees.pytree import leaves
-from .arrays import grad, set_grad, vertices_of
+from .arrays import grad, set_ones, vertices_of
 from .flags import flags_of, mode_of
 
 __all__ = ["backward", "backward_from", "backward_to", "enqueue", "explained", "forward", "forward_from",
@@ -63,7 +63,12 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
 def _traverse(function: str, mode: int, flags: int) -> None:
     with explained(function):
         gradients = core.traverse(mode, flags)
-    core.schedule(gradients)
+    _schedule(gradients)
+
+
+def _schedule(gradients: list[Node]) -> None:
+    """Let gradients be computed together; those of a symbolic construct are part of that."""
+    core.schedule([node for node in gradients if not node.scope])
 
 
 @contextlib.contextmanager
@@ -86,10 +91,20 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
     if not vertices:
         _require(function, bits)
         return
+    if mode == BACKWARD and not overwrite:
+        _require_inside(function, vertices, "let its derivatives flow outside")
     if overwrite or all(vertex.gradient is None for vertex in vertices):
-        set_grad(arg, 1)
+        set_ones(function, arg)
     core.enqueue(mode, vertices)
     _traverse(function, mode, bits)
+
+
+def _require_inside(function: str, vertices: list[Vertex], advice: str) -> None:
+    """In a symbolic construct, refuse variables from outside."""
+    region = core.innermost()
+    if region is not None and any(vertex.scope != region.id for vertex in vertices):
+        raise core.SymbolicValue(f"{function}(): the argument was made outside of the symbolic {region.noun} that is "
+                                 f"being traced; {advice}.")
 
 
 def _arrays(function: str, arg: Any) -> Iterator[Any]:
@@ -208,6 +223,9 @@ def backward_to(*args: Any, flags: Any = ADFlag.Default) -> Any:
 def _flow_to(function: str, chosen: int, mode: int, args: tuple[Any, ...], flags: Any) -> Any:
     bits = flags_of(function, flags)
     vertices = vertices_of(function, *args)
+    if mode == BACKWARD:
+        _require_inside(function, vertices, "its gradient is complete when that has run: use drjit.backward_from(), "
+                        "and look at the gradient afterwards")
     if vertices:
         core.enqueue(chosen, vertices)
         _traverse(function, mode, bits)
@@ -246,7 +264,7 @@ def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     >>> x.grad, y.grad
     ([0], [1])
     """
-    return _scope("drjit.suspend_grad", Scope.suspended, args, when=when)
+    return _scope("drjit.suspend_grad", Scope.suspended, args, when=_checked("drjit.suspend_grad", when))
 
 
 def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
@@ -262,7 +280,7 @@ def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     >>> dr.grad_enabled(y)
     True
     """
-    return _scope("drjit.resume_grad", Scope.resumed, args, when=when)
+    return _scope("drjit.resume_grad", Scope.resumed, args, when=_checked("drjit.resume_grad", when))
 
 
 def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
@@ -282,7 +300,15 @@ def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     >>> x.grad
     [12]
     """
-    return _isolation() if when else contextlib.nullcontext()
+    return _isolation() if _checked("drjit.isolate_grad", when) else contextlib.nullcontext()
+
+
+def _checked(function: str, when: Any) -> bool:
+    """The argument ``when``, which is a ``bool``, or as good as one."""
+    try:
+        return bool(when)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{function}(): the argument 'when' must be a bool (found {describe(when)}).") from None
 
 
 @contextlib.contextmanager
@@ -290,7 +316,7 @@ def _isolation() -> Iterator[None]:
     scope = Scope.isolating(state.derivatives)
     with scoped(scope):
         yield
-    core.schedule(core.leave(scope))
+    _schedule(core.leave(scope))
 
 
 @contextlib.contextmanager

@@ -359,6 +359,15 @@ def test_arguments_without_derivatives(function: Any) -> None:
         function(variable(1), flags="all")
 
 
+@pytest.mark.parametrize("flags", [16, 999, -1, True, None, "all"])
+def test_flags_that_are_none(flags: Any) -> None:
+    x = variable(1)
+    with pytest.raises(TypeError, match=r"drjit.backward\(\): the argument 'flags' must be a combination of "
+                                        r"drjit.ADFlag values \(found "):
+        dr.backward(x * x, flags=flags)
+    assert numbers(x.grad) == [0]
+
+
 def test_modes_that_are_none() -> None:
     for mode in (Mode.Primal, 1, "forward"):
         with pytest.raises(TypeError, match=r"drjit.enqueue\(\): the argument 'mode' must be drjit.ADMode.Forward or"):
@@ -442,6 +451,15 @@ def test_scopes_for_some_variables() -> None:
     with pytest.raises(ZeroDivisionError), dr.suspend_grad():
         raise ZeroDivisionError
     assert dr.grad_enabled(x)
+
+
+@pytest.mark.parametrize("scope", [dr.suspend_grad, dr.resume_grad, dr.isolate_grad])
+def test_scopes_that_are_given_an_array_for_when(scope: Any) -> None:
+    with pytest.raises(TypeError, match=rf"drjit.{scope.__name__}\(\): the argument 'when' must be a bool \(found "
+                                        r"drjit.llvm.ad.Float\)"):
+        scope(when=variable(1, 2))
+    with scope(when=np.bool_(False)):
+        assert dr.grad_enabled(variable(1))
 
 
 def test_isolated_scopes_track_what_the_scope_around_them_tracks() -> None:
