@@ -237,15 +237,37 @@ def _flow_to(function: str, chosen: int, mode: int, args: tuple[Any, ...], flags
 # --- scopes ----------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def scoped(scope: Scope | None) -> Iterator[None]:
-    """Let a scope say which derivatives are tracked."""
-    before = state.derivatives
-    state.derivatives = scope
-    try:
-        yield
-    finally:
-        state.derivatives = before
+class _Within(contextlib.ContextDecorator):
+    """A context in which a scope holds, which is made when it is entered: that may happen more than once."""
+
+    def __init__(self, make: Callable[[Scope | None], Scope]) -> None:
+        self._make = make
+        self._scopes: list[Scope] = []
+
+    def __enter__(self) -> None:
+        scope = self._make(state.derivatives)
+        self._scopes.append(scope)
+        state.derivatives = scope
+
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        self._leave(self._scopes.pop(), error is not None)
+
+    def _leave(self, scope: Scope, failed: bool) -> None:
+        scope.end()
+
+
+class _Isolated(_Within):
+    """Likewise one that traversals do not leave: they go on when it ends, unless that is by an exception."""
+
+    def _leave(self, scope: Scope, failed: bool) -> None:
+        scope.end()
+        if not failed:
+            _schedule(core.leave(scope))
+
+
+def scoped(scope: Scope | None) -> AbstractContextManager[None]:
+    """A context in which a scope says which derivatives are tracked, if there is one."""
+    return contextlib.nullcontext() if scope is None else _Within(lambda _: scope)
 
 
 def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
@@ -300,7 +322,7 @@ def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     >>> x.grad
     [12]
     """
-    return _isolation() if _checked("drjit.isolate_grad", when) else contextlib.nullcontext()
+    return _Isolated(Scope.isolating) if _checked("drjit.isolate_grad", when) else contextlib.nullcontext()
 
 
 def _checked(function: str, when: Any) -> bool:
@@ -311,23 +333,12 @@ def _checked(function: str, when: Any) -> bool:
         raise ArgumentError(f"{function}(): the argument 'when' must be a bool (found {describe(when)}).") from None
 
 
-@contextlib.contextmanager
-def _isolation() -> Iterator[None]:
-    scope = Scope.isolating(state.derivatives)
-    with scoped(scope):
-        yield
-    _schedule(core.leave(scope))
-
-
-@contextlib.contextmanager
 def _scope(function: str, make: Callable[[Scope | None, set[int] | None], Scope], args: tuple[Any, ...], *,
-           when: bool) -> Iterator[None]:
+           when: bool) -> AbstractContextManager[None]:
     if not when:
-        yield
-        return
-    numbers = _numbers(function, args)
-    with scoped(make(state.derivatives, numbers if args else None)):
-        yield
+        return contextlib.nullcontext()
+    numbers = _numbers(function, args) if args else None
+    return _Within(lambda outer: make(outer, numbers))
 
 
 def _numbers(function: str, args: tuple[Any, ...]) -> set[int]:

@@ -63,7 +63,7 @@ _queue = _Queue()
 def _isolating() -> Scope | None:
     """The innermost scope that traversals must not leave."""
     scope: Scope | None = state.derivatives
-    while scope is not None and not scope.limit:
+    while scope is not None and (scope.ended or not scope.limit):
         scope = scope.outer
     return scope
 
