@@ -219,7 +219,22 @@ def set_grad(target: Any, source: Any) -> None:
 
 def set_ones(function: str, target: Any) -> None:
     """Set gradients to one, in the name of another function."""
-    _accumulate(function, target, 1, clear=True)
+    if not isinstance(target, ArrayBase) or target._special:
+        _accumulate(function, target, 1, clear=True)
+        return
+    found = vertices_of(function, target)
+    for vertex in found:
+        _require_inside(function, vertex)
+    core.add_gradients([(vertex, literal(vertex.type, 1)) for vertex in found], clear=True)
+
+
+def _require_inside(function: str, vertex: Vertex) -> None:
+    """In a symbolic construct, refuse the vertex of an array from outside."""
+    region = core.innermost()
+    if region is not None and vertex.scope != region.id:
+        raise core.SymbolicValue(
+            f"{function}(): this changes the gradient of an array that was made outside of the symbolic loop, branch "
+            "or call that is being traced. Return what is to be added, and add it there.")
 
 
 def accum_grad(target: Any, source: Any) -> None:
@@ -244,7 +259,6 @@ def accum_grad(target: Any, source: Any) -> None:
 
 def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None:
     found: list[tuple[Vertex, Node]] = []
-    region = core.innermost()
 
     def visit(leaf: Any, value: Any) -> None:
         if not differentiable(leaf):
@@ -255,10 +269,7 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
         for node, gradient in zip(nodes, _converted(function, leaf, value), strict=True):
             vertex = tracked(node)
             if vertex is not None:
-                if region is not None and vertex.scope != region.id:
-                    raise core.SymbolicValue(
-                        f"{function}(): this changes the gradient of an array that was made outside of the symbolic "
-                        "loop, branch or call that is being traced. Return what is to be added, and add it there.")
+                _require_inside(function, vertex)
                 found.append((vertex, gradient))
 
     if isinstance(source, ArrayBase | bool | int | float):

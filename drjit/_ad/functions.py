@@ -330,8 +330,8 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
     precision = min((core.TYPES[leaf._type].bits for leaf in flatten(list(args), name)[0] if differentiable(leaf)),
                     default=64)
     if precision not in _DIFFERENCES and None in (eps, atol, rtol):
-        raise ArgumentError(f"{name}(): differences of half precision tell little: pass arguments of more precision, or "
-                            "'eps', 'atol' and 'rtol'.")
+        raise ArgumentError(f"{name}(): differences of half precision tell little: pass arguments of more precision, "
+                            "or 'eps', 'atol' and 'rtol'.")
     eps, atol, rtol = (usual if given is None else given for given, usual in zip(
         (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
 

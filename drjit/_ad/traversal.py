@@ -61,8 +61,10 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
 
 
 def _traverse(function: str, mode: int, flags: int) -> None:
-    with explained(function):
+    try:
         gradients = core.traverse(mode, flags)
+    except _EXPLAINED as error:
+        raise _explanation(error, function) from None
     _schedule(gradients)
 
 
@@ -76,10 +78,16 @@ def explained(function: str) -> Iterator[None]:
     """Let errors of a traversal name the function that the user called."""
     try:
         yield
-    except CORE_ERRORS as error:
-        raise translate(error, function) from None
-    except (core.Consumed, core.NoDerivative) as error:
-        raise RuntimeError(f"{function}(): {error}.") from None
+    except _EXPLAINED as error:
+        raise _explanation(error, function) from None
+
+
+#: What a traversal raises without knowing which function the user has called.
+_EXPLAINED = (*CORE_ERRORS, core.Consumed, core.NoDerivative)
+
+
+def _explanation(error: Exception, function: str) -> Exception:
+    return translate(error, function) if isinstance(error, CORE_ERRORS) else RuntimeError(f"{function}(): {error}.")
 
 
 def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) -> None:

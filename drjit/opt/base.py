@@ -267,8 +267,8 @@ class Optimizer(MutableMapping[str, Any]):
     changes the parameter; arrays fetched earlier stay as they are, and changing them in place changes no parameter.
     Parameters may be added, assigned and deleted at any time.
 
-    - ``lr`` is the learning rate, a number from 0 on or an array that is broadcast to parameters; :meth:`set_learning_rate`
-      changes it, for all of them or for one.
+    - ``lr`` is the learning rate, a number from 0 on or an array that is broadcast to parameters;
+      :meth:`set_learning_rate` changes it, for all of them or for one.
     - ``params`` is a dictionary of parameters to begin with.
     - ``mask_updates`` leaves elements alone whose gradient is zero: neither they nor what the optimiser keeps for them
       (their momentum, say) change. Useful where a step sees a part of a parameter only.

@@ -845,8 +845,8 @@ def test_values_are_no_functions(function: str) -> None:
 def test_functions_that_return_nothing_to_differentiate(result: Any) -> None:
     for function in (dr.value_and_grad(lambda x: result), lambda x: dr.hvp(lambda x: result, x, x),
                      lambda x: dr.gradcheck(lambda x: result, x)):
-        with pytest.raises(TypeError, match=r"there is no array of floats of a type that tracks derivatives in what the "
-                                            r"function returned \(found "):
+        with pytest.raises(TypeError, match=r"there is no array of floats of a type that tracks derivatives in what "
+                                            r"the function returned \(found "):
             function(Float(1, 2))
 
 

@@ -268,7 +268,7 @@ def test_other_mistakes_are_named():
             call()
     for call in (lambda: SGD(lr=-1), lambda: SGD(lr=float("nan")), lambda: opt.set_learning_rate(-0.5),
                  lambda: opt.set_learning_rate(x=-1)):
-        with pytest.raises(ValueError, match=r"SGD(\.set_learning_rate)?\(\): .*('lr'|rate|rate of 'x') must be >= 0, found"):
+        with pytest.raises(ValueError, match=r"SGD(\.set_learning_rate)?\(\): .*('lr'|rate|'x') must be >= 0, found"):
             call()
     assert opt.learning_rate() == 1 and opt.learning_rate("x") is None
     with pytest.raises(TypeError, match=r"SGD.update\(\): parameters must be given as a dictionary.*found int"):
