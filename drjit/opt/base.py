@@ -375,6 +375,19 @@ class Optimizer(MutableMapping[str, Any]):
             self._clear(found)
         self._parameters[key] = found
 
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a parameter, which is added first if there is none of that name.
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import SGD
+        >>> x = SGD(lr=1).setdefault("x", Float(1))
+        >>> x, dr.grad_enabled(x)
+        ([1], True)
+        """
+        if key not in self:
+            self[key] = default
+        return self[key]
+
     def __delitem__(self, key: str, /) -> None:
         """Remove a parameter, and what is kept for it."""
         self._find("__delitem__", key)

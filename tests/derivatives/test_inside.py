@@ -230,6 +230,49 @@ def test_gradients_in_a_function_that_is_differentiated_flow_once(mode: str) -> 
     assert numbers(w.grad) == pytest.approx([2 * number for number in expected], rel=1e-5)
 
 
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_branches_and_calls_that_are_differentiated_flow_once(construct: str, single: bool) -> None:
+    w, x = (variable(2) if single else variable(2, 2, 2)), variable(1, 2, 3)
+
+    def side(x: Any) -> Any:
+        return x * w + gradient(lambda y: y * y * w, x)
+
+    found = dr.if_stmt((x,), Bool(True, False, True), side, lambda x: x, mode="symbolic") if construct == "branch" else \
+        dr.switch(UInt(0, 1, 0), [side, lambda x: x], x, mode="symbolic")
+    assert numbers(found) == [6, 2, 18] and numbers(w.grad) == ([10] if single else [1, 0, 9])
+    dr.backward(found)
+    assert numbers(w.grad) == ([14] if single else [2, 0, 12]) and numbers(x.grad) == [2, 1, 2]
+
+
+def test_gradients_flow_out_of_methods_of_instances() -> None:
+    class Surface:
+        def __init__(self, weight: float) -> None:
+            self.weight = variable(weight)
+
+        def shade(self, x: Any) -> Any:
+            dr.backward(x * x * self.weight)
+            return x * self.weight
+
+    first, second = Surface(2), Surface(3)
+    surfaces = dr.instance_array(Surface, UInt)(first, second, first, None)
+    assert numbers(dr.dispatch(surfaces, Surface.shade, Float(1, 2, 3, 4))) == [2, 6, 6, 0]
+    assert numbers(first.weight.grad) == [10] and numbers(second.weight.grad) == [4]
+
+
+def test_a_loop_that_is_traced_again_lets_gradients_flow_once() -> None:
+    w, target = variable(2, 3), dr.zeros(Float, 4)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.scatter_add(target, x, UInt(i))
+        dr.backward(x * w)
+        dr.backward(x * x * w)
+        return x + 1
+
+    loop(body, Float(1, 3), "symbolic")
+    assert numbers(w.grad) == [20, 62] and numbers(target) == [4, 6, 8, 0]
+
+
 def test_a_body_that_raises_leaves_gradients_outside_alone() -> None:
     w = variable(2, 3)
     dr.set_grad(w, 5)

@@ -705,6 +705,16 @@ def test_an_optimizer_shows_its_parameters():
         assert option in repr(opt)
 
 
+def test_a_parameter_that_is_added_by_default_is_a_variable():
+    opt = SGD(lr=0.5)
+    x = opt.setdefault("x", Float(1, 2))
+    dr.backward(x * 2)
+    opt.step()
+    close(opt.setdefault("x", Float(7)), [0, 1])
+    with pytest.raises(TypeError, match="the parameter 'y' must be an array"):
+        opt.setdefault("y")
+
+
 @pytest.mark.parametrize("make", [lambda: SGD(lr=0.1, momentum=0.5), lambda: RMSProp(lr=0.1), lambda: Adam(lr=0.1)],
                          ids=["SGD", "RMSProp", "Adam"])
 def test_an_optimizer_is_state_of_a_loop(make):
