@@ -248,8 +248,16 @@ def require_between(function: str, name: str, value: Any, least: float, below: f
     return found
 
 
-def _checked_rate(function: str, what: str, value: Any) -> Rate:
+def _learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
+    found = _factor(function, what, value)
+    if isinstance(found, float) and not found >= 0:
+        raise RangeError(f"{function}(): {what} must be >= 0, found {value!r}.")
+    return found
+
+
+def _factor(function: str, what: str, value: Any) -> Rate:
+    """What gradients are multiplied by: a number, or an array that fits the parameters."""
     if isinstance(value, ArrayBase) and value._dynamic and value._kind != "b":
         return _copied(value)  # type: ignore[no-any-return]
     found = None if isinstance(value, (bool, ArrayBase)) else plain_scalar(value)
@@ -268,8 +276,8 @@ class Optimizer(MutableMapping[str, Any]):
     :meth:`step` reads that gradient and changes the parameter; arrays fetched earlier stay as they are, and changing
     them in place changes no parameter. Parameters may be added, assigned and deleted at any time.
 
-    - ``lr`` is the learning rate, a number or an array that is broadcast to parameters; :meth:`set_learning_rate`
-      changes it, for all of them or for one.
+    - ``lr`` is the learning rate, a number from 0 on or an array that is broadcast to parameters;
+      :meth:`set_learning_rate` changes it, for all of them or for one.
     - ``params`` is a dictionary of parameters to begin with.
     - ``mask_updates`` leaves elements alone whose gradient is zero: neither they nor what the optimiser keeps for them
       (their momentum, say) change. Useful where a step sees a part of a parameter only.
@@ -279,7 +287,8 @@ class Optimizer(MutableMapping[str, Any]):
 
     Derived classes say how a step is made: use one of them. All parameters of one size take their step in one
     kernel, which is the same in each iteration. An optimiser is a PyTree of what it stores (for ``dr.eval``,
-    ``dr.copy``), and may be pickled.
+    ``dr.copy``, loops: with ``eval=False``, and Adam in evaluated ones only, since the host counts its steps), and may
+    be pickled.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import SGD
@@ -293,12 +302,14 @@ class Optimizer(MutableMapping[str, Any]):
 
     #: Names of the arrays that the rule keeps for each component, zero at first.
     _slots: tuple[str, ...] = ()
+    #: Whether the rule asks for the number of a step.
+    _counts: ClassVar[bool] = False
     #: Attributes to show.
     _options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *,
                  mask_updates: bool = False, promote_fp16: bool = True) -> None:
-        self._rate = _checked_rate(describe(type(self)), "'lr'", lr)
+        self._rate = _learning_rate(describe(type(self)), "'lr'", lr)
         self.mask_updates, self.promote_fp16 = bool(mask_updates), bool(promote_fp16)
         self._parameters: dict[str, Parameter] = {}
         self._registered = 0
@@ -378,6 +389,19 @@ class Optimizer(MutableMapping[str, Any]):
         else:
             self._clear(found)
         self._parameters[key] = found
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a parameter, which is added first if there is none of that name.
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import SGD
+        >>> x = SGD(lr=1).setdefault("x", Float(1))
+        >>> x, dr.grad_enabled(x)
+        ([1], True)
+        """
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def __delitem__(self, key: str, /) -> None:
         """Remove a parameter, and what is kept for it."""
@@ -481,8 +505,8 @@ class Optimizer(MutableMapping[str, Any]):
         if isinstance(value, Mapping):
             rates = {**value, **rates}
         elif value is not None:
-            default = _checked_rate(function, "the learning rate", value)
-        found = [(self._find("set_learning_rate", key), None if rate is None else _checked_rate(
+            default = _learning_rate(function, "the learning rate", value)
+        found = [(self._find("set_learning_rate", key), None if rate is None else _learning_rate(
             function, f"the learning rate of {key!r}", rate)) for key, rate in rates.items()]
         self._rate = default
         for parameter, rate in found:
@@ -517,7 +541,7 @@ class Optimizer(MutableMapping[str, Any]):
         """
         function = self._method("step")
         mask = _mask(function, active)
-        scale = None if grad_scale is None else _checked_rate(function, "'grad_scale'", grad_scale)
+        scale = None if grad_scale is None else _factor(function, "'grad_scale'", grad_scale)
         found = list(self._parameters.values())
         if mask is False:
             for parameter in found:
@@ -574,7 +598,8 @@ class Optimizer(MutableMapping[str, Any]):
 
     def __drjit_children__(self) -> dict[Any, Any]:
         return {"lr": self._rate, "state": {name: {
-            "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared}
+            "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared,
+            **({"steps": found.steps} if self._counts else {})}
             for name, found in self._parameters.items()}}
 
     def __drjit_rebuild__(self, children: dict[Any, Any]) -> Any:
@@ -586,7 +611,7 @@ class Optimizer(MutableMapping[str, Any]):
             old = self._parameters[name]
             found = result._parameters[name] = Parameter(name, old.cls, child["value"], old.serial, old.form)
             found.rate, found.state, found.shared = child["lr"], child["state"], child["shared"]
-            found.steps = old.steps
+            found.steps = child.get("steps", old.steps)
         return result
 
     def __copy__(self) -> Any:

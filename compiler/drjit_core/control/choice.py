@@ -231,7 +231,7 @@ class _Choice(Construct):
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
         versions = Versions(zip(written, outputs[len(values):], strict=True))
-        versions.only_written = frozenset(position for position in written if not any(
+        versions.only_written = frozenset(position for position in written if position < len(self.given) and not any(
             _reads(region, traced.formals[position]) for region, traced in zip(regions, self.traced, strict=True)))
         found = passed | dict(zip(values, outputs, strict=False))
         results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
