@@ -287,6 +287,9 @@ class Builder:
         control = node.d0
         if control.kind == LOOP and not node.payload:
             operand = self.at(control.payload.region.formals[node.attr])
+            loop = self.at(control)
+            if operand not in loop.results:
+                loop.results += (operand,)
         else:
             operand = self.at(control)
         self.append(Instruction(number, node, (operand,), operand.uniform), block)

@@ -21,7 +21,8 @@ segment              the packets that are reduced, row by row or column by colum
 gather               index, mask; ``access``
 scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
-loop                 initial values; two blocks, condition and body, whose formals and masks are values
+loop                 initial values; two blocks, condition and body, whose formals and masks are values; ``results``,
+                     the formals that are asked for when it has ended
 branch               mask, initial values, which its two blocks use as they are
 rare branch          mask, values, arguments; ``function``, which computes new values from the arguments
 call                 index, mask, arguments, extra arguments; ``site``
