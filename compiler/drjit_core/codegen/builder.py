@@ -79,7 +79,8 @@ class Builder:
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
         #: Reads of rows; checks look at each read by itself.
-        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report else {}
+        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report and \
+            not function.records else {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -163,11 +164,12 @@ class Builder:
                 assert self.program is not None
                 access = Access(self.program.slots[node.id])
                 function.literals += 1
+                uniform = not function.records
         elif node.kind == EVALUATED:
             assert self.program is not None
             layout = self.program.accesses[node.id]
             access = Access(self.program.slots[node.id], layout)
-            uniform = layout == SCALAR
+            uniform = layout == SCALAR and not function.records
             function.needs_mask |= layout == UNALIGNED
         elif node.kind == COUNTER:
             uniform = not function.vectorized
@@ -199,7 +201,7 @@ class Builder:
         if piece is not None and not operands[0].uniform:
             self.add_rows(node, number, block, piece)
             return
-        uniform = all(operand.uniform for operand in operands)
+        uniform = all(operand.uniform for operand in operands) and not self.function.records
         if block is None and self.function.vectorized and is_version(source) and source.kind != PHI:
             uniform = False  # what a function has written before is not there yet where it begins
         gather = self.append(Instruction(number, node, operands, uniform), block)
@@ -359,7 +361,8 @@ class Builder:
         arguments, extras = self.all_at(site.arguments), self.all_at(site.extras)
         operands = (self.at(node.d0), self.at(node.d1), *arguments, *extras)
         call = self.append(Instruction(number, node, operands, not self.function.vectorized), block)
-        call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot)
+        call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot,
+                             site.shared)
         self.function.needs_mask = True
 
     def add_expansion_call(self, call: Call, block: Block | None) -> None:

@@ -67,6 +67,7 @@ class CallSite(NamedTuple):
     results: tuple[int, ...]  # types
     extras: tuple[Instruction, ...]
     slot: int  # parameter with the address of the table of targets; the next one is their number
+    shared: bool  # whether elements of several targets may be taken together
 
 
 class Instruction:
@@ -156,9 +157,10 @@ class Pass(NamedTuple):
 class Function:
     """A kernel's body, a target of its calls, or what computes an expansion or a rare branch."""
 
-    def __init__(self, name: str, vectorized: bool) -> None:
+    def __init__(self, name: str, vectorized: bool, records: bool = False) -> None:
         self.name = name
         self.vectorized = vectorized  # whether there are packets; else all is uniform
+        self.records = records  # whether each element has parameters of its own, so that what these hold varies
         #: All instructions by number: formals of regions, and further results of a call, are in no block's list.
         self.instructions: dict[int, Instruction] = {}
         #: The instructions that are in no region, in order; each is in one of two blocks.
@@ -199,7 +201,8 @@ class Linear:
 
     def __init__(self) -> None:
         self.kernel: Function
-        #: Targets of calls.
+        #: Targets of calls, and once more those that take elements of several targets together.
         self.targets: list[Function] = []
+        self.shared: list[Function] = []
         #: Functions that compute expansions, by what they follow from; in the order of their first calls.
         self.expansions: dict[tuple[object, ...], Function] = {}

@@ -96,11 +96,12 @@ class ModuleEmitter:
         lines = [self.kernel(kernel)]
         if kernel.reductions:
             lines.append(reduction.combine(self.accumulators, self.banks, kernel.reductions))
-        lines += [calls.target(self, target) for target in self.linear.targets]
+        targets = [*self.linear.targets, *self.linear.shared]
+        lines += [calls.target(self, target) for target in targets]
         lines += self.helpers.values()
         if kernel.streaming:
             lines.append("!0 = !{i32 1}")
-        if kernel.rare or any(target.rare for target in self.linear.targets):
+        if kernel.rare or any(target.rare for target in targets):
             # keeps LLVM from holding constants of these branches in registers
             lines += ['!1 = !{!"branch_weights", i32 1, i32 1000000}', '!2 = !{!"function_entry_count", i64 1000}',
                       '!3 = !{!"branch_weights", i32 1000, i32 1}']
@@ -178,7 +179,8 @@ def _signature(function: Function) -> str:
 def exports(program: Program) -> list[str]:
     """Names of the functions of a kernel's module that are called from outside, or by address."""
     return [KERNEL, *([COMBINE] if program.reductions else []),
-            *(calls.name_of_function(number) for number in range(len(program.functions)))]
+            *(calls.name_of_function(number) for number in range(len(program.functions))),
+            *(calls.name_of_function(program.numbers[key], True) for key in program.shared)]
 
 
 def packets_per_iteration(linear: Linear, lanes: int) -> int:

@@ -35,6 +35,8 @@ def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out = emitter.lines
     if instruction.uniform:
         out.append(f"{value} = load {type_}, ptr {base}, align {align}")
+    elif emitter.function.records:
+        out.append(_gathered(emitter, value, type_, base, emitter.active_mask(False)))
     else:
         out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {emitter.index}")
         if access.layout == UNALIGNED:
@@ -176,13 +178,18 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
     else:
-        pointers = type_.of("ptr")
-        out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
-        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
-                   f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
+        bases = type_.of("ptr") if emitter.function.records else "ptr"
+        out.append(f"{name}_at = getelementptr {type_.element}, {bases} {base}, {index_type} {position}")
+        out.append(_gathered(emitter, value, type_, f"{name}_at", condition))
     if instruction.type == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(instruction, name)
+
+
+def _gathered(emitter: FunctionEmitter, name: str, type_: TypeText, addresses: str, condition: str) -> str:
+    """Text of elements at addresses; of those that are masked out, which may be anywhere, zeros."""
+    return (f"{name} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0({type_.of('ptr')} "
+            f"{addresses}, i32 {type_.info.size}, {type_.mask} {condition}, {type_} zeroinitializer)")
 
 
 # --- scatters --------------------------------------------------------------------------------------------------------
