@@ -9,11 +9,14 @@ from ..ir.packets import place_in_row
 from ..ir.region import Cond, Region, is_version
 from ..ops.table import (
     ACCESS,
+    BITCAST,
     CALL,
+    CAST,
     COND,
     COUNTER,
     EVALUATED,
     FETCH,
+    FIRST_ELEMENTWISE,
     FIRST_EXPANDED,
     GATHER,
     LITERAL,
@@ -78,6 +81,8 @@ class Builder:
         self.offset = 0  # what is added to the places of nodes: numbers of instructions that occur once more
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
+        #: Values of loops that are asked for when they have ended.
+        self.asked = {(node.d0.id, node.attr) for node in expanded.order if node.kind == RESULT and node.d0 is not None}
         #: Reads of rows; checks look at each read by itself.
         self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report and \
             not function.records else {}
@@ -290,8 +295,8 @@ class Builder:
         if control.kind == LOOP and not node.payload:
             operand = self.at(control.payload.region.formals[node.attr])
             loop = self.at(control)
-            if operand not in loop.results:
-                loop.results += (operand,)
+            if operand not in loop.asked:
+                loop.asked += (operand,)
         else:
             operand = self.at(control)
         self.append(Instruction(number, node, (operand,), operand.uniform), block)
@@ -311,7 +316,9 @@ class Builder:
             node.size == 1 and all(value.uniform for value in (*initial, *captures)) and not _varies(region))
         instruction = self.append(Instruction(number, node, initial, uniform), block)
         condition, body = instruction.blocks = Block(instruction.once, True), Block(instruction.once, True)
-        condition.formals = [self.formal(formal, instruction.once, uniform) for _, formal, _ in values]
+        alike: set[int] = set() if uniform else self.alike_in(node)
+        condition.formals = [self.formal(formal, instruction.once, uniform or formal.id in alike)
+                             for _, formal, _ in values]
         condition.mask = self.formal(region.masks[0], instruction.once, uniform)
         self.add_part(region.parts[0], condition)
         condition.results = (self.at(loop.condition),)
@@ -321,6 +328,36 @@ class Builder:
         self.used_until_here(*captures, *condition.formals, condition.mask, *condition.results, body.mask,
                              *body.results)
         self.function.needs_mask = True
+
+    def alike_in(self, node: Node) -> set[int]:
+        """Ids of the formals of a loop that have the same value in all elements that go on, such as a counter.
+
+        Those that are done would keep an earlier one: so it must not be asked for when the loop has ended.
+        """
+        loop = node.payload
+        finals = {formal.id: final for place, (initial, formal, final) in enumerate(
+            zip(loop.initial, loop.region.formals, loop.finals, strict=True))
+            if not formal.payload and (node.id, place) not in self.asked and self.at(initial).uniform}
+        while finals:
+            alike = set(finals)
+            for inner in loop.region.nodes:
+                if (inner.kind >= FIRST_ELEMENTWISE or inner.kind == CAST or inner.kind == BITCAST) and all(
+                        self.is_alike(operand, alike) for operand in (inner.d0, inner.d1, inner.d2)
+                        if operand is not None):
+                    alike.add(inner.id)
+            kept = {formal: final for formal, final in finals.items() if self.is_alike(final, alike)}
+            if len(kept) == len(finals):
+                break
+            finals = kept
+        return set(finals)
+
+    def is_alike(self, node: Node, alike: set[int]) -> bool:
+        """Whether a value is one of those, or comes from outside and is the same in all elements."""
+        if node.id in alike:
+            return True
+        place = self.position[node.id]
+        found = self.known.get(place + self.offset) or self.known.get(place)
+        return found is not None and found.uniform
 
     def add_cond(self, node: Node, number: int, block: Block | None) -> None:
         """Append a branch: one that is rare by itself, any other one with its blocks."""

@@ -21,7 +21,7 @@ segment              the packets that are reduced, row by row or column by colum
 gather               index, mask; ``access``
 scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
-loop                 initial values; two blocks, condition and body, whose formals and masks are values; ``results``,
+loop                 initial values; two blocks, condition and body, whose formals and masks are values; ``asked``,
                      the formals that are asked for when it has ended
 branch               mask, initial values, which its two blocks use as they are
 rare branch          mask, values, arguments; ``function``, which computes new values from the arguments
@@ -73,8 +73,8 @@ class CallSite(NamedTuple):
 class Instruction:
     """One value, or one effect."""
 
-    __slots__ = ("access", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands", "results",
-                 "site", "type", "uniform")
+    __slots__ = ("access", "asked", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands",
+                 "results", "site", "type", "uniform")
 
     def __init__(self, number: int, node: Node, operands: tuple[Instruction, ...], uniform: bool) -> None:
         self.number = number  # place in the function: instructions with larger numbers come later
@@ -93,6 +93,7 @@ class Instruction:
         self.function: Function | None = None
         self.blocks: tuple[Block, ...] = ()
         self.results: tuple[Instruction, ...] = ()
+        self.asked: tuple[Instruction, ...] = ()
 
     @property
     def is_rare(self) -> bool:

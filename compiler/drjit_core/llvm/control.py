@@ -39,7 +39,8 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     assert condition_block.mask is not None and body_block.mask is not None
     types = emitter.types(uniform)
     mask, outer_active = types[BOOL], emitter.active_mask(uniform)
-    initial = emitter.values(instruction.operands, uniform)
+    initial = [emitter.value(start, formal.uniform)
+               for start, formal in zip(instruction.operands, formals, strict=True)]
     out, before = emitter.lines, emitter.label
     head, body, latch, done = (f"loop{number}_{part}" for part in ("head", "body", "latch", "done"))
     out.append(f"br label %{head}")
@@ -62,9 +63,10 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     emitter.define(body_block.mask, live)
     emitter.region(body_block)
     for place, (formal, start, final) in enumerate(zip(formals, initial, body_block.results, strict=True), phis):
-        value, name, type_ = emitter.value(final, uniform), f"%v{formal.number}", types[formal.type]
+        value, name = emitter.value(final, formal.uniform), f"%v{formal.number}"
+        type_ = emitter.types(formal.uniform)[formal.type]
         # elements that are done would go through branches that are rare otherwise
-        if formal in instruction.results or emitter.function.rare:
+        if formal in instruction.asked or emitter.function.rare and not formal.uniform:
             out.append(f"{name}_next = select {mask} {live}, {type_} {value}, {type_} {name}")
             value = f"{name}_next"
         out[place] = f"{name} = phi {type_} [ {start}, %{before} ], [ {value}, %{latch} ]"

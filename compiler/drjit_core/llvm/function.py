@@ -46,6 +46,7 @@ class FunctionEmitter:
         self.body: list[str] = []
         self.entry_block, self.body_block = "entry", "packet"
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
+        self.courses: dict[int, int] = {}  # see :mod:`.neighbours`
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
         self.active = ""  # mask of the elements that take part, if something needs it
         self.index = "%index"  # position of the first element of a packet
