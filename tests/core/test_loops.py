@@ -284,7 +284,7 @@ def test_writes_to_neighbours() -> None:
         return [ops.add(s[0], uint(1)), scatter(s[1], ops.add(lane, s[0]), place, ops.neq(lane, uint(3)),
                                                 ReduceOp.Identity.value, 0)]
 
-    _, written = checked_loop([uint(0), target], lambda s: ops.lt(s[0], limit), body)
+    written = checked_loop([uint(0), target], lambda s: ops.lt(s[0], limit), body)[1]
     with launches() as history:
         (found,) = evaluate_all(written)
     row, column = np.arange(rows, dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
