@@ -138,6 +138,49 @@ def test_scalar_entries_are_not_shared() -> None:
     assert plain(local[1]) == [1, 1, 1]
 
 
+@pytest.mark.parametrize("others", [False, True], ids=["its own lanes", "others"])
+def test_loops_over_a_buffer_share_a_kernel(others: bool) -> None:
+    """Lanes need not wait for others, whose entries they do not read; lanes of other memory do."""
+    lanes, size = 1000, 8
+
+    def filled(k: UInt, local: Any) -> Any:
+        local[k] = Float(dr.arange(UInt, lanes) * (k + 1))
+        return k + 1, local
+
+    def doubled(k: UInt, local: Any) -> Any:
+        local[k] = dr.if_stmt((local[k],), local[k] > 50, lambda x: x * 2, lambda x: x)
+        return k + 2, local
+
+    def added(k: UInt, total: Float, local: Any) -> Any:
+        return k + 1, total + local[k], local
+
+    def result() -> Float:
+        local = dr.alloc_local(Float, size, value=Float(0))
+        local = dr.while_loop((UInt(0), local), lambda k, local: k < size, filled)[1]
+        local = dr.while_loop((UInt(0), local), lambda k, local: k < size, doubled)[1]
+        total = dr.while_loop((UInt(0), dr.zeros(Float, lanes), local), lambda k, *_: k < size, added)[1]
+        if others:
+            shared = dr.zeros(Float, lanes)
+            dr.scatter(shared, total, dr.arange(UInt, lanes))
+            total = dr.while_loop((UInt(0), total), lambda k, x: k < 1, lambda k, x: (
+                k + 1, x + dr.gather(Float, shared, lanes - 1 - dr.arange(UInt, lanes))))[1]
+        return total + local[3]
+
+    entries = np.arange(lanes)[:, None] * np.arange(1, size + 1.0)
+    entries[:, ::2] *= np.where(entries[:, ::2] > 50, 2, 1)
+    wanted = entries.sum(1)
+    wanted = wanted + (wanted[::-1] if others else 0) + entries[:, 3]
+    for _ in range(3):  # planned, and launched again
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            found = result()
+            dr.eval(found)
+            sources = [entry["ir"].getvalue() for entry in dr.kernel_history([dr.KernelType.JIT])]
+        assert found.numpy().tolist() == wanted.tolist()
+        looping = [text for text in sources if re.search(r"^loop\d+_head:", text, re.MULTILINE)]
+        assert len(looping) == 1 + others
+
+
 def test_writes_in_plain_code_are_one_kernel() -> None:
     local = dr.alloc_local(Float, 4, value=Float(0))
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
