@@ -368,7 +368,8 @@ def test_instances_with_other_literals_and_buffers_are_one_function_and_their_nu
     found = {count: launches_of(lambda count=count: trace(count), backend)[-1]  # type: ignore[misc]
              for count in (2, 10, 1000)}
     for count, launch in found.items():
-        assert len(launch.kernel.functions) == functions
+        # beside those of one target at a time there may be others, which take elements of several
+        assert sum(name.startswith("target") for name in launch.kernel.functions) == functions
         if functions == 1:  # else it is in the record of another function
             assert count in launch.parameters
     assert len({launch.kernel.text for launch in found.values()}) == 1
