@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm.ad import Array3f64, Bool, UInt32
+from drjit.llvm.ad import Array3f64, Bool, Int, UInt32
 from drjit.llvm.ad import Float64 as F
 
 X, W, TABLE = [-1.2, 0.7, 2.0, -0.3], [0.7], [0.3, -1.1, 0.8, 0.2, 1.7, -0.4, 0.9, 0.1]
@@ -422,3 +422,39 @@ def test_custom_operations_on_single_values_know_all_elements(kind: str) -> None
     dr.clear_grad([w, loss])
     dr.set_grad(w, 1)
     assert dr.forward_to(loss)[0] == 2 * expected
+
+
+@dr.syntax
+def _looked_up(table, steps, scale):
+    found = dr.zeros(F, dr.width(steps))
+    while steps > 0:
+        if steps > 1:
+            found += dr.gather(F, table, U(steps)) * scale
+        steps -= 1
+    return found
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize("size", [4, 8, 100])
+def test_tables_that_pass_through_branches_in_loops(size: int, symbolic: bool) -> None:
+    table, scale = dr.arange(F, size) + 1, F(2)
+    dr.enable_grad(table, scale)
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, symbolic), \
+            dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, symbolic):
+        found = _looked_up(table, Int(2, 0, 3, 1), scale)
+        dr.backward(found)
+    assert found.numpy().tolist() == [6, 0, 14, 0]
+    assert table.grad.numpy().tolist() == [0, 0, 4, 2] + [0] * (size - 4) and scale.grad.numpy().tolist() == [10]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("size", [1, 4, 7])
+def test_arguments_that_both_sides_return_keep_their_derivatives(size: int, mode: str) -> None:
+    table, x = dr.arange(F, size) + 1, F(1, 2, 3, 4)
+    dr.enable_grad(table, x)
+    same, found = dr.if_stmt((table, x), x > 2, lambda table, x: (table, x * dr.gather(F, table, U(0))),
+                             lambda table, x: (table, x), mode=mode)
+    dr.backward(dr.sum(same) * 3 + dr.sum(found * found))
+    repeated = 4 if dr.width(same) == 4 != size else 1  # a single value may have become one for each element
+    assert x.grad.numpy().tolist() == [2, 4, 6, 8]
+    assert table.grad.numpy().tolist() == [3 * repeated + 2 * (9 + 16)] + [3] * (size - 1)

@@ -279,18 +279,19 @@ class _Choice(Construct):
         return found
 
     def passed(self) -> dict[int, Node]:
-        """Results of a branch that are the same value on both sides, such as an argument: it is the result.
+        """Results of a branch that are the same on both sides, an argument for example: that is the result.
 
-        But for those that have more elements than the branch, which make it that wide; and where functions write,
-        results tell how many elements do.
+        But for those that are not as wide as the branch, whose results are, unless they are arguments that are read by
+        index; and where functions write, results tell how many elements do.
         """
         if self.kind != COND or self.mask_is_known() or any(traced.latest for traced in self.traced):
             return {}
+        tables = [self.given[i] for i in self.constant]
         found: dict[int, Node] = {}
         for i in range(len(self.traced[0].results)):
             first, *others = [self.outside(traced, traced.results[i]) for traced in self.traced]
-            if first is not None and all(other is first for other in others) and \
-                    first.size in (1, self.traced[0].masks[0].size):
+            if first is not None and all(other is first for other in others) and (
+                    first.size == self.traced[0].masks[0].size or any(first is table for table in tables)):
                 found[i] = first
         return found
 

@@ -93,7 +93,10 @@ class _Choice:
         self.places = places = {
             place for tape in self.tapes.values() for place, vertex in enumerate(tape.results)
             if vertex is not None and TYPES[outputs[place].type].kind == "f"}
+        passed = {place: node for place in places if (node := self.passed(place, outputs[place])) is not None}
+        places -= passed.keys()
         self.outputs = outputs
+        outputs = [passed.get(place, node) for place, node in enumerate(outputs)]
         if not places:
             return outputs, versions
         self.written = versions.only_written
@@ -102,6 +105,14 @@ class _Choice:
         hub = Vertex(HUB, outputs[0].type, max(node.size for node in outputs), info=self)
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place)) if place in places else
                 node for place, node in enumerate(outputs)], versions
+
+    def passed(self, place: int, output: Node) -> Node | None:
+        """The argument that all functions return as it is at some place, if it is the result: with its derivatives."""
+        for position, node in enumerate(self.given):
+            if primal(node) is output and all(tape.results[place] is tape.leaves.get(position)
+                                              for tape in self.tapes.values()):
+                return node
+        return None
 
     def recording(self, number: int) -> Function:
         """One of the functions, which leaves a tape, and returns values."""
