@@ -3242,7 +3242,7 @@ def grad(arg: T, preserve_type: bool = True) -> T:
     """The gradients of arrays: what derivatives have added up so far, zeros of the same size if there is nothing."""
 def grad_enabled(*args: Any) -> bool:
     """Whether derivatives are tracked with respect to any array in some PyTrees."""
-def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-06, atol: float = 1e-05, rtol: float = 0.001, directions: int = 2) -> bool:
+def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None, atol: float | None = None, rtol: float | None = None, directions: int = 2) -> bool:
     """Compare the derivatives of a function with finite differences, in both directions."""
 def graphviz(as_string: bool = False) -> Any:
     """The program's variables and what they are computed from, as a GraphViz diagram."""
