@@ -351,9 +351,13 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     return results, final
 
 
-def _longest(numbers: Node) -> int:
-    """The largest number of iterations; evaluates them."""
-    return int(core.read_element(core.reduce(numbers, core.ReduceOp.Max.value), 0)) if numbers.size else 0
+def _longest(numbers: Node, others: list[Node]) -> int:
+    """The largest number of iterations; evaluates them, and others that the same loop computes."""
+    if not numbers.size:
+        return 0
+    most = core.reduce(numbers, core.ReduceOp.Max.value)
+    core.evaluate([most, *others])
+    return int(core.read_element(most, 0))
 
 
 def _widened(nodes: list[Node], leaves: list[Any]) -> list[Node]:

@@ -6,8 +6,9 @@ Reverse mode depends on what the body does with the gradients of the state:
 
 * *Sums.* If each variable that is differentiated is only added to (``total += f(i, x)``), its gradient is the same in
   each iteration. Then the loop runs once more, in its own direction, and adds up what flows to other variables.
-* Otherwise, iterations are visited from the last to the first one. A loop over the state writes it to memory, one
-  entry for each iteration, which the loop over gradients reads. Its length is what the user says, or else what the
+* Otherwise, iterations are visited from the last to the first one. The loop writes its state to memory, one entry for
+  each iteration, which the loop over gradients reads: it becomes a loop that does so, if it has not been evaluated yet,
+  or else runs once more. The length of the memory is what the user says, what the condition tells, or else what the
   loop turns out to take. Within other loops, branches and calls there is no such memory: there, the state is computed
   again for each iteration.
 
@@ -21,6 +22,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..context import state
+from ..control.extend import Counted, loop_of, most_iterations, place
 from ..control.loop import while_loop
 from ..errors import NoDerivative
 from ..ir.build import counter, literal, undefined
@@ -40,8 +42,8 @@ __all__ = ["Longest", "repeat"]
 
 Condition = Callable[[list[Node]], Node]
 Body = Callable[[list[Node]], list[Node]]
-#: Evaluates numbers of iterations, and returns the largest.
-Longest = Callable[[Node], int]
+#: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
+Longest = Callable[[Node, list[Node]], int]
 
 _TRUE = literal(BOOL, True)
 _IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
@@ -74,8 +76,8 @@ class _Repetition:
         self.variables = variables
         self.bound = bound
         self.longest = longest
-        #: How many iterations there turned out to be, and how wide the loop is.
-        self.found: tuple[int, int] | None = None
+        #: How many iterations there are at most, if that is known by now.
+        self.found: int | None = None
         #: Which derivatives are tracked while the body runs.
         self.scope = state.derivatives
         #: Positions of the state that is differentiated.
@@ -94,7 +96,11 @@ class _Repetition:
         self.direct: list[int] = []
         #: Positions of the state that is written to by index.
         self.written: list[int] = []
-        self.outputs: list[Node] = []
+        #: The loop itself, if it has no effects and stands in no region; by positions of the state, its variables.
+        self.node: Node | None = None
+        self.places: dict[int, int] = {}
+        #: The widths of the results.
+        self.widths: list[int] = []
         #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -121,11 +127,14 @@ class _Repetition:
             except _Again:
                 continue
             break
-        self.outputs = outputs
         if not self.changed:
             return [self.given[position] if position in self.unchanged else node
                     for position, node in enumerate(outputs)]
         require_recording(self.name)
+        self.widths = [node.size for node in outputs]
+        self.node = loop_of(outputs)
+        if self.node is not None:
+            self.places = {position: node.attr for position, node in enumerate(outputs) if node.d0 is self.node}
         tape = self.tape
         assert tape is not None
         if _reads_what_it_writes(outputs):
@@ -197,13 +206,13 @@ class _Repetition:
 
         results = self.loop(flow, changes, lambda formals: self.test_again(formals[:count]), body)
         for position, change in zip(order, results[count:], strict=True):
-            self.sent[position] = spread(change, self.outputs[position].size)
+            self.sent[position] = spread(change, self.widths[position])
 
     # --- reverse mode ------------------------------------------------------------------------------------------------
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the variables."""
-        gradients = {position: spread(gradient, self.outputs[position].size)
+        gradients = {position: spread(gradient, self.widths[position])
                      for position, gradient in self.received.items()}
         assert self.tape is not None
         totals = [literal(self.shared[place].type, 0) for place in self.direct]
@@ -257,20 +266,46 @@ class _Repetition:
         if innermost() is not None or flow.again:
             number, state_of = self.recomputed(flow)
             return self.backwards(flow, number, state_of, gradients, totals, memory)[1]
-        entries: set[int] | None = None
-        while True:  # once more if some of the state is not needed
-            number, state_of, stored = self.stored(flow, entries)
-            at_once = gradients
-            if self.bound is not None:
-                missing = ops.gt(number, literal(UINT32, self.bound))
-                at_once = {position: ops.select(missing, literal(node.type, math.nan), node)
-                           for position, node in gradients.items()}
-                number = ops.minimum(number, literal(UINT32, self.bound))
-            sources, results = self.backwards(flow, number, state_of, at_once, totals, memory)
-            used = {position for position, version in stored.items() if version.id in sources}
-            if len(used) == len(stored):
-                return results
-            entries = used
+        loop, places = self.without_effects(flow)
+        most = self.most(loop)
+        counted = Counted(loop, most)
+        number, at_once = counted.number, gradients
+        if self.bound is not None:
+            limit = literal(UINT32, most)
+            missing = ops.gt(number, limit)
+            at_once = {position: ops.select(missing, literal(node.type, math.nan), node)
+                       for position, node in gradients.items()}
+            number = ops.minimum(number, limit)
+
+        def state_of(iteration: Node) -> list[Node]:
+            index = ops.fma(*place(iteration, loop, most))
+            return [gather(counted.kept[places[position]], index, _TRUE, True) if position in places else primal(node)
+                    for position, node in enumerate(self.given)]
+
+        sources, results = self.backwards(flow, number, state_of, at_once, totals, memory)
+        counted.keep([position for position, version in enumerate(counted.kept) if version.id in sources])
+        counted.take_over()
+        return results
+
+    def without_effects(self, flow: Flow) -> tuple[Node, dict[int, int]]:
+        """A loop that computes the state and does nothing else, and which of its variables it is, by positions."""
+        if self.node is not None:
+            return self.node, self.places
+        results = self.loop(flow, [], self.test_again, lambda formals: self.traced(formals, again=True)[0])
+        loop = loop_of(results)
+        assert loop is not None, "a loop writes once more what it has written"
+        return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
+
+    def most(self, loop: Node) -> int:
+        """How many iterations there are at most: that is known, or else an evaluation finds out."""
+        if self.bound is not None:
+            return self.bound
+        if self.found is None:
+            self.found = most_iterations(loop.payload)
+        if self.found is None:
+            counted = Counted(loop)
+            self.found = self.longest(counted.number, counted.take_over())
+        return self.found
 
     def backwards(self, flow: Flow, number: Node, state_of: Callable[[Node], list[Node]], gradients: dict[int, Node],
                   totals: list[Node], memory: list[Node]) -> tuple[
@@ -314,46 +349,6 @@ class _Repetition:
 
         return self.loop(flow, [literal(UINT32, 0)], condition, body)
 
-    def stored(self, flow: Flow, needed: set[int] | None) -> tuple[Node, Callable[[Node], list[Node]], dict[int, Node]]:
-        """The numbers of iterations; what the state was at the beginning of one; and where it is, by positions."""
-        bound, width = self.bound, self.outputs[self.changed[0]].size
-        if bound is None:
-            if self.found is None:
-                number = self.counted(flow)[-1]
-                self.found = self.longest(number), number.size
-            bound, width = self.found
-        scalar = UINT32 if bound * width < 1 << 32 else UINT64
-        lane = counter(width, scalar)
-
-        def place(iteration: Node) -> Node:
-            return ops.fma(cast(iteration, scalar), literal(scalar, width), lane)  # type: ignore[no-any-return]
-
-        kept = [position for position, node in enumerate(self.given)
-                if position not in self.written and self.outputs[position] is not primal(node) and
-                (needed is None or position in needed)]
-        room = [undefined(self.given[position].type, max(bound, 1) * width) for position in kept]
-        count = len(self.given)
-
-        def condition(formals: list[Node]) -> Node:
-            return self.test_again(formals[:count])
-
-        def body(formals: list[Node]) -> list[Node]:
-            iteration = formals[count]
-            inside = ops.lt(iteration, literal(UINT32, bound))
-            versions = [scatter(version, formals[position], place(iteration), inside, _IDENTITY, _NO_CONFLICTS)
-                        for position, version in zip(kept, formals[count + 1:], strict=True)]
-            return [*self.traced(formals, again=True)[0], ops.add(iteration, literal(UINT32, 1)), *versions]
-
-        results = self.loop(flow, [literal(UINT32, 0), *room], condition, body)
-        entries = dict(zip(kept, results[count + 1:], strict=True))
-
-        def state_of(iteration: Node) -> list[Node]:
-            index = place(iteration)
-            return [gather(entries[position], index, _TRUE) if position in entries else primal(node)
-                    for position, node in enumerate(self.given)]  # of what is not needed, anything
-
-        return results[count], state_of, entries
-
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
         """Likewise, where there is no memory: it is computed again for each iteration."""
         count = len(self.given)
@@ -392,7 +387,7 @@ def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Body, l
           name_of: Callable[[int], str]) -> list[Node]:
     """A loop of a derivative, which is differentiable in turn if that is asked for."""
     if flow.again:  # which needs no memory, and so no bound: its own state is computed again
-        return repeat(given, condition, body, label, name_of, len(given), None, lambda number: 0)
+        return repeat(given, condition, body, label, name_of, len(given), None, lambda number, others: 0)
 
     def values(formals: list[Node]) -> list[Node]:
         region = innermost()
