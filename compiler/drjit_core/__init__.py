@@ -7,8 +7,8 @@ Tracing
     (masks aside) and sizes that are equal or 1; everything returns a :class:`Node` at once.
 Running
     ``schedule``, ``eval``, ``opaque``, ``opaque_all``, ``read_element``, ``write_element``, ``import_copy``,
-    ``import_shared``, ``host_view``, ``sync``; ``record`` and ``Recorded`` run the same again for other arrays; ``on_backend`` chooses
-    what does it: kernels of LLVM, the null backend, the interpreter.
+    ``import_shared``, ``host_view``, ``sync``; ``record`` and ``Recorded`` run the same again for other arrays;
+    ``on_backend`` chooses what does it: kernels of LLVM, the null backend, the interpreter.
 
 ``README.md`` beside this package walks the road of ``a + b`` through it.
 """

@@ -1,7 +1,7 @@
 """Loops that do more than they were traced for: they count their iterations, and keep the state that each begins with.
 
-The region is not traced once more: the new one has the same nodes, and a few of its own. What the loop computes is
-computed by the new one from then on, so that both never run.
+The region is not traced once more: the new one has the same nodes, and a few of its own. A program has one of both
+loops only; where that is not sure, the region is made anew.
 """
 
 from __future__ import annotations
@@ -11,104 +11,129 @@ from weakref import ref
 
 from ..ir.build import append, bound, counter, literal, undefined
 from ..ir.extents import size_of, sized_as
+from ..ir.local import Keeping
 from ..ir.node import Node
-from ..ir.region import Loop, Region
-from ..ops.table import CAST, KIND, LITERAL, LOOP, PHI, RESULT, SCATTER
+from ..ir.region import OWN, Loop, Region
+from ..ir.symbolic import innermost
+from ..ir.trace import gather, ops
+from ..ops.table import CAST, KIND, LITERAL, LOCAL, LOOP, PHI, RESULT, SCATTER
 from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from .rewrite import Rewriter
 
-__all__ = ["Counted", "loop_of", "most_iterations", "place"]
+__all__ = ["Counted", "fits", "loop_of", "most_iterations"]
 
 _ADD, _AND, _FMA, _LT, _LE, _GT, _GE = (KIND[name] for name in ("add", "and_", "fma", "lt", "le", "gt", "ge"))
+_IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
+_TRUE = literal(BOOL, True)
 #: Beyond so many iterations, that a loop takes no more is no reason to make room for all of them.
 _MOST_KNOWN = 64
+#: Bytes of local memory of an element: with sixteen elements in a packet, a part of the second-level cache.
+_MOST_LOCAL = 8 << 10
 
 
 def loop_of(results: Sequence[Node]) -> Node | None:
-    """The loop, outside of all regions, that some of its results tell, if it has no effects."""
+    """The loop that some of its results tell, if it has no effects and stands where the program is being traced."""
+    region = innermost()
     for node in results:
         if node.kind == RESULT:
             loop = node.d0
-            return loop if loop is not None and loop.kind == LOOP and not loop.scope and not loop.payload.writes else \
-                None
+            if loop is not None and loop.kind == LOOP and not loop.payload.writes and \
+                    loop.scope == (0 if region is None else region.id):
+                return loop
     return None
 
 
-def place(iteration: Node, loop: Node, most: int) -> tuple[Node, ...]:
-    """The operands of a multiply-add that tells where an element keeps something, of as many iterations at most."""
-    width = size_of(loop)
-    scalar = UINT32 if most * loop.size < 1 << 32 else UINT64
-    if scalar != UINT32:
-        iteration = append(CAST, scalar, iteration.size, iteration, scope=iteration.scope)
-    return iteration, bound(scalar, width), counter(width, scalar)
+def _entries(most: int) -> int:
+    """Entries of local memory for so many iterations: one more at least, for what is beyond; few kernels differ."""
+    return 1 << most.bit_length()
+
+
+def fits(loop: Loop, most: int) -> bool:
+    """Whether the variables of so many iterations are kept in local memory."""
+    return _entries(most) * sum(TYPES[formal.type].size for formal in loop.region.formals) <= _MOST_LOCAL
 
 
 class Counted:
     """A loop without effects that counts its iterations as well.
 
-    ``most`` says for how many of them it keeps its variables, if it does.
+    ``most`` says for how many of them it keeps its variables, if it does: in local memory, as far as that is not too
+    much, and not forbidden (``apart``). ``anew``: another loop has the nodes already.
     """
 
-    def __init__(self, loop: Node, most: int | None = None) -> None:
+    def __init__(self, loop: Node, most: int | None = None, *, apart: bool = False, anew: bool = False) -> None:
         payload: Loop = loop.payload
-        region = payload.region
+        region = Rewriter({}).region(payload.region) if anew else payload.region
         self.loop = loop
-        formals, finals, initial = list(region.formals), list(payload.finals), list(payload.initial)
+        self.most = most
+        entries = 0 if most is None else _entries(most)
+        self.local = not apart and (most is None or fits(payload, most))
+        formals, finals, initial = list(region.formals), list(region.results[1]), list(payload.initial)
         iteration = self._formal(region, UINT32, loop.size, len(formals), memory=False)
-        one = literal(UINT32, 1)
         formals.append(iteration)
         initial.append(literal(UINT32, 0))
-        finals.append(append(_ADD, UINT32, loop.size, iteration, one, scope=region.id))
+        finals.append(append(_ADD, UINT32, loop.size, iteration, literal(UINT32, 1), scope=region.id))
         if most is not None:
-            inside = append(_LT, BOOL, loop.size, iteration, literal(UINT32, most), scope=region.id)
-            live = region.masks[1]
-            mask = append(_AND, BOOL, max(inside.size, live.size), inside, live, scope=region.id)
-            factors = place(iteration, loop, most)
-            index = append(_FMA, factors[1].type, loop.size, *factors, scope=region.id)
+            index, mask = iteration, region.masks[1]
+            if not self.local:
+                inside = append(_LT, BOOL, loop.size, iteration, literal(UINT32, most), scope=region.id)
+                mask = append(_AND, BOOL, max(inside.size, mask.size), inside, mask, scope=region.id)
+                factors = self._factors(iteration)
+                index = append(_FMA, factors[1].type, loop.size, *factors, scope=region.id)
             for variable in region.formals:
-                room = undefined(variable.type, max(most, 1) * size_of(loop))
-                memory = self._formal(region, variable.type, room.size, len(formals), memory=True)
-                sized_as(memory, (room,))
+                if self.local:
+                    room, kind = append(LOCAL, variable.type, entries, loop.d0, scope=loop.scope), OWN
+                else:
+                    room, kind = undefined(variable.type, max(most, 1) * size_of(loop)), True
+                memory = self._formal(region, variable.type, room.size, len(formals), memory=kind)
+                if not self.local:
+                    sized_as(memory, (room,))
                 formals.append(memory)
                 initial.append(room)
-                finals.append(append(SCATTER, variable.type, room.size, memory, variable, index, mask,
-                                     ReduceOp.Identity.value, ReduceMode.NoConflicts.value, scope=region.id))
+                finals.append(append(SCATTER, variable.type, room.size, memory, variable, index, mask, _IDENTITY,
+                                     _NO_CONFLICTS, scope=region.id))
         self.node = append(LOOP, BOOL, loop.size, loop.d0, scope=loop.scope)
-        self._become(formals, finals, initial)
+        self._become(region, formals, finals, initial)
         results = [append(RESULT, final.type, final.size if formal.payload else loop.size, self.node, attr=position,
-                          payload=formal.payload) for position, (formal, final) in enumerate(
-                              zip(formals, finals, strict=True)) if position >= len(region.formals)]
+                          payload=formal.payload, scope=loop.scope)
+                   for position, (formal, final) in enumerate(zip(formals, finals, strict=True))
+                   if position >= len(region.formals)]
         #: How many iterations each element has taken; and what the variables were, if that is kept.
         self.number, self.kept = results[0], results[1:]
         self.node.payload.outputs += map(ref, results)
 
     @staticmethod
-    def _formal(region: Region, type_: int, size: int, position: int, *, memory: bool) -> Node:
+    def _formal(region: Region, type_: int, size: int, position: int, *, memory: int) -> Node:
         return sized_as(append(PHI, type_, size, attr=position, payload=memory, scope=region.id), region.masks)
 
-    def _become(self, formals: Sequence[Node], finals: Sequence[Node], initial: Sequence[Node]) -> None:
-        before: Loop = self.loop.payload
-        region = Region(before.region.id, formals, before.region.masks, (before.region.results[0], finals))
-        self.node.payload = Loop((region,), initial, before.label, before.trips)
+    def _factors(self, iteration: Node) -> tuple[Node, Node, Node]:
+        """Operands of the multiply-add that tells where an element keeps something."""
+        assert self.most is not None
+        width = size_of(self.loop)
+        scalar = UINT32 if self.most * self.loop.size < 1 << 32 else UINT64
+        if scalar != UINT32:
+            iteration = append(CAST, scalar, iteration.size, iteration, scope=iteration.scope)
+        return iteration, bound(scalar, width), counter(width, scalar)
+
+    def _become(self, region: Region, formals: Sequence[Node], finals: Sequence[Node],
+                initial: Sequence[Node]) -> None:
+        self.node.payload = Keeping(self.loop, Region(region.id, formals, region.masks, (region.results[0], finals)),
+                                    initial)
+
+    def state(self, iteration: Node) -> list[Node]:
+        """What the variables were at the beginning of an iteration, as far as that is kept."""
+        index = iteration if self.local else ops.fma(*self._factors(iteration))
+        return [gather(version, index, _TRUE, True) for version in self.kept]
 
     def keep(self, positions: Collection[int]) -> None:
         """Keep some of the variables only."""
         payload: Loop = self.node.payload
         first = len(payload.initial) - len(self.kept)
         chosen = [*range(first), *(first + position for position in sorted(positions))]
-        self._become(*([sequence[place_] for place_ in chosen]
-                       for sequence in (payload.region.formals, payload.finals, payload.initial)))
+        self._become(payload.region, *([sequence[place] for place in chosen]
+                                       for sequence in (payload.region.formals, payload.finals, payload.initial)))
         for number, position in enumerate(sorted(positions)):
             self.kept[position].attr = first + number
         self.node.payload.outputs += map(ref, [self.number, *(self.kept[position] for position in sorted(positions))])
-
-    def take_over(self) -> list[Node]:
-        """Compute the results of the loop from now on; returns those that exist and have not been evaluated."""
-        results = [result for reference in self.loop.payload.outputs if (result := reference()) is not None
-                   and result.kind == RESULT and result.d0 is self.loop]
-        for result in results:
-            result.d0 = self.node
-            self.node.payload.outputs.append(ref(result))
-        return results
 
 
 def most_iterations(loop: Loop) -> int | None:
@@ -118,7 +143,7 @@ def most_iterations(loop: Loop) -> int | None:
     while stack:
         test = stack.pop()
         if test.kind == _AND:
-            stack += (test.d0, test.d1)
+            stack += (operand for operand in (test.d0, test.d1) if operand is not None)
             continue
         found = _comparison(test, region.formals)
         if found is None:
@@ -148,6 +173,6 @@ def _step(final: Node, formal: Node) -> int:
     """What a variable grows by in each iteration; 0 if that is unknown, or it does not grow."""
     if final.kind == _ADD:
         for one, other in ((final.d0, final.d1), (final.d1, final.d0)):
-            if one is formal and other is not None and other.kind == LITERAL and 0 < other.payload:
+            if one is formal and other is not None and other.kind == LITERAL and other.payload > 0:
                 return int(other.payload)
     return 0

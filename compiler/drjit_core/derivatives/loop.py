@@ -22,18 +22,20 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..context import state
-from ..control.extend import Counted, loop_of, most_iterations, place
+from ..control.extend import Counted, fits, loop_of, most_iterations
 from ..control.loop import while_loop
 from ..errors import NoDerivative
-from ..ir.build import counter, literal, undefined
+from ..ir.build import literal
+from ..ir.deferred import assume_not
 from ..ir.dual import STRUCTURE, dual, primal, require_recording, tracked
+from ..ir.local import take_over
 from ..ir.node import Node
 from ..ir.region import is_version
 from ..ir.symbolic import innermost
-from ..ir.trace import cast, gather, ops, scatter
+from ..ir.trace import ops, reduce
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import GATHER, RESULT
-from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from ..types import TYPES, UINT32, ReduceOp
 from .choice import Tape, ends_of, spread, taped
 from .flow import Flow
 from .traversal import pull, push
@@ -44,9 +46,6 @@ Condition = Callable[[list[Node]], Node]
 Body = Callable[[list[Node]], list[Node]]
 #: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
 Longest = Callable[[Node, list[Node]], int]
-
-_TRUE = literal(BOOL, True)
-_IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
 
 
 class _Again(Exception):
@@ -98,6 +97,8 @@ class _Repetition:
         self.written: list[int] = []
         #: The loop itself, if it has no effects and stands in no region; by positions of the state, its variables.
         self.node: Node | None = None
+        #: How often iterations have been visited from the last to the first.
+        self.visits = 0
         self.places: dict[int, int] = {}
         #: The widths of the results.
         self.widths: list[int] = []
@@ -263,29 +264,59 @@ class _Repetition:
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                         memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
         """Gradients of initial values and of shared variables, from the last iteration to the first."""
-        if innermost() is not None or flow.again:
-            number, state_of = self.recomputed(flow)
-            return self.backwards(flow, number, state_of, gradients, totals, memory)[1]
+        if flow.again:
+            return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
         loop, places = self.without_effects(flow)
         most = self.most(loop)
-        counted = Counted(loop, most)
-        number, at_once = counted.number, gradients
-        if self.bound is not None:
-            limit = literal(UINT32, most)
+        if most is None or innermost() is not None and not fits(loop.payload, most):
+            return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
+        counted = Counted(loop, most, anew=self.visits > 0 or innermost() is not None)
+        self.visits += 1
+        found = self.visited(flow, counted, places, gradients, totals, memory)
+        if found is None:
+            counted = Counted(loop, most, apart=True, anew=True)
+            found = self.visited(flow, counted, places, gradients, totals, memory)
+            assert found is not None
+        if not counted.local:
+            take_over(counted.node)
+        return found
+
+    def visited(self, flow: Flow, counted: Counted, places: dict[int, int], gradients: dict[int, Node],
+                totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]] | None:
+        """Likewise, given a loop that keeps the state; ``None`` if the kernels of both loops are not as wide, which
+        those that share local memory are."""
+        number = counted.number
+        sure = most_iterations(counted.loop.payload)
+        if self.bound is not None and (sure is None or sure > self.bound):
+            limit = literal(UINT32, self.bound)
             missing = ops.gt(number, limit)
-            at_once = {position: ops.select(missing, literal(node.type, math.nan), node)
-                       for position, node in gradients.items()}
+            gradients = {position: ops.select(missing, literal(node.type, math.nan), node)
+                         for position, node in gradients.items()}
             number = ops.minimum(number, limit)
+            if innermost() is None and state.recording is None:
+                assume_not(reduce(missing, ReduceOp.Or.value), self.too_many())
 
         def state_of(iteration: Node) -> list[Node]:
-            index = ops.fma(*place(iteration, loop, most))
-            return [gather(counted.kept[places[position]], index, _TRUE, True) if position in places else primal(node)
+            before = counted.state(iteration)
+            return [before[places[position]] if position in places else primal(node)
                     for position, node in enumerate(self.given)]
 
-        sources, results = self.backwards(flow, number, state_of, at_once, totals, memory)
-        counted.keep([position for position, version in enumerate(counted.kept) if version.id in sources])
-        counted.take_over()
+        results = self.backwards(flow, number, state_of, gradients, totals, memory)
+        read: set[int] = set()
+        for node in (*results[0].values(), *results[1], *results[2]):
+            if node.kind == RESULT and node.d0 is not None:
+                read.update(source.id for source in node.d0.payload.sources())
+                if counted.local and node.d0.size != counted.node.size:
+                    return None
+        counted.keep([place for place, version in enumerate(counted.kept) if version.id in read])
         return results
+
+    def too_many(self) -> str:
+        """What is wrong if some element takes more iterations than there may be."""
+        label = "" if self.label is None else f" '{self.label}'"
+        return (f"drjit.while_loop(): elements of the symbolic loop{label} took more iterations than "
+                f"max_iterations={self.bound}, and their gradients are NaN: there is room for the state of so many "
+                "iterations only. Use a larger bound, or none, so that an evaluation finds out how many there are.")
 
     def without_effects(self, flow: Flow) -> tuple[Node, dict[int, int]]:
         """A loop that computes the state and does nothing else, and which of its variables it is, by positions."""
@@ -296,21 +327,20 @@ class _Repetition:
         assert loop is not None, "a loop writes once more what it has written"
         return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
 
-    def most(self, loop: Node) -> int:
-        """How many iterations there are at most: that is known, or else an evaluation finds out."""
+    def most(self, loop: Node) -> int | None:
+        """How many iterations there are at most: that is known, or else an evaluation finds out, outside of regions."""
         if self.bound is not None:
             return self.bound
         if self.found is None:
             self.found = most_iterations(loop.payload)
-        if self.found is None:
+        if self.found is None and innermost() is None:
             counted = Counted(loop)
-            self.found = self.longest(counted.number, counted.take_over())
+            self.found = self.longest(counted.number, take_over(counted.node))
         return self.found
 
     def backwards(self, flow: Flow, number: Node, state_of: Callable[[Node], list[Node]], gradients: dict[int, Node],
-                  totals: list[Node], memory: list[Node]) -> tuple[
-                      set[int], tuple[dict[int, Node], list[Node], list[Node]]]:
-        """The loop from the last iteration to the first: ids of what it reads by index, and its results."""
+                  totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
+        """Likewise, given the numbers of iterations, and what the state was at the beginning of one."""
         order = self.changed
         now = [gradients.get(position) or literal(self.given[position].type, 0) for position in order]
         first, last = 1 + len(order), 1 + len(order) + len(totals)
@@ -332,9 +362,7 @@ class _Repetition:
                     *(found[position] for position in self.written)]
 
         results = _loop(flow, [number, *now, *totals, *memory, *written], condition, body, self.label, str)
-        sources = {source.id for node in map(primal, results) if node.kind == RESULT and node.d0 is not None
-                   for source in node.d0.payload.sources()}
-        return sources, (dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:end])
+        return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:end]
 
     def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
         """The state after the loop, and the number of iterations; ``more`` may end it earlier."""

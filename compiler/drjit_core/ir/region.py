@@ -18,14 +18,18 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 
-from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, MEMORY_OPERANDS, OPS, PHI, RESULT
+from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY_OPERANDS, OPS, PHI, RESULT
 from .node import Node
 
-__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
-           "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "in_record",
+           "is_local", "is_version", "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
+
+
+#: The payload of formals and results that are local memory; that of other memory is ``True``, of values ``False``.
+OWN = 2
 
 
 class MemoryAsValue(Exception):
@@ -129,7 +133,7 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         else:
             values, memory = values_of(node), memory_of(node)
             accesses.append(node)
-            written = written or bool(IS_WRITE[kind])
+            written = written or IS_WRITE[kind] and not is_local(node)
         for version in memory:
             if version.scope == id_:
                 stack.append(version)
@@ -351,8 +355,17 @@ def is_version(node: Node) -> bool:
 
 
 def writes(node: Node) -> bool:
-    """Whether a node writes to memory, itself or in its regions."""
-    return IS_WRITE[node.kind] or node.kind in CONTROL and node.payload.writes
+    """Whether a node writes to memory, itself or in its regions; local memory is none of it."""
+    return IS_WRITE[node.kind] and not is_local(node) or node.kind in CONTROL and node.payload.writes
+
+
+def is_local(memory: Node) -> bool:
+    """Whether a version of memory is local, see :mod:`.local`."""
+    node: Node | None = memory
+    while node is not None and IS_WRITE[node.kind]:
+        node = node.d0
+    return node is not None and (
+        node.kind == LOCAL or (node.kind == PHI or node.kind == RESULT) and node.payload is OWN)
 
 
 def width_of_write(node: Node) -> int:
