@@ -122,7 +122,7 @@ class Counted:
     def state(self, iteration: Node) -> list[Node]:
         """What the variables were at the beginning of an iteration, as far as that is kept."""
         index = iteration if self.local else ops.fma(*self._factors(iteration))
-        return [gather(version, index, _TRUE, True) for version in self.kept]
+        return [gather(version, index, _TRUE) for version in self.kept]
 
     def keep(self, positions: Collection[int]) -> None:
         """Keep some of the variables only."""
