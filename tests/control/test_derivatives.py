@@ -264,6 +264,66 @@ def assert_gradients(function: Any, x: Any, times: int = 1) -> None:
     np.testing.assert_allclose(x.grad.numpy(), times * steps[0], rtol=1e-5, atol=1e-8)
 
 
+def long(x: Any, scale: Any) -> Any:
+    for k in range(12):
+        x = dr.sin(x * scale + k)
+    return x
+
+
+def many(x: Any, scale: Any) -> tuple[Any, Any]:
+    return long(x, scale), long(x, scale) * scale + 1
+
+
+DERIVED: dict[str, Any] = {
+    "branch": lambda x, s: sum(dr.if_stmt((x, s), x > 0, many, lambda x, s: (x * s, x))),
+    "call": lambda x, s: sum(dr.switch(INDEX, [many, lambda x, s: (s * x, x), lambda x, s: (x, s)], x, s)),
+    "sum": lambda x, s: dr.while_loop((U(0), F(0)), lambda k, y: k < 4, lambda k, y: (k + 1, y + long(x * F(k), s)))[1],
+    "loop": lambda x, s: dr.while_loop((U(0), x), lambda k, y: k < 4, lambda k, y: (k + 1, long(y, s)))[1]}
+
+
+def derived(what: str, direction: str, *, depends: bool = False, before: bool = False) -> tuple[Any, Any]:
+    """The values of a program, which may be evaluated before, and a derivative, which may depend on the values."""
+    x, scale = F(X), dr.opaque(F, 0.7)
+    dr.enable_grad(x, scale)
+    y = DERIVED[what](x, scale)
+    if before:
+        dr.eval(y)
+    if direction == "reverse":
+        dr.backward(dr.sum(y * y if depends else 3 * y))
+        return dr.detach(y), scale.grad
+    dr.set_grad(scale, dr.sum(dr.detach(y)) if depends else 1)
+    return dr.detach(y), dr.forward_to(y)
+
+
+@pytest.mark.parametrize("depends", [False, True])
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("what", DERIVED)
+def test_values_and_their_derivatives_together_and_apart(what: str, direction: str, depends: bool) -> None:
+    wanted = derived(what, direction, depends=depends)
+    dr.eval(wanted)
+    apart = derived(what, direction, depends=depends, before=True)
+    for one, other in zip(wanted, apart, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("what", DERIVED)
+def test_a_kernel_of_both_computes_values_with_their_derivatives(what: str, direction: str) -> None:
+    def operations(function: Any) -> int:
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(function())
+            return max(entry["operation_count"] for entry in dr.kernel_history())
+
+    value = operations(lambda: DERIVED[what](F(X), dr.opaque(F, 0.7)))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        after = derived(what, direction, before=True)
+        dr.kernel_history_clear()
+        dr.eval(after)
+        gradient = max(entry["operation_count"] for entry in dr.kernel_history())
+    assert gradient < operations(lambda: derived(what, direction)) < gradient + 0.7 * value
+
+
 @pytest.mark.parametrize("bound", [None, 40, 1000])
 def test_traversals_that_share_a_loop(bound: int | None) -> None:
     """Gradients of both are asked for together: each has a loop that keeps the state."""

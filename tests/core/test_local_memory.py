@@ -9,7 +9,7 @@ import pytest
 
 from drjit_core import Node, call, cast, cond, counter, evaluate, interpret, literal, ops, reduce, while_loop
 from drjit_core.control.extend import Counted, fits, loop_of, most_iterations
-from drjit_core.ir.local import take_over
+from drjit_core.ir.extension import take_over
 from drjit_core.ir.verify import verify
 from drjit_core.types import ReduceOp
 from tests.core.harness import (

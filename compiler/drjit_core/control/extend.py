@@ -10,8 +10,8 @@ from collections.abc import Collection, Sequence
 from weakref import ref
 
 from ..ir.build import append, bound, counter, literal, undefined
+from ..ir.extension import Extension
 from ..ir.extents import size_of, sized_as
-from ..ir.local import Keeping
 from ..ir.node import Node
 from ..ir.region import OWN, Loop, Region
 from ..ir.symbolic import innermost
@@ -116,8 +116,10 @@ class Counted:
 
     def _become(self, region: Region, formals: Sequence[Node], finals: Sequence[Node],
                 initial: Sequence[Node]) -> None:
-        self.node.payload = Keeping(self.loop, Region(region.id, formals, region.masks, (region.results[0], finals)),
-                                    initial)
+        before: Loop = self.loop.payload
+        self.node.payload = loop = Loop((Region(region.id, formals, region.masks, (region.results[0], finals)),),
+                                        initial, before.label, before.trips)
+        loop.extension = Extension(self.loop, None, {place: place for place in range(len(before.initial))})
 
     def state(self, iteration: Node) -> list[Node]:
         """What the variables were at the beginning of an iteration, as far as that is kept."""

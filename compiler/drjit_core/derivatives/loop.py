@@ -28,7 +28,7 @@ from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.deferred import assume_not
 from ..ir.dual import STRUCTURE, dual, primal, require_recording, tracked
-from ..ir.local import take_over
+from ..ir.extension import Extension, take_over
 from ..ir.node import Node
 from ..ir.region import is_version
 from ..ir.symbolic import innermost
@@ -206,6 +206,7 @@ class _Repetition:
                               next(moved) or literal(self.given[position].type, 0) for position in order)]
 
         results = self.loop(flow, changes, lambda formals: self.test_again(formals[:count]), body)
+        self.extend(results)
         for position, change in zip(order, results[count:], strict=True):
             self.sent[position] = spread(change, self.widths[position])
 
@@ -259,6 +260,7 @@ class _Repetition:
             return [*found, *sums, *versions]
 
         results = self.loop(flow, [*totals, *memory], lambda formals: self.test_again(formals[:count]), body)
+        self.extend(results)
         return results[count:end], results[end:]
 
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
@@ -409,6 +411,19 @@ class _Repetition:
         """A loop over the state and more."""
         given = self.given if flow.again else [primal(node) for node in self.given]
         return _loop(flow, [*given, *further], condition, body, self.label, self.any_name)
+
+
+    def extend(self, results: Sequence[Node]) -> None:
+        """Let a loop over the state and more compute what this one does, if a kernel would compute both."""
+        before = self.node
+        if before is None or before.scope:
+            return
+        loop = loop_of(results)  # one that is a derivative has duals as results
+        if loop is None:
+            return
+        places = {attr: results[position].attr for position, attr in self.places.items() if results[position].d0 is loop}
+        if len(places) == len(self.places):
+            loop.payload.extension = Extension(before, None, places)
 
 
 def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Body, label: str | None,

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY_OPERANDS, OPS, PHI, RESULT
 from .node import Node
@@ -196,7 +197,7 @@ class Control:
     by some region: what is only read is captured.
     """
 
-    __slots__ = ("initial", "label", "outputs", "regions", "writes")
+    __slots__ = ("extension", "initial", "label", "outputs", "regions", "writes")
 
     def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None) -> None:
         self.regions = tuple(regions)
@@ -206,6 +207,8 @@ class Control:
         self.outputs: list[weakref.ref[Node]] = []
         #: Whether anything is written.
         self.writes = any(region.writes for region in regions)
+        #: What it can do besides, see :mod:`.extension`.
+        self.extension: Any = None
 
     def arguments(self) -> Iterator[Node]:
         """What formals that are values stand for."""
@@ -360,7 +363,7 @@ def writes(node: Node) -> bool:
 
 
 def is_local(memory: Node) -> bool:
-    """Whether a version of memory is local, see :mod:`.local`."""
+    """Whether a version of memory is local, see :mod:`.extension`."""
     node: Node | None = memory
     while node is not None and IS_WRITE[node.kind]:
         node = node.d0

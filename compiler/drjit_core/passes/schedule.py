@@ -23,8 +23,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ..ir.build import append
+from ..ir.extension import depends, take_over
 from ..ir.holders import held_elsewhere
-from ..ir.local import Keeping, take_over
 from ..ir.node import Node
 from ..ir.packets import are_in_rows
 from ..ir.region import CONTROL, is_local, is_version, memory_of, operands, values_of, width_of_write, writes
@@ -523,7 +523,7 @@ class _Planner:
         """
         seen: set[int] = set()
         views: list[Node] = []
-        keeping: list[Node] = []
+        extensions: list[Node] = []
         position, regions = 0, False
         while position < len(kernel.outputs):
             stack = [kernel.outputs[position]]
@@ -545,8 +545,8 @@ class _Planner:
                         else:
                             self.require(kernel, memory)
                     register = (node.d0, node.d1, *node.payload.values())
-                    if isinstance(node.payload, Keeping):
-                        keeping.append(node)
+                    if node.payload.extension is not None:
+                        extensions.append(node)
                 elif node.kind == VIEW:
                     if self.rows.whole.get(node.id) == kernel.row != 0:
                         register = (node.d0,)
@@ -562,8 +562,8 @@ class _Planner:
                 for operand in register:
                     if operand is not None and operand.id in self.stages and not self.from_memory(operand, kernel):
                         stack.append(operand)
-        for node in keeping:
-            if node.payload.extends.id in seen:
+        for node in extensions:
+            if node.payload.extension.of.id in seen and not depends(node, seen | self.stored):
                 take_over(node)
         _choose_domain(kernel, views, regions)
 
