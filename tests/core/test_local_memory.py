@@ -15,7 +15,6 @@ from drjit_core.types import ReduceOp
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
-    FLOAT32,
     FLOAT64,
     INT8,
     TRUE,

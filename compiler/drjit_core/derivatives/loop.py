@@ -421,7 +421,8 @@ class _Repetition:
         loop = loop_of(results)  # one that is a derivative has duals as results
         if loop is None:
             return
-        places = {attr: results[position].attr for position, attr in self.places.items() if results[position].d0 is loop}
+        places = {attr: results[position].attr for position, attr in self.places.items()
+                  if results[position].d0 is loop}
         if len(places) == len(self.places):
             loop.payload.extension = Extension(before, None, places)
 

@@ -164,7 +164,7 @@ class Interpreter:
     def _memory(self, node: Node | None) -> Array:
         """An array with an element for each index."""
         assert node is not None
-        return self[node] if is_local(node) else np.broadcast_to(self[node], node.size)  # type: ignore[no-any-return]
+        return self[node] if is_local(node) else np.broadcast_to(self[node], node.size)
 
     def _opaque(self, node: Node) -> Array:
         return self._memory(node.d0)
@@ -174,7 +174,7 @@ class Interpreter:
         if node.d3 is not None:
             active = self[node.d3]
             mask = mask & (active if node.size > 1 else active.any())
-        if is_local(node.d0):
+        if node.d0 is not None and is_local(node.d0):
             return memory.gather_local(self[node.d0], self[node.d1], mask)
         return memory.gather(self._memory(node.d0), self[node.d1], mask, self.checked)
 

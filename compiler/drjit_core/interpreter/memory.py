@@ -54,7 +54,8 @@ def gather_local(source: Array, index: Array, mask: Array) -> Array:
     """What elements have in entries, each in its own, where the mask is set, else zero."""
     index, mask = np.broadcast_arrays(index, mask)
     entry = np.where(mask, np.minimum(index, len(source) - 1), index.dtype.type(0)).astype(np.int64)
-    return np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], source.dtype.type(0))
+    found: Array = np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], source.dtype.type(0))
+    return found
 
 
 def scatter_local(target: Array, value: Array, index: Array) -> Array:

@@ -8,8 +8,9 @@ Local memory
 A ``LOCAL`` is memory that each element of a kernel has to itself, as long as the kernel computes it, of undefined
 contents; formals and results of loops that stand for it have the payload :data:`.region.OWN`. Loops write to it, and
 loops of the same kernel read it by index, each element what it has written itself. All elements that take part in a
-write name the same entry, the number of the loop's iteration; a write beyond the last entry goes to the last, and writes
-leave the entries of elements that do not take part undefined. So writes are plain stores, and reads hit the cache.
+write name the same entry, the number of the loop's iteration; a write beyond the last entry goes to the last, and
+writes leave the entries of elements that do not take part undefined. So writes are plain stores, and reads hit the
+cache.
 
 It is no effect of a loop to write to its own local memory: such loops may be computed again, and are no barrier.
 """
