@@ -324,6 +324,23 @@ def test_a_kernel_of_both_computes_values_with_their_derivatives(what: str, dire
     assert gradient < operations(lambda: derived(what, direction)) < gradient + 0.7 * value
 
 
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_local_memory_of_many_loops_does_not_exhaust_the_stack(at_once: bool) -> None:
+    def value(x: Any) -> Any:
+        return dr.while_loop((U(0), x), lambda k, y: k < 1000, lambda k, y: (k + 1, dr.sin(y + 0.2)))[1] * x
+
+    x, total = F(np.linspace(0.5, 1, 40)), F(0)
+    dr.enable_grad(x)
+    for _ in range(12):
+        if at_once:
+            total += dr.sum(value(x))
+        else:
+            dr.backward(dr.sum(value(x)))
+    if at_once:
+        dr.backward(total)
+    assert_gradients(value, x, 12)
+
+
 @pytest.mark.parametrize("bound", [None, 40, 1000])
 def test_traversals_that_share_a_loop(bound: int | None) -> None:
     """Gradients of both are asked for together: each has a loop that keeps the state."""

@@ -6,7 +6,7 @@ loops only; where that is not sure, the region is made anew.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from weakref import ref
 
 from ..ir.build import append, bound, counter, literal, undefined
@@ -29,6 +29,8 @@ _TRUE = literal(BOOL, True)
 _MOST_KNOWN = 64
 #: Bytes of local memory of an element: with sixteen elements in a packet, a part of the second-level cache.
 _MOST_LOCAL = 8 << 10
+#: Likewise of all local memory that there is, which one kernel may need: with sixteen elements, 1 MiB of the stack.
+_MOST_TOGETHER = 64 << 10
 
 
 def loop_of(results: Sequence[Node]) -> Node | None:
@@ -50,7 +52,35 @@ def _entries(most: int) -> int:
 
 def fits(loop: Loop, most: int) -> bool:
     """Whether the variables of so many iterations are kept in local memory."""
-    return _entries(most) * sum(TYPES[formal.type].size for formal in loop.region.formals) <= _MOST_LOCAL
+    count = _bytes(loop.region.formals, most)
+    return count <= _MOST_LOCAL and _together.bytes + count <= _MOST_TOGETHER
+
+
+def _bytes(formals: Iterable[Node], most: int) -> int:
+    """Bytes of local memory for some variables of so many iterations, for each element."""
+    return _entries(most) * sum(TYPES[formal.type].size for formal in formals)
+
+
+class _Together:
+    """The bytes of local memory that there are, for each element, in loops that are still there."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.loops: dict[int, tuple[ref[Node], int]] = {}
+
+    def add(self, loop: Node, count: int) -> None:
+        """Count the bytes of a loop, until it is gone; or as many as it has now."""
+        number = loop.id
+        _, before = self.loops.get(number, (None, 0))
+        self.loops[number] = ref(loop, lambda _: self._remove(number)), count
+        self.bytes += count - before
+
+    def _remove(self, number: int) -> None:
+        _, count = self.loops.pop(number)
+        self.bytes -= count
+
+
+_together = _Together()
 
 
 class Counted:
@@ -66,7 +96,7 @@ class Counted:
         self.loop = loop
         self.most = most
         entries = 0 if most is None else _entries(most)
-        self.local = not apart and (most is None or fits(payload, most))
+        self.local = not apart and most is not None and fits(payload, most)
         formals, finals, initial = list(region.formals), list(region.results[1]), list(payload.initial)
         iteration = self._formal(region, UINT32, loop.size, len(formals), memory=False)
         formals.append(iteration)
@@ -100,6 +130,8 @@ class Counted:
         #: How many iterations each element has taken; and what the variables were, if that is kept.
         self.number, self.kept = results[0], results[1:]
         self.node.payload.outputs += map(ref, results)
+        if self.local:
+            _together.add(self.node, _bytes(self.kept, most or 0))
 
     @staticmethod
     def _formal(region: Region, type_: int, size: int, position: int, *, memory: int) -> Node:
@@ -135,6 +167,8 @@ class Counted:
                                        for sequence in (payload.region.formals, payload.finals, payload.initial)))
         for number, position in enumerate(sorted(positions)):
             self.kept[position].attr = first + number
+        if self.local:
+            _together.add(self.node, _bytes([self.kept[position] for position in positions], self.most or 0))
         self.node.payload.outputs += map(ref, [self.number, *(self.kept[position] for position in sorted(positions))])
 
 
