@@ -17,7 +17,7 @@ import drjit_core as core
 from drjit_core import Node
 
 from .._base.array import ArrayBase
-from .._trees.pytree import flatten_nodes
+from .._promotion.promote import wrap_like
 
 __all__ = ["Frozen"]
 
@@ -59,8 +59,7 @@ class Frozen:
         found = value
         if isinstance(value, ArrayBase):
             if value._dynamic:
-                nodes, leaves, spec = flatten_nodes(value, self.function)
-                found = spec.rebuild_nodes(nodes, leaves)
+                found = wrap_like(value, type(value), list(value._nodes()))
         elif value.__class__ is FunctionType:
             return self.copied_function(value, depth)
         elif value.__class__ is MethodType:
@@ -82,7 +81,7 @@ class Frozen:
 
     def copied_function(self, function: FunctionType, depth: int) -> Any:
         """A function, with the variables that it uses."""
-        names = set(_names(function.__code__))
+        names = _names(function.__code__)
         self.names |= names
         variables = function.__globals__
         cells = tuple([CellType() for _ in function.__closure__ or ()])
@@ -113,8 +112,7 @@ class Frozen:
             if attributes.__class__ is not dict or id(value) in seen or isinstance(value, type):
                 continue
             seen.add(id(value))
-            names = self.names | {name for method in _methods(type(value), self.names) for name in
-                                  _names(method.__code__)}
+            names = self.names.union(*[_names(method.__code__) for method in _methods(type(value), self.names)])
             for name in names & attributes.keys():
                 entry = attributes[name]
                 self.attributes.append((value, name, entry, _nodes(entry)))
@@ -140,12 +138,11 @@ def _plain(function: Any) -> FunctionType | None:
     return function if function.__class__ is FunctionType else None
 
 
-def _names(code: CodeType) -> Iterator[str]:
+@functools.lru_cache(maxsize=1024)
+def _names(code: CodeType) -> frozenset[str]:
     """The names of variables of the module, and attributes, that a function and those within it use."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if constant.__class__ is CodeType:
-            yield from _names(constant)
+    return frozenset(code.co_names).union(*[_names(constant) for constant in code.co_consts
+                                            if constant.__class__ is CodeType])
 
 
 def _methods(kind: type, names: set[str]) -> Iterator[FunctionType]:
@@ -156,7 +153,7 @@ def _methods(kind: type, names: set[str]) -> Iterator[FunctionType]:
         method = next((base.__dict__[name] for base in kind.__mro__ if name in base.__dict__), None)
         if method.__class__ is FunctionType:
             yield method
-            more = set(_names(method.__code__)) - seen
+            more = _names(method.__code__) - seen
             seen |= more
             todo += sorted(more)
 
