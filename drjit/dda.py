@@ -19,6 +19,7 @@ from typing import Any, Literal, TypeVar
 from ._access.indirect import gather, scatter_add
 from ._ad.arrays import grad_enabled
 from ._ad.custom import CustomOp, custom
+from ._base.arguments import require_mode
 from ._base.array import ArrayBase
 from ._base.errors import ArgumentError, describe
 from ._base.types import FLOAT16, FLOAT32, FLOAT64, INT32, UINT32
@@ -88,7 +89,7 @@ def dda(ray_o: Any, ray_d: Any, ray_max: Any, grid_res: Any, grid_min: Any, grid
         raise TypeError(f"{function}(): 'func' must be callable, found {describe(func)}.")
     active = _mask(function, active, cls)
     ray_max = _length(function, ray_max, cls)
-    _require_mode(function, mode)
+    require_mode(function, mode)
     result: StateT = _traverse(o, d, ray_max, grid_res, low, high, func, state, active, mode, max_iterations)
     return result
 
@@ -186,7 +187,7 @@ def integrate(ray_o: Any, ray_d: Any, ray_max: Any, grid_min: Any, grid_max: Any
                                       "to 'vol' and 'ray_max' only.")
     active = _mask(function, True if active is None else active, cls)
     ray_max = _length(function, ray_max, cls)
-    _require_mode(function, mode)
+    require_mode(function, mode)
     ray = _Ray(o, d, low, high, shape, active, mode)
     return custom(_Integral, ray, tensor(vol), ray_max, grad_enabled(vol), grad_enabled(ray_max))
 
@@ -355,8 +356,3 @@ def _mask(function: str, value: Any, cls: Any) -> Any:
     if plain_scalar(value).__class__ is bool or isinstance(value, ArrayBase) and _like(type(value), cls) is mask:
         return value if type(value) is mask else mask(value)
     raise ArgumentError(f"{function}(): 'active' must be of type {describe(mask)}, found {describe(value)}.")
-
-
-def _require_mode(function: str, mode: object) -> None:
-    if mode not in (None, "scalar", "symbolic", "evaluated"):
-        raise ArgumentError(f"{function}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")

@@ -218,6 +218,8 @@ class ADFlag(enum.IntFlag):
     #: Arguments that track no derivatives are no error.
     AllowNoGrad = 8
 
+    __str__ = enum.Flag.__str__
+
 
 class ReduceMode(_Enum):
     """How scatter-reductions such as :func:`drjit.scatter_add` cope with updates of one element by several threads.

@@ -21,7 +21,8 @@ from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
 
 __all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
-           "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "variables", "vertices_of"]
+           "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "set_ones", "variables",
+           "vertices_of"]
 
 
 def differentiable(value: object) -> bool:
@@ -149,11 +150,13 @@ def _detached(leaf: Any, preserve_type: bool) -> Any:
 
 
 def gradient_of(node: Node) -> Node:
-    """The gradient of a node, with as many elements: zeros, if it has none."""
+    """The gradient of a node, with as many elements: zeros, if it has none. In a symbolic construct, that of a single
+    value has several: each element has its own."""
     vertex = vertex_of(node)
     if vertex is None or vertex.gradient is None:
         return literal(node.type, 0, node.size)
-    return broadcast(primal(vertex.gradient), node.size)
+    gradient = primal(vertex.gradient)
+    return broadcast(gradient, node.size) if gradient.size == 1 else gradient
 
 
 def grad(arg: T, preserve_type: bool = True) -> T:
@@ -180,7 +183,7 @@ def _gradient(leaf: Any, preserve_type: bool) -> Any:
         record = leaf._record
         cls = type(leaf) if preserve_type or not record.diff else relative(type(leaf), record.backend, False)
         return wrap_like(leaf, cls, [gradient_of(node) for node in leaf._nodes()])
-    if isinstance(leaf, bool | int | float):
+    if isinstance(leaf, bool | int | float | complex):
         return type(leaf)(0)
     return leaf
 
@@ -212,6 +215,26 @@ def set_grad(target: Any, source: Any) -> None:
     [5, 5]
     """
     _accumulate("drjit.set_grad", target, source, clear=True)
+
+
+def set_ones(function: str, target: Any) -> None:
+    """Set gradients to one, in the name of another function."""
+    if not isinstance(target, ArrayBase) or target._special:
+        _accumulate(function, target, 1, clear=True)
+        return
+    found = vertices_of(function, target)
+    for vertex in found:
+        _require_inside(function, vertex)
+    core.add_gradients([(vertex, literal(vertex.type, 1)) for vertex in found], clear=True)
+
+
+def _require_inside(function: str, vertex: Vertex) -> None:
+    """In a symbolic construct, refuse the vertex of an array from outside."""
+    region = core.innermost()
+    if region is not None and vertex.scope != region.id:
+        raise core.SymbolicValue(
+            f"{function}(): this changes the gradient of an array that was made outside of the symbolic loop, branch "
+            "or call that is being traced. Return what is to be added, and add it there.")
 
 
 def accum_grad(target: Any, source: Any) -> None:
@@ -246,10 +269,7 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
         for node, gradient in zip(nodes, _converted(function, leaf, value), strict=True):
             vertex = tracked(node)
             if vertex is not None:
-                if core.innermost() is not None and not node.scope:
-                    raise core.SymbolicValue(
-                        f"{function}(): this changes the gradient of an array that was made outside of the symbolic "
-                        "loop, branch or call that is being traced. Return what is to be added, and add it there.")
+                _require_inside(function, vertex)
                 found.append((vertex, gradient))
 
     if isinstance(source, ArrayBase | bool | int | float):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from drjit_core import ADMode
+from drjit_core import ADFlag, ADMode
 
 from .._base.errors import ArgumentError, describe
 
 __all__ = ["flags_of", "mode_of"]
 
+_ALL_FLAGS = int(ADFlag.Default | ADFlag.AllowNoGrad)
+
 
 def flags_of(function: str, flags: object) -> int:
     """Flags that were given as an argument."""
-    if flags.__class__ is bool or not isinstance(flags, int):
+    if flags.__class__ is bool or not isinstance(flags, int) or int(flags) & ~_ALL_FLAGS:
+        found = repr(flags) if flags.__class__ is int else describe(flags)
         raise ArgumentError(f"{function}(): the argument 'flags' must be a combination of drjit.ADFlag values (found "
-                            f"{describe(flags)}).")
+                            f"{found}).")
     return int(flags)
 
 

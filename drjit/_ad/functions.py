@@ -90,8 +90,13 @@ def _full(node: Node | None, vertex: Vertex) -> Node:
 
 
 def _results(function: str, value: Any) -> tuple[list[Any], TreeSpec]:
+    """The arrays of a result that may have derivatives; there must be some (or the function may lack a ``return``)."""
     leaves, spec = flatten(value, function)
-    return [leaf for leaf in leaves if differentiable(leaf)], spec
+    arrays = [leaf for leaf in leaves if differentiable(leaf)]
+    if not arrays:
+        raise ArgumentError(f"{function}(): there is no array of floats of a type that tracks derivatives in what the "
+                            f"function returned (found {describe(value)}).")
+    return arrays, spec
 
 
 def _outer(arrays: Sequence[Any], arguments: Arguments) -> bool:
@@ -298,14 +303,22 @@ def _require_single(function: str, what: str, value: Any) -> None:
                             f"derivatives (found {describe(value)}).")
 
 
-def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-6, atol: float = 1e-5, rtol: float = 1e-3,
-              directions: int = 2) -> bool:
+#: Steps and tolerances of differences by the number of bits of the least precise argument: steps about the cube root of
+#: the distance of numbers, at which the errors of rounding and of the difference are alike (Numerical Recipes, 5.7).
+_DIFFERENCES = {64: (1e-6, 1e-5, 1e-3), 32: (5e-3, 5e-3, 1e-2)}
+
+
+def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None, atol: float | None = None,
+              rtol: float | None = None, directions: int = 2) -> bool:
     """Compare the derivatives of a function with finite differences, in both directions.
 
     ``args`` are its arguments, arrays and PyTrees, best in double precision. In some random ``directions``, the change
     of the values in forward mode is compared with ``(f(x + eps d) - f(x - eps d)) / (2 eps)``, and the product of the
-    gradient in reverse mode with the direction. Returns ``True``, or raises an ``AssertionError`` that says which
-    element differs, and how. Evaluates arrays and waits for them.
+    gradient in reverse mode with the direction. The step ``eps`` and the absolute and relative tolerances follow from
+    the least precise argument, if they are not given: ``1e-6``, ``1e-5`` and ``1e-3`` in double precision. (Those of
+    half precision must be given: differences tell little there.) Returns
+    ``True``, or raises an ``AssertionError`` that says which element differs, and how. Evaluates arrays and waits for
+    them.
 
     >>> from drjit.llvm.ad import Float64
     >>> dr.gradcheck(lambda x: dr.sin(x) * x, Float64(1, 2, 3))
@@ -314,6 +327,13 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float = 1e-6, atol:
     name = "drjit.gradcheck"
     _require_callable(name, function)
     generator = random.Random(0)
+    precision = min((core.TYPES[leaf._type].bits for leaf in flatten(list(args), name)[0] if differentiable(leaf)),
+                    default=64)
+    if precision not in _DIFFERENCES and None in (eps, atol, rtol):
+        raise ArgumentError(f"{name}(): differences of half precision tell little: pass arguments of more precision, "
+                            "or 'eps', 'atol' and 'rtol'.")
+    eps, atol, rtol = (usual if given is None else given for given, usual in zip(
+        (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
 
     def moved(direction: Sequence[Sequence[float]], step: float) -> list[list[float]]:
         leaves = [leaf for leaf in flatten(list(args), name)[0] if differentiable(leaf)]

@@ -7,13 +7,18 @@ from typing import Any
 
 from drjit_core import HUB, TYPES, Vertex, live_vertices
 
-__all__ = ["graphviz_ad", "whos_ad"]
+__all__ = ["escaped", "graphviz_ad", "whos_ad"]
 
 
 def _name(vertex: Vertex) -> str:
     if vertex.rule is HUB:
         return str(vertex.label)
     return vertex.label or vertex.name
+
+
+def escaped(text: str) -> str:
+    """A text in a label of a record in GraphViz, where some characters mean something else."""
+    return "".join("\\" + c if c in '\\"{}|<>' else " " if c == "\n" else c for c in text)
 
 
 def whos_ad(as_string: bool = False) -> str | None:
@@ -62,7 +67,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
              '    node [shape=record fontname="Ubuntu Mono"];', '    edge [fontname="Ubuntu Mono"];']
     edges = []
     for vertex in live_vertices():
-        name = _name(vertex).replace('"', '\\"')
+        name = escaped(_name(vertex))
         type_ = "" if vertex.rule is HUB else f"Type: {TYPES[vertex.type].name}|"
         colour = "salmon" if vertex.gradient is not None else "wheat" if not vertex.name else "white"
         lines.append(f'    a{vertex.id} [label="{{{name}|{{{type_}Size: {vertex.size}}}|{{a{vertex.id}}}}}" '

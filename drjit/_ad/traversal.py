@@ -8,12 +8,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import drjit_core as core
-from drjit_core import BACKWARD, FORWARD_MODE, ADFlag, Scope, state
+from drjit_core import BACKWARD, FORWARD_MODE, ADFlag, Node, Scope, Vertex, state
 
 from .._base.array import ArrayBase
-from .._base.errors import CORE_ERRORS, describe, translate
+from .._base.errors import CORE_ERRORS, ArgumentError, describe, translate
 from .._trees.pytree import leaves
-from .arrays import grad, set_grad, vertices_of
+from .arrays import grad, set_ones, vertices_of
 from .flags import flags_of, mode_of
 
 __all__ = ["backward", "backward_from", "backward_to", "enqueue", "explained", "forward", "forward_from",
@@ -61,9 +61,16 @@ def traverse(mode: Any, flags: Any = ADFlag.Default) -> None:
 
 
 def _traverse(function: str, mode: int, flags: int) -> None:
-    with explained(function):
+    try:
         gradients = core.traverse(mode, flags)
-    core.schedule(gradients)
+    except _EXPLAINED as error:
+        raise _explanation(error, function) from None
+    _schedule(gradients)
+
+
+def _schedule(gradients: list[Node]) -> None:
+    """Let gradients be computed together; those of a symbolic construct are part of that."""
+    core.schedule([node for node in gradients if not node.scope])
 
 
 @contextlib.contextmanager
@@ -71,10 +78,16 @@ def explained(function: str) -> Iterator[None]:
     """Let errors of a traversal name the function that the user called."""
     try:
         yield
-    except CORE_ERRORS as error:
-        raise translate(error, function) from None
-    except (core.Consumed, core.NoDerivative) as error:
-        raise RuntimeError(f"{function}(): {error}.") from None
+    except _EXPLAINED as error:
+        raise _explanation(error, function) from None
+
+
+#: What a traversal raises without knowing which function the user has called.
+_EXPLAINED = (*CORE_ERRORS, core.Consumed, core.NoDerivative)
+
+
+def _explanation(error: Exception, function: str) -> Exception:
+    return translate(error, function) if isinstance(error, CORE_ERRORS) else RuntimeError(f"{function}(): {error}.")
 
 
 def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) -> None:
@@ -86,10 +99,20 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
     if not vertices:
         _require(function, bits)
         return
+    if mode == BACKWARD and not overwrite:
+        _require_inside(function, vertices, "let its derivatives flow outside")
     if overwrite or all(vertex.gradient is None for vertex in vertices):
-        set_grad(arg, 1)
+        set_ones(function, arg)
     core.enqueue(mode, vertices)
     _traverse(function, mode, bits)
+
+
+def _require_inside(function: str, vertices: list[Vertex], advice: str) -> None:
+    """In a symbolic construct, refuse variables from outside."""
+    region = core.innermost()
+    if region is not None and any(vertex.scope != region.id for vertex in vertices):
+        raise core.SymbolicValue(f"{function}(): the argument was made outside of the symbolic {region.noun} that is "
+                                 f"being traced; {advice}.")
 
 
 def _arrays(function: str, arg: Any) -> Iterator[Any]:
@@ -208,6 +231,9 @@ def backward_to(*args: Any, flags: Any = ADFlag.Default) -> Any:
 def _flow_to(function: str, chosen: int, mode: int, args: tuple[Any, ...], flags: Any) -> Any:
     bits = flags_of(function, flags)
     vertices = vertices_of(function, *args)
+    if mode == BACKWARD:
+        _require_inside(function, vertices, "its gradient is complete when that has run: use drjit.backward_from(), "
+                        "and look at the gradient afterwards")
     if vertices:
         core.enqueue(chosen, vertices)
         _traverse(function, mode, bits)
@@ -219,15 +245,37 @@ def _flow_to(function: str, chosen: int, mode: int, args: tuple[Any, ...], flags
 # --- scopes ----------------------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
-def scoped(scope: Scope | None) -> Iterator[None]:
-    """Let a scope say which derivatives are tracked."""
-    before = state.derivatives
-    state.derivatives = scope
-    try:
-        yield
-    finally:
-        state.derivatives = before
+class _Within(contextlib.ContextDecorator):
+    """A context in which a scope holds, which is made when it is entered: that may happen more than once."""
+
+    def __init__(self, make: Callable[[Scope | None], Scope]) -> None:
+        self._make = make
+        self._scopes: list[Scope] = []
+
+    def __enter__(self) -> None:
+        scope = self._make(state.derivatives)
+        self._scopes.append(scope)
+        state.derivatives = scope
+
+    def __exit__(self, error: type[BaseException] | None, *rest: object) -> None:
+        self._leave(self._scopes.pop(), error is not None)
+
+    def _leave(self, scope: Scope, failed: bool) -> None:
+        scope.end()
+
+
+class _Isolated(_Within):
+    """Likewise one that traversals do not leave: they go on when it ends, unless that is by an exception."""
+
+    def _leave(self, scope: Scope, failed: bool) -> None:
+        scope.end()
+        if not failed:
+            _schedule(core.leave(scope))
+
+
+def scoped(scope: Scope | None) -> AbstractContextManager[None]:
+    """A context in which a scope says which derivatives are tracked, if there is one."""
+    return contextlib.nullcontext() if scope is None else _Within(lambda _: scope)
 
 
 def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
@@ -246,7 +294,7 @@ def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     >>> x.grad, y.grad
     ([0], [1])
     """
-    return _scope("drjit.suspend_grad", Scope.suspended, args, when=when)
+    return _scope("drjit.suspend_grad", Scope.suspended, args, when=_checked("drjit.suspend_grad", when))
 
 
 def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
@@ -262,7 +310,7 @@ def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
     >>> dr.grad_enabled(y)
     True
     """
-    return _scope("drjit.resume_grad", Scope.resumed, args, when=when)
+    return _scope("drjit.resume_grad", Scope.resumed, args, when=_checked("drjit.resume_grad", when))
 
 
 def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
@@ -282,26 +330,23 @@ def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     >>> x.grad
     [12]
     """
-    return _isolation() if when else contextlib.nullcontext()
+    return _Isolated(Scope.isolating) if _checked("drjit.isolate_grad", when) else contextlib.nullcontext()
 
 
-@contextlib.contextmanager
-def _isolation() -> Iterator[None]:
-    scope = Scope.isolating(state.derivatives)
-    with scoped(scope):
-        yield
-    core.schedule(core.leave(scope))
+def _checked(function: str, when: Any) -> bool:
+    """The argument ``when``, which is a ``bool``, or as good as one."""
+    try:
+        return bool(when)
+    except (TypeError, ValueError):
+        raise ArgumentError(f"{function}(): the argument 'when' must be a bool (found {describe(when)}).") from None
 
 
-@contextlib.contextmanager
 def _scope(function: str, make: Callable[[Scope | None, set[int] | None], Scope], args: tuple[Any, ...], *,
-           when: bool) -> Iterator[None]:
+           when: bool) -> AbstractContextManager[None]:
     if not when:
-        yield
-        return
-    numbers = _numbers(function, args)
-    with scoped(make(state.derivatives, numbers if args else None)):
-        yield
+        return contextlib.nullcontext()
+    numbers = _numbers(function, args) if args else None
+    return _Within(lambda outer: make(outer, numbers))
 
 
 def _numbers(function: str, args: tuple[Any, ...]) -> set[int]:

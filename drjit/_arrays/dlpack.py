@@ -117,7 +117,8 @@ def require_host(function: str, stream: Any, dl_device: tuple[int, int] | None) 
     """Raise for a stream or a device that arrays in the memory of the CPU cannot be exported to."""
     if stream not in (None, -1):
         raise BufferError(f"{function}(): arrays in the memory of the CPU have no stream, found stream={stream!r}.")
-    if dl_device is not None and tuple(map(int, dl_device)) != CPU:
+    if dl_device is not None and (not isinstance(dl_device, Sequence) or isinstance(dl_device, str) or
+                                  tuple(map(int, dl_device)) != CPU):
         raise BufferError(f"{function}(): the array is in the memory of the CPU (1, 0), found dl_device={dl_device!r}.")
 
 
@@ -154,6 +155,9 @@ def capsule_of(function: str, memory: HostMemory, kind: str, max_version: tuple[
     a copy already. ``immutable``: the consumer is known never to write to it. Consumers of version 0 cannot be told
     that memory is read-only, and so get a copy of it.
     """
+    if max_version is not None and not (isinstance(max_version, Sequence) and len(max_version) == 2 and
+                                        all(isinstance(number, int) for number in max_version)):
+        raise ArgumentError(f"{function}(): 'max_version' must be a tuple of two ints, found {max_version!r}.")
     versioned = max_version is not None and tuple(max_version) >= _VERSION
     if memory.read_only and not versioned and not immutable and not copy:
         if copy is False:

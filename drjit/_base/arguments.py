@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from .array import ArrayBase
-from .errors import describe
+from .errors import ArgumentError, describe
 from .typing import ArrayT
 from .values import plain_integer, plain_scalar
 
-__all__ = ["require_angle", "require_count", "require_float", "require_integer", "require_tensor"]
+__all__ = ["require_angle", "require_bool", "require_count", "require_float", "require_integer", "require_label",
+           "require_mode", "require_tensor"]
 
 
 def require_integer(function: str, name: str, value: Any) -> int:
@@ -34,6 +35,27 @@ def require_float(function: str, name: str, value: Any) -> float:
     if found is None:
         raise TypeError(f"{function}(): '{name}' must be a number, found {describe(value)} ({value!r}).")
     return float(found)
+
+
+def require_bool(function: str, name: str, value: Any) -> bool:
+    """An argument that must be a ``bool``."""
+    if value.__class__ is not bool:
+        raise TypeError(f"{function}(): '{name}' must be a bool, found {describe(value)} ({value!r}).")
+    return value
+
+
+def require_label(function: str, value: Any) -> str | None:
+    """The argument ``label``, which must be a string or ``None``."""
+    if value is not None and not isinstance(value, str):
+        raise TypeError(f"{function}(): 'label' must be a str or None, found {describe(value)} ({value!r}).")
+    return value
+
+
+def require_mode(function: str, value: Any, modes: tuple[str, ...] = ("scalar", "symbolic", "evaluated")) -> str | None:
+    """The argument ``mode``, which must be the name of a mode or ``None``."""
+    if value is not None and not (isinstance(value, str) and value in modes):
+        raise ArgumentError(f"{function}(): 'mode' must be {', '.join(map(repr, modes))} or None, found {value!r}.")
+    return value
 
 
 def require_angle(function: str, name: str, value: Any) -> Any:

@@ -2,6 +2,7 @@
 
 cimport cython
 from cpython.object cimport PyObject, PyTypeObject
+from drjit_core.ir.dual cimport primal
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.number cimport number
 from drjit_core.ir.trace cimport cast
@@ -170,6 +171,7 @@ cdef struct Template:
     PyTypeObject* cls
     void* memory
     int scalar  # type of the elements
+    bint tracks  # whether its arrays can track derivatives
     Py_ssize_t size  # of the outermost static dimension
     PyTypeObject* value  # of components that are flat arrays, NULL if that is not known
 
@@ -310,6 +312,8 @@ cdef PyObject* _call_flat(PyObject* cls, PyObject** arguments, size_t flags, PyO
             node = (<Handle> arguments[0])._n
         elif (<Type*> arguments[0].ob_type).tp_vectorcall == _call_flat:
             node = cast((<Handle?> <object> arguments[0])._n, template.scalar)
+            if not template.tracks:
+                node = primal(node)
         else:
             node = number(template.scalar, <object> arguments[0])
         if node is not None:
@@ -417,7 +421,7 @@ def adopt(cls):
     memcpy(template.memory, <PyObject*> sample, _size)
     cdef PyObject* image = <PyObject*> template.memory
     (<Handle> image).older = (<Handle> image).younger = NULL
-    template.scalar, template.size = cls._type, cls._size
+    template.scalar, template.tracks, template.size = cls._type, cls._record.diff, cls._size
     Py_INCREF(<PyObject*> cls)  # types are known by their addresses
     template.cls = <PyTypeObject*> cls
 

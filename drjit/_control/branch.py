@@ -14,9 +14,11 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, Node, ops
 
 from .._access.lanes import TRUE, masked_access, written_from
+from .._base.arguments import require_bool, require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, blended, run_directly, store_arguments, traced, written
 from .outside import Words
@@ -75,12 +77,9 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
     for name, value in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(value):
             raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode is not None and not (isinstance(mode, str) and mode in ("scalar", "symbolic", "evaluated")):
-        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
-    if strict.__class__ is not bool:
-        raise TypeError(f"{_FUNCTION}(): 'strict' must be a bool, found {describe(strict)} ({strict!r}).")
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"{_FUNCTION}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    require_mode(_FUNCTION, mode)
+    require_bool(_FUNCTION, "strict", strict)
+    require_label(_FUNCTION, label)
     for name, labels in (("arg_labels", arg_labels), ("rv_labels", rv_labels)):
         if isinstance(labels, str) or not isinstance(labels, Sequence) or \
                 not all(isinstance(entry, str) for entry in labels):
@@ -97,6 +96,7 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
 def _mask(cond: Any) -> Node:
     if cond.__class__ is bool:
         return core.literal(core.VarType.Bool.value, cond)
+    cond = sole_array(cond)
     if isinstance(cond, ArrayBase) and cond._kind == "b" and cond._depth <= 0 and cond._dynamic:
         return cond._nodes()[0]
     raise TypeError(f"{_FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")

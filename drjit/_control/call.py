@@ -14,6 +14,7 @@ import drjit_core as core
 from drjit_core import KIND, JitFlag, Node, ops
 
 from .._access.lanes import TRUE, masked_access, on_part, with_lanes, written_from
+from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented
 from .._base.types import BOOL, UINT32, retype
@@ -42,7 +43,8 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
     are part of a kernel and evaluate nothing; evaluated ones evaluate the index, and run each function that it asks for
     on a part of the arguments. ``label`` names the call in listings.
 
-    The functions may write by index to arguments and to other arrays. Debug mode warns of indices that are too large.
+    The functions may write by index to arguments and to other arrays; in evaluated calls, to arguments of another size
+    than the call's only, since of those each function is given a part. Debug mode warns of indices that are too large.
     Raises a ``TypeError`` for other types of indices and targets, an ``IndexError`` for an ``int`` beyond the targets,
     and a ``RuntimeError`` if the results of the functions differ in structure or type. Differentiable: where
     derivatives are tracked, all functions are computed.
@@ -71,10 +73,8 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
 def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..., Any]], names: Sequence[str],
          args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any, label: Any) -> Any:
     """Call what an array of indices chooses; errors are those of the user's function."""
-    if mode is not None and not (isinstance(mode, str) and mode in ("symbolic", "evaluated")):
-        raise ArgumentError(f"{function}(): 'mode' must be 'symbolic', 'evaluated' or None, found {mode!r}.")
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"{function}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    require_mode(function, mode, ("symbolic", "evaluated"))
+    require_label(function, label)
     if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
         raise TypeError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
                         f"{describe(index)}.")
@@ -198,7 +198,8 @@ class _Call:
                 part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
                 with on_part(lanes, self.width):
                     values, after = self.invoke(number, part, self.spec)
-                nodes = [new if old is node and written_from(new, old) else node
+                self.require_whole(nodes, part, after, number)
+                nodes = [new if written_from(new, old) else node
                          for node, old, new in zip(nodes, part, after, strict=True)]
                 for position, value in enumerate(values):
                     if value.size not in (1, lanes.size):
@@ -211,6 +212,16 @@ class _Call:
                 core.evaluate([*joined, *nodes])
         store_arguments(self.leaves, self.nodes, nodes)
         return self.nothing() if joined is None else self.results.rebuilt(joined)
+
+    def require_whole(self, nodes: Sequence[Node], part: Sequence[Node], after: Sequence[Node], number: int) -> None:
+        """Refuse writes by index to an argument of which a function has been given some elements only."""
+        for position, (node, old, new) in enumerate(zip(nodes, part, after, strict=True)):
+            if old is not node and written_from(new, old):
+                raise ArgumentError(
+                    f"{self.function}(): '{self.names[number]}' writes by index to the argument "
+                    f"'{self.spec.node_paths(('args', 'kwargs'))[position]}', of which an evaluated call gives it only "
+                    "the elements that take it. Refer to the array in the function instead of passing it, or use "
+                    "mode='symbolic'.")
 
     def nothing(self) -> Any:
         """The results if no element takes part: zeros, of which a function tells the structure."""

@@ -8,7 +8,9 @@ as they live.
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -26,25 +28,40 @@ __all__ = ["dispatch", "instance_array"]
 
 
 class _Registry:
-    """The instances that a type of arrays knows, by their numbers."""
+    """The instances that a type of arrays knows, by their numbers; each is itself, whatever it is equal to."""
 
-    def __init__(self) -> None:
-        self.references: list[weakref.ref[Any]] = []
-        self.numbers: weakref.WeakKeyDictionary[Any, int] = weakref.WeakKeyDictionary()
+    def __init__(self, index: type[ArrayBase]) -> None:
+        #: The type of arrays of numbers.
+        self.index: Any = index
+        #: How many numbers have been given; none is given again.
+        self.count = 0
+        self.references: dict[int, weakref.ref[Any]] = {}
+        self.numbers: dict[int, int] = {}  # by the ids of instances
 
     def number_of(self, instance: Any) -> int:
         """The number of an instance, a new one if it has none."""
         if instance is None:
             return 0
-        number = self.numbers.get(instance)
+        key = id(instance)
+        number = self.numbers.get(key)
         if number is None:
-            self.references.append(weakref.ref(instance))
-            number = self.numbers[instance] = len(self.references)
+            self.count = number = self.count + 1
+
+            def forget(_: Any) -> None:
+                self.references.pop(number, None)
+                self.numbers.pop(key, None)
+
+            try:
+                self.references[number] = weakref.ref(instance, forget)
+            except TypeError:
+                raise TypeError(f"an instance of '{type(instance).__name__}' cannot be referred to weakly, as arrays "
+                                "do; its class needs '__weakref__' among its __slots__.") from None
+            self.numbers[key] = number
         return number
 
     def live(self) -> dict[int, Any]:
         """The instances that live, by their numbers."""
-        found = ((number, reference()) for number, reference in enumerate(self.references, 1))
+        found = ((number, reference()) for number, reference in list(self.references.items()))
         return {number: instance for number, instance in found if instance is not None}
 
 
@@ -54,8 +71,10 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
     ``index`` is the type of flat arrays of 32-bit unsigned integers of a backend that compiles
     (``drjit.llvm.ad.UInt32``), from which the type derives. It is constructed from instances, a list of them, or an
     array of their numbers. The methods of ``base`` are methods of its arrays: they call, for each element, the method
-    of its instance, as :func:`dispatch` does. Instances must be hashable, and are not kept alive: elements whose
-    instance is gone are like ``None``. Not part of the reference, where classes of C++ have such types.
+    of its instance, as :func:`dispatch` does. Instances are told apart by their identity, and are not kept alive:
+    elements whose instance is gone are like ``None``. Raises a ``TypeError`` for other arguments; the type does so for
+    elements that are no instances, or cannot be referred to weakly. Not part of the reference, where classes of C++
+    have such types.
 
     >>> from drjit.llvm import Float, UInt32
     >>> class Shape:
@@ -78,21 +97,24 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
             index._type == UINT32):
         raise TypeError(f"{function}(): 'index' must be a type of flat arrays of {TYPES[UINT32].name}, such as "
                         f"drjit.llvm.UInt32, found {describe(index)}.")
-    registry = _Registry()
+    registry = _Registry(index)
 
     def construct(self: Any, *args: Any) -> None:
         if len(args) == 1 and isinstance(args[0], (list, tuple)):
             args = tuple(args[0])
         if args and all(arg is None or isinstance(arg, base) for arg in args):
-            args = tuple(registry.number_of(arg) for arg in args)
+            try:
+                args = tuple([registry.number_of(arg) for arg in args])
+            except TypeError as error:
+                raise TypeError(f"{base.__name__}Ptr.__init__(): {error}") from None
         elif any(isinstance(arg, base) for arg in args):
             wrong = next(place for place, arg in enumerate(args) if arg is not None and not isinstance(arg, base))
             raise TypeError(f"{base.__name__}Ptr.__init__(): element {wrong} must be an instance of "
                             f"'{base.__name__}' or None, found {describe(args[wrong])}.")
         index.__init__(self, *args)
 
-    contents: dict[str, Any] = {"__init__": construct, "_registry": registry,
-                                "__doc__": f"Instances of {base.__name__}."}
+    contents: dict[str, Any] = {"__init__": construct, "_registry": registry, "__module__": base.__module__,
+                                "__qualname__": f"{base.__qualname__}Ptr", "__doc__": f"Instances of {base.__name__}."}
     for name in dir(base):
         method = getattr(base, name)
         if not name.startswith("_") and callable(method):
@@ -103,8 +125,7 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
 def _method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(method)
     def dispatched(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return _dispatch(f"{type(self).__name__}.{name}", self, lambda instance, *a, **k: getattr(instance, name)(
-            *a, **k), args, kwargs)
+        return _dispatch(f"{type(self).__name__}.{name}", self, operator.attrgetter(name), args, kwargs)
 
     return dispatched
 
@@ -133,29 +154,29 @@ def dispatch(inst: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -
                         f"{describe(inst)}.")
     if not isinstance(inst, ArrayBase):
         return target(inst, *args, **kwargs)
-    return _dispatch(function, inst, target, args, kwargs)
+    return _dispatch(function, inst, lambda instance: functools.partial(target, instance), args, kwargs)
 
 
-def _dispatch(function: str, inst: Any, target: Callable[..., Any], args: tuple[Any, ...],
+def _dispatch(function: str, inst: Any, bound: Callable[[Any], Callable[..., Any]], args: tuple[Any, ...],
               kwargs: dict[str, Any]) -> Any:
+    """Call for each element what ``bound`` makes of its instance."""
     mode, label = kwargs.pop("mode", None), kwargs.pop("label", None)
     registry: _Registry = inst._registry
     instances = registry.live()
     if not instances:
         raise ArgumentError(f"{function}(): there is no instance to call: " + (
             "those that arrays of this type were made of are gone. Keep a reference to each, since arrays do not."
-            if registry.references else "the array holds none."))
+            if registry.count else "the array holds none."))
     numbers = inst._nodes()[0]
-    if len(instances) == len(registry.references):
+    if len(instances) == registry.count:
         index = ops.sub(numbers, core.literal(UINT32, 1))  # None becomes the largest number
     else:
-        places = [0xffffffff] * (len(registry.references) + 1)
+        places = array("I", [0xffffffff]) * (registry.count + 1)
         for place, number in enumerate(instances):
             places[number] = place
-        table = type(inst).__mro__[1](places)
         inside = ops.lt(numbers, core.literal(UINT32, len(places)))
-        index = core.gather(table._nodes()[0], ops.select(inside, numbers, core.literal(UINT32, 0)), TRUE)
-    kind = type(inst).__mro__[1]
-    targets = [functools.partial(target, instance) for instance in instances.values()]
+        index = core.gather(registry.index(places)._nodes()[0], ops.select(inside, numbers, core.literal(UINT32, 0)),
+                            TRUE)
+    targets = [bound(instance) for instance in instances.values()]
     names = [f"{type(instance).__name__} instance {number}" for number, instance in instances.items()]
-    return call(function, wrap(kind, [index]), "inst", targets, names, args, kwargs, mode, label)
+    return call(function, wrap(registry.index, [index]), "inst", targets, names, args, kwargs, mode, label)

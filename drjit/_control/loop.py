@@ -16,15 +16,26 @@ from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType,
 
 from .._access.lanes import masked_access, with_lanes, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
-from .._base.arguments import require_integer
+from .._base.arguments import require_bool, require_integer, require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented, user_part
 from .._base.nodes import broadcast
 from .._base.typing import Ts
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .choice import store_arguments
 from .frozen import Frozen
-from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
+from .outside import (
+    Again,
+    Captured,
+    Variables,
+    Wider,
+    Words,
+    captured_earlier,
+    journal_of,
+    name_in_program,
+    require_no_leftovers,
+)
 from .state import arguments, copies, equal
 
 __all__ = ["loop_of", "while_loop"]
@@ -101,16 +112,13 @@ def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: An
     for name, value in (("cond", cond), ("body", body)):
         if not callable(value):
             raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode is not None and not (isinstance(mode, str) and mode in ("scalar", "symbolic", "evaluated")):
-        raise ArgumentError(f"{_FUNCTION}(): 'mode' must be 'scalar', 'symbolic', 'evaluated' or None, found {mode!r}.")
-    if strict.__class__ is not bool:
-        raise TypeError(f"{_FUNCTION}(): 'strict' must be a bool, found {describe(strict)} ({strict!r}).")
+    require_mode(_FUNCTION, mode)
+    require_bool(_FUNCTION, "strict", strict)
     if compress is not None and compress.__class__ is not bool:
         raise TypeError(f"{_FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
     if max_iterations is not None:
         require_integer(_FUNCTION, "max_iterations", max_iterations)
-    if label is not None and not isinstance(label, str):
-        raise TypeError(f"{_FUNCTION}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
+    require_label(_FUNCTION, label)
     if isinstance(labels, str) or not isinstance(labels, Sequence):
         raise TypeError(f"{_FUNCTION}(): 'labels' must be a sequence of strings, one for each state variable, found "
                         f"{describe(labels)} ({labels!r}).")
@@ -191,6 +199,7 @@ def _flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[lis
 
 
 def _condition(value: Any) -> Node:
+    value = sole_array(value)
     if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
         return value._nodes()[0]
     if value.__class__ is bool:
@@ -315,7 +324,9 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
         before = arguments(_FUNCTION, spec, variables[:count], leaves)
         # a tensor of one element has as many as the loop is wide
         inside = flatten(before, _FUNCTION)[1] if tensors else spec
+        variables_before = Variables((body,))
         results, final = _flattened(body(*before), inside, names)
+        variables_before.require_same(_WORDS)
         _require_sizes(variables[:count], results, spec, names)
         changed = [new for old, new in zip(variables, results, strict=False)
                    if new is not old and not core.is_version(core.primal(new))]

@@ -19,7 +19,7 @@ from drjit_core import Node, SymbolicValue
 from .._access.store import Buffers, Journal
 from .._base.array import ArrayBase
 
-__all__ = ["Again", "Captured", "Wider", "Words", "captured_earlier", "journal_of", "name_in_program",
+__all__ = ["Again", "Captured", "Variables", "Wider", "Words", "captured_earlier", "journal_of", "name_in_program",
            "require_no_leftovers"]
 
 
@@ -130,6 +130,53 @@ def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured
             if entry.path == journal.path and entry.array._nodes()[entry.position] is formal:
                 raise _own_memory(words, entry.array)
         raise Again([*captured, *found])
+
+
+class Variables:
+    """The variables of enclosing functions and of their module that functions use, and what they are.
+
+    A body that assigns to one does so once for each trace, not for each iteration.
+    """
+
+    __slots__ = ("cells", "globals")
+
+    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
+        self.cells: list[tuple[str, CellType, Any]] = []
+        self.globals: list[tuple[str, dict[str, Any], Any]] = []
+        for function in functions:
+            function = getattr(function, "__func__", function)
+            if function.__class__ is not FunctionType:
+                continue
+            code, variables = function.__code__, function.__globals__
+            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+                if cell != _EMPTY_CELL and isinstance(cell.cell_contents, ArrayBase):
+                    self.cells.append((name, cell, cell.cell_contents))
+            for name in code.co_names:
+                if isinstance(variables.get(name), ArrayBase):
+                    self.globals.append((name, variables, variables[name]))
+
+    def require_same(self, words: Words) -> None:
+        """Refuse assignments of arrays that have nothing to do with the construct; others cannot be used afterwards."""
+        for name, cell, before in self.cells:
+            if cell != _EMPTY_CELL and _is_other(cell.cell_contents, before):
+                cell.cell_contents = before
+                raise self.refusal(words, name)
+        for name, variables, before in self.globals:
+            if _is_other(variables.get(name), before):
+                variables[name] = before
+                raise self.refusal(words, name)
+
+    @staticmethod
+    def refusal(words: Words, name: str) -> SymbolicValue:
+        """What is wrong with the user's function."""
+        return SymbolicValue(
+            f"{words.function}(): {words.traced} assigns an array to the variable '{name}', which was made outside: "
+            f"that happens once, and not for each iteration. {words.remedy[0].upper()}{words.remedy[1:]}, or "
+            f"{words.otherwise}.")
+
+
+def _is_other(now: Any, before: Any) -> bool:
+    return now is not before and isinstance(now, ArrayBase) and not any(node.scope for node in now._nodes())
 
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.

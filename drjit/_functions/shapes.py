@@ -9,7 +9,7 @@ import math
 import operator
 from typing import Any
 
-from drjit_core import cast
+from drjit_core import cast, primal
 
 from .._access.slicing import contiguous_strides, normalise_axes, strided
 from .._arrays.broadcasting import concatenate, make, transposed
@@ -22,7 +22,7 @@ from .._base.types import SCALAR, lookup
 from .._base.types import reshape as reshape_type
 from .._base.typing import ArrayT, T
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.promote import flat_of_scalars, wrap
+from .._promotion.promote import flat_of_scalars, wrap, wrap_like
 from .._trees.pytree import is_pytree, transform
 
 __all__ = ["expand_dims", "ravel", "reshape", "squeeze", "unravel"]
@@ -237,6 +237,8 @@ def _reshape(function: str, dtype: Any, value: Any, shape: Any, order: Any, shri
     cls = type(value) if dtype is None else dtype
     if not isinstance(cls, type) or not issubclass(cls, ArrayBase) or not hasattr(cls, "_record"):
         raise TypeError(f"{function}(): 'dtype' must be an array type, found {describe(dtype)}.")
+    if value._record.diff and not cls._record.diff:
+        value = wrap_like(value, type(value), list(map(primal, value._nodes())))
     tensors = isinstance(value, TensorBase), issubclass(cls, TensorBase)
     if all(tensors):
         if order == "F":  # through the transposes of both

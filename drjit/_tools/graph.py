@@ -7,6 +7,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import OPS, VarState
 
+from .._ad.listing import escaped
 from .._arrays.format import format_element
 from .listing import live_variables, type_name
 
@@ -16,10 +17,6 @@ __all__ = ["graphviz"]
 #: Colours of nodes by state.
 _COLOURS = {VarState.Symbolic: "yellow", VarState.Dirty: "salmon", VarState.Evaluated: "lightblue2",
             VarState.Literal: "gray90"}
-
-
-def _escape(text: str) -> str:
-    return "".join("\\" + c if c in '\\"{}|<>' else " " if c == "\n" else c for c in text)
 
 
 def graphviz(as_string: bool = False) -> Any:
@@ -41,10 +38,10 @@ def graphviz(as_string: bool = False) -> Any:
         state, label = core.state_of(node), core.label_of(node)
         name = OPS[node.kind].word
         value = f": {format_element(node.payload)}" if state is VarState.Literal else ""
-        head = f"Label: \\\"{_escape(label)}\\\"|" if label else ""
+        head = f"Label: \\\"{escaped(label)}\\\"|" if label else ""
         colour = "wheat" if label else _COLOURS.get(state)
         style = f" style=filled fillcolor={colour}" if colour else ""
-        lines.append(f'    n{node.id} [label="{{{head}{_escape(name + value)}|{{Type: {type_name(node)}|'
+        lines.append(f'    n{node.id} [label="{{{head}{escaped(name + value)}|{{Type: {type_name(node)}|'
                      f'Size: {node.size}}}|{{r{core.index_of(node)}|{state.name}}}}}"{style}];')
         edges += [f"    n{operand.id} -> n{node.id};" for operand in core.operands(node)]
     lines += edges

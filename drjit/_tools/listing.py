@@ -50,7 +50,9 @@ def _label_array(value: ArrayBase, label: str) -> None:
                 suffix = f"_{index}{suffix}"
             name += suffix
             if core.state_of(node) is VarState.Literal:  # equal literals are one node: the label needs one of its own
-                node = literal(node.type, node.payload, node.size, node.attr, hash(name))
+                plain, vertex = core.primal(node), core.vertex_of(node)
+                own = literal(plain.type, plain.payload, plain.size, plain.attr, hash(name))
+                node = own if vertex is None else core.dual(own, vertex)
             core.set_label(node, name)
             nodes.append(node)
         value._replace(nodes)

@@ -26,7 +26,7 @@ from typing import Any
 from .._base.array import ArrayBase
 from .._base.errors import describe
 
-__all__ = ["children", "construct", "field_types", "is_pytree"]
+__all__ = ["children", "construct", "field_types", "is_foreign_array", "is_pytree", "sole_array"]
 
 
 def field_types(cls: type) -> dict[str, Any] | None:
@@ -71,6 +71,22 @@ def children(value: Any) -> list[tuple[Any, Any]] | None:
     if hasattr(cls, "__dataclass_fields__"):
         return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(cls)]
     return None
+
+
+def is_foreign_array(value: Any) -> bool:
+    """Whether a value is an array of another package, which has joined by the protocol, speaks DLPack, and tells the
+    namespace that makes such arrays."""
+    return all(hasattr(value.__class__, name) for name in ("__drjit_children__", "__dlpack__", "__array_namespace__"))
+
+
+def sole_array(value: Any) -> Any:
+    """The array that an array of another package consists of, which has joined by the protocol; other values as they
+    are."""
+    if isinstance(value, ArrayBase) or not hasattr(value.__class__, "__drjit_children__"):
+        return value
+    items = value.__drjit_children__()
+    first = next(iter(items.values()), None) if len(items) == 1 else None
+    return first if isinstance(first, ArrayBase) else value
 
 
 def construct(cls: Any, items: dict[str, Any]) -> Any:

@@ -21,7 +21,7 @@ from drjit_core import Node
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.handle import fresh as _new
-from .classes import children, construct, field_types, is_pytree
+from .classes import children, construct, field_types, is_foreign_array, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
            "flatten_nodes", "is_pytree", "leaves", "transform", "walk"]
@@ -125,11 +125,15 @@ class TreeSpec:
         """A PyTree of this structure from the nodes of its traced arrays, which may be wider than they were.
 
         The other leaves are taken from ``leaves``, where the places of traced arrays are ignored. A tensor with a
-        single element that has become wider has one dimension.
+        single element that has become wider has the shape of another one of that size, if there is one, else one
+        dimension.
         """
         position = 0
         result = list(leaves)
         for k, cls, shape, count in self._traced():
+            if cls._depth < 0 and (size := nodes[position].size) != math.prod(shape):
+                shape = next((other for _, kind, other, _ in self._traced()
+                              if kind._depth < 0 and math.prod(other) == size), (size,))
             result[k] = _array(cls, shape, nodes[position:position + count])
             position += count
         return self.rebuild(result)
@@ -293,7 +297,7 @@ def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) 
     else:
         array._n = nodes[0]
         if cls._depth < 0:
-            array._s = shape if nodes[0].size == math.prod(shape) else (nodes[0].size,)
+            array._s = shape
     return array
 
 
@@ -303,13 +307,14 @@ def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) 
 _of_type: dict[type, TreeSpec] = {}
 
 
-def flatten(value: Any, function: str) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a PyTree, arrays or not, in order, and its structure."""
+def flatten(value: Any, function: str, *, whole: bool = False) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a PyTree, arrays or not, in order, and its structure. With ``whole``, arrays of other packages are
+    leaves, too (see :func:`drjit._trees.classes.is_foreign_array`)."""
     found: list[Any] = []
-    return found, _flatten(value, function, found, set())
+    return found, _flatten(value, function, found, set(), whole)
 
 
-def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> TreeSpec:
+def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole: bool) -> TreeSpec:
     cls = value.__class__
     if isinstance(value, ArrayBase):
         found.append(value)
@@ -327,13 +332,13 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int]) -> Tre
     elif cls is dict:
         keys, entries = tuple(value), value.values()
     else:
-        items = children(value)
+        items = None if whole and is_foreign_array(value) else children(value)
         if items is None:
             found.append(value)
             return TreeSpec(cls)
         keys, entries = tuple([key for key, _ in items]), [entry for _, entry in items]
     _enter(value, function, path)
-    specs = tuple([_flatten(entry, function, found, path) for entry in entries])
+    specs = tuple([_flatten(entry, function, found, path, whole) for entry in entries])
     path.discard(id(value))
     return TreeSpec(cls, (), keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 

@@ -55,6 +55,7 @@ from ._dtypes import (
     uint32,
     uint64,
 )
+from ._einops import install as _install
 from ._elementwise import (
     abs,
     acos,
@@ -142,6 +143,7 @@ from ._manipulation import (
     squeeze,
     stack,
     tile,
+    transpose,
     unstack,
 )
 from ._searching import (
@@ -174,6 +176,7 @@ from ._statistics import (
 
 __array_api_version__ = "2025.12"
 newaxis = None
+_install()
 
 __all__ = [
     "Array",
@@ -319,6 +322,7 @@ __all__ = [
     "tanh",
     "tensordot",
     "tile",
+    "transpose",
     "tril",
     "triu",
     "trunc",

@@ -16,14 +16,16 @@ from drjit.interop import numpy_of_parts
 from . import _elementwise as elementwise
 from ._creation import require_device
 from ._data import Storage, copy_of, wrap
-from ._dlpack import array_of, buffer, dlpack, dlpack_device
+from ._dlpack import array_of, buffer, dlpack, dlpack_device, exported
 from ._indexing import get, put, replace
 from ._linear import matmul, matrix_transpose
+from ._manipulation import transpose
 from ._operands import describe, number_of
 
 __all__ = ["Array", "versions"]
 
-_SELF = "drjit.array_api.Array"
+_NAMESPACE = "drjit.array_api"
+_SELF = f"{_NAMESPACE}.Array"
 #: The versions of the standard that ``__array_namespace__`` gives.
 versions = ("2021.12", "2022.12", "2023.12", "2024.12", "2025.12")
 
@@ -81,7 +83,10 @@ class Array(Storage):
     """
 
     __slots__ = ()
-    __array_ufunc__ = None  # operators of NumPy's arrays leave the operation to this class
+    __module__ = _NAMESPACE  # where users find it
+    #: Operators of NumPy's arrays leave the operation to this class, which is greater than theirs. (NumPy's functions
+    #: convert, as they do with lists: ``__array_ufunc__`` would rule that out.)
+    __array_priority__ = 1000
 
     # --- PyTrees ---
 
@@ -121,6 +126,12 @@ class Array(Storage):
     def mT(self) -> Array:
         """The array with its last two axes exchanged."""
         return matrix_transpose(self)
+
+    def transpose(self, *axes: Any) -> Array:
+        """The array with its axes in another order, the reverse one if none is given; ``axes`` are integers, or a tuple
+        of them, as for NumPy's arrays (the standard has ``permute_dims``)."""
+        alone = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], (tuple, list)))
+        return transpose(self, axes[0] if alone else axes or None)
 
     def to_device(self, device: Any, /, *, stream: Any = None) -> Array:
         """The array on a device, of which there is one: ``'cpu'``."""
@@ -207,12 +218,40 @@ class Array(Storage):
         if any(dr.is_array_v(part) and _is_symbolic(part) for part in self._parts):
             return f"Array(<symbolic>, shape={self.shape}, dtype={self._dtype})"
         text = np.array2string(self._host(), separator=", ", prefix="Array(")
-        return f"Array({text}, dtype={self._dtype})"
+        hidden = self.size > np.get_printoptions()["threshold"] or not self.size and self.ndim > 1
+        shape = f" shape={self.shape}," if hidden else ""  # which the text does not tell
+        return f"Array({text},{shape} dtype={self._dtype})"
+
+    def __format__(self, specification: str) -> str:
+        if self.ndim or not specification:
+            return format(str(self), specification)
+        return format(self._scalar("__format__"), specification)
 
     __array__ = array_of
     __dlpack__ = dlpack
     __dlpack_device__ = dlpack_device
     __buffer__ = buffer
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """The elements as a NumPy array that cannot be written to, without a copy unless they are complex. Evaluates;
+        derivatives end here, with a warning."""
+        found: np.ndarray[Any, Any] = array_of(self)
+        return found
+
+    def torch(self) -> Any:
+        """The elements as a tensor of PyTorch, without a copy unless they are complex. Evaluates; derivatives end here,
+        with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "torch")
+
+    def jax(self) -> Any:
+        """The elements as an array of JAX, without a copy unless they are complex. Evaluates; derivatives end here,
+        with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "jax")
+
+    def tf(self) -> Any:
+        """The elements as a tensor of TensorFlow, which copies those that begin at no multiple of 64 bytes, and complex
+        ones. Evaluates; derivatives end here, with a warning (:func:`drjit.wrap` lets them cross)."""
+        return exported(self, "tf")
 
     # --- Dr.Jit ---
 

@@ -12,12 +12,14 @@ import drjit as dr
 
 from . import _dtypes as dtypes
 from ._data import Storage, constant, default_dtype, expanded, wrap
+from ._dlpack import shared
 from ._dtypes import DType, FInfo, IInfo, promoted
 from ._operands import (
     converted,
     describe,
     literal,
     number_of,
+    operands,
     require_array,
     shape_of,
     with_number,
@@ -26,16 +28,16 @@ from ._operands import (
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["arange", "asarray", "astype", "can_cast", "empty", "empty_like", "eye", "finfo", "full", "full_like",
-           "iinfo", "isdtype", "linspace", "meshgrid", "ones", "ones_like", "require_device", "result_type", "tril",
-           "triu", "zeros", "zeros_like"]
+__all__ = ["arange", "array_from", "asarray", "astype", "can_cast", "converted_to", "empty", "empty_like", "eye",
+           "finfo", "full", "full_like", "holds_arrays", "iinfo", "isdtype", "linspace", "meshgrid", "ones",
+           "ones_like", "require_device", "result_type", "tril", "triu", "zeros", "zeros_like"]
 
 _NAMESPACE = "drjit.array_api"
 
 
 def require_device(function: str, device: Any) -> None:
     """Refuse devices other than the CPU."""
-    if device is not None and device != "cpu":
+    if device is not None and not (isinstance(device, str) and device == "cpu"):
         raise ValueError(f"{function}(): there is no device {device!r}; the only one is 'cpu'.")
 
 
@@ -57,17 +59,24 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy
     """An array of what ``obj`` holds: a number, nested sequences of numbers and arrays, a NumPy array, a Dr.Jit array
     or tensor, an object with the buffer or the DLPack protocol.
 
-    ``copy``: ``True`` for memory of its own, ``False`` raises a ``ValueError`` if a copy is needed. Raises an
-    ``OverflowError`` for integers that the data type cannot hold. Arrays and tensors of Dr.Jit are taken as they are:
-    lazy, and with their derivatives.
+    Arrays and tensors of Dr.Jit are taken as they are: lazy, and with their derivatives. Memory of others is copied,
+    because it may change before what is computed from it is evaluated; ``copy=False`` shares it, and raises a
+    ``ValueError`` where that is not possible; ``copy=True`` is for memory of its own. Numbers beside arrays in a
+    sequence take the type of the arrays. Raises an ``OverflowError`` for numbers that an integer type cannot hold, a
+    ``TypeError`` for complex numbers where others are wanted.
     """
     function = f"{_NAMESPACE}.asarray"
     require_device(function, device)
+    return array_from(function, obj, dtype, copy)
+
+
+def array_from(function: str, obj: Any, dtype: DType | None = None, copy: bool | None = None) -> Array:
+    """What :func:`asarray` returns, for another function of the user's."""
     if isinstance(obj, Storage):
         wanted = _dtype(function, dtype, obj._dtype)
         if copy is False and wanted is not obj._dtype:
             raise ValueError(f"{function}(): {obj._dtype} cannot become {wanted} without a copy.")
-        found = converted(obj, wanted)
+        found = converted(obj, _not_complex(function, obj._dtype, wanted))
         return wrap(wanted, *[type(part)(part) for part in found._parts]) if copy and found is obj else found
     number = obj if isinstance(obj, (bool, int, float, complex)) else None
     if number is not None:
@@ -85,13 +94,27 @@ def asarray(obj: Any, /, *, dtype: DType | None = None, device: Any = None, copy
 
 
 def _of_number(function: str, dtype: DType, number: Any) -> Array:
-    if isinstance(number, complex) and dtype.kind != "c":
-        raise TypeError(f"{function}(): the complex number {number!r} cannot become {dtype}.")
+    if isinstance(number, complex):
+        _not_complex(function, dtypes.DEFAULT_COMPLEX, dtype)
     if dtype.kind == "b":
         return constant(dtype, bool(number))
     if dtype.kind in "iu":
+        if not math.isfinite(number):
+            raise OverflowError(f"{function}(): the Python number {number} does not fit into {dtype}.")
         return literal(function, dtype, int(number))
     return constant(dtype, number)
+
+
+def _not_complex(function: str, own: DType, wanted: DType) -> DType:
+    """The data type that elements are to become, which loses no imaginary parts."""
+    if own.kind == "c" and wanted.kind not in "cb":
+        raise TypeError(f"{function}(): complex numbers cannot become {wanted}; take their real or imaginary parts.")
+    return wanted
+
+
+def converted_to(function: str, array: Any, dtype: Any, default: DType) -> Array:
+    """An array with elements of the data type that the user asks for; of the default one for ``None``."""
+    return converted(array, _not_complex(function, array._dtype, _dtype(function, dtype, default)))
 
 
 def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
@@ -104,8 +127,9 @@ def _of_dr(function: str, value: Any, dtype: Any, copy: bool | None) -> Array:
         parts = [_tensor_of(value)]
         own = next(entry for entry in dtypes.ALL.values() if entry.tensor is type(parts[0]) and entry.kind != "c")
     found = wrap(own, *parts)
-    wanted = _dtype(function, dtype, own)
-    if copy is False and (wanted is not own or not dr.is_tensor_v(value)):
+    wanted = _not_complex(function, own, _dtype(function, dtype, own))
+    shared = dr.is_jit_v(value) and (dr.is_tensor_v(value) or dr.depth_v(value) == 1)
+    if copy is False and not (shared and wanted is own):
         raise ValueError(f"{function}(): {type(value).__module__}.{type(value).__name__} cannot become an array of "
                          f"{wanted} without a copy.")
     return converted(found, wanted)
@@ -121,72 +145,99 @@ def _tensor_of(value: Any) -> Any:
 
 def _of_sequence(function: str, entries: list[Any], dtype: Any) -> Array:
     """Nested sequences: on the host, unless there are arrays among their entries."""
-    if _holds_arrays(entries):
-        arrays = [entry if isinstance(entry, Storage) else _of_sequence(function, list(entry), None)
-                  if isinstance(entry, (list, tuple)) else asarray(entry) for entry in entries]
-        own = result_type(*arrays)
-        arrays = [converted(array, _dtype(function, dtype, own)) for array in arrays]
-        if any(array.shape != arrays[0].shape for array in arrays):
-            raise ValueError(f"{function}(): the sequence is ragged: its entries have the shapes "
-                             f"{' and '.join(dict.fromkeys(str(array.shape) for array in arrays))}.")
-        shape = (len(arrays), *arrays[0].shape)
-        return wrap(arrays[0]._dtype, *[type(parts[0])(dr.concat([part.array for part in parts]), shape=shape)
-                                        for parts in zip(*[array._parts for array in arrays], strict=True)])
+    if holds_arrays(entries):
+        leaves = _leaves(entries)
+        own = operands(function, leaves, ["obj"] * len(leaves), broadcast=False)[0]._dtype if dtype is None else \
+            _dtype(function, dtype, dtypes.DEFAULT_FLOAT)
+        return _joined(function, entries, own)
     try:
         found = np.asarray(entries)
     except ValueError:
         raise ValueError(f"{function}(): the sequence is ragged: its entries have different lengths.") from None
-    if found.size == 0 and found.dtype.kind == "f":
-        found = found.astype(np.float64)
-    if found.dtype.kind == "O":
-        _refuse(function, entries, dtype)
-        found = np.asarray(entries, dtype=_dtype(function, dtype, dtypes.DEFAULT_INT).numpy)
+    large = found.dtype.kind == "f" and found.size and np.max(np.abs(found)) >= 1 << 63 and _are_integers(entries)
+    if found.dtype.kind not in "biufc" or large:  # integers that none of NumPy's types holds together
+        wanted = _dtype(function, dtype, dtypes.DEFAULT_INT)
+        _refuse(function, entries, wanted)
+        found = np.asarray(entries, dtype=wanted.numpy)
     elif found.dtype == np.uint64 and dtype is None:
         raise OverflowError(f"{function}(): there are integers that do not fit into int64; pass dtype=uint64.")
     wanted = _dtype(function, dtype, dtypes.of_numpy(found.dtype) or dtypes.DEFAULT_FLOAT)
-    if wanted.kind in "iu" and found.dtype.kind in "iu" and found.size:
+    if found.dtype.kind == "c":
+        _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
+    if wanted.kind in "iu" and found.dtype.kind in "iuf" and found.size:
         limits = dtypes.iinfo_of(wanted)
-        for extreme in (int(found.min()), int(found.max())):
-            if not limits.min <= extreme <= limits.max:
+        for extreme in (found.min().item(), found.max().item()):
+            if not limits.min - 1 < extreme < limits.max + 1:  # which NaN is not, either
                 raise OverflowError(f"{function}(): the Python number {extreme} does not fit into {wanted}.")
-    if found.dtype.kind == "c" and wanted.kind != "c":
-        raise TypeError(f"{function}(): complex numbers cannot become {wanted}.")
     return _of_numpy(found.astype(wanted.numpy))
 
 
-def _refuse(function: str, entries: Any, dtype: Any) -> None:
+def _leaves(entries: Any) -> list[Any]:
+    """The arrays and numbers in nested sequences."""
+    if isinstance(entries, (list, tuple)):
+        return [leaf for entry in entries for leaf in _leaves(entry)]
+    return [entries if isinstance(entries, Storage) or number_of(entries) is not None else asarray(entries)]
+
+
+def _joined(function: str, entries: Any, dtype: DType) -> Array:
+    """The entries of nested sequences, some of which are arrays, as one array of a data type."""
+    if number_of(entries) is not None:
+        return _of_number(function, dtype, number_of(entries))
+    if not isinstance(entries, (list, tuple)):
+        return asarray(entries, dtype=dtype)
+    if not holds_arrays(entries):
+        return _of_sequence(function, list(entries), dtype)
+    arrays = [_joined(function, entry, dtype) for entry in entries]
+    if any(array.shape != arrays[0].shape for array in arrays):
+        raise ValueError(f"{function}(): the sequence is ragged: its entries have the shapes "
+                         f"{' and '.join(dict.fromkeys(str(array.shape) for array in arrays))}.")
+    shape = (len(arrays), *arrays[0].shape)
+    return wrap(dtype, *[type(parts[0])(dr.concat([part.array for part in parts]), shape=shape)
+                         for parts in zip(*[array._parts for array in arrays], strict=True)])
+
+
+def _are_integers(entries: Any) -> bool:
+    """Whether nested sequences hold integers only."""
+    return all(map(_are_integers, entries)) if isinstance(entries, (list, tuple)) else \
+        isinstance(entries, (int, np.integer))
+
+
+def _refuse(function: str, entries: Any, dtype: DType) -> None:
     """Refuse entries other than integers, of which some are too large for NumPy's types."""
     for entry in entries:
         if isinstance(entry, (list, tuple)):
             _refuse(function, entry, dtype)
         elif not isinstance(entry, (int, np.integer)):
             raise TypeError(f"{function}(): the entries of a sequence must be numbers, found {describe(entry)}.")
-        elif dtype is None or isinstance(dtype, DType) and dtype.kind in "iu" and not dtypes.holds(dtype, int(entry)):
-            raise OverflowError(f"{function}(): the Python number {entry} does not fit into "
-                                f"{dtype or dtypes.DEFAULT_INT}.")
+        elif dtype.kind in "iu" and not dtypes.holds(dtype, int(entry)):
+            raise OverflowError(f"{function}(): the Python number {entry} does not fit into {dtype}.")
 
 
-def _holds_arrays(entries: Any) -> bool:
+def holds_arrays(entries: Any) -> bool:
+    """Whether there are arrays in nested sequences."""
     return any(isinstance(entry, (Storage, dr.ArrayBase)) or
-               isinstance(entry, (list, tuple)) and _holds_arrays(entry) for entry in entries)
+               isinstance(entry, (list, tuple)) and holds_arrays(entry) for entry in entries)
 
 
 def _of_host(function: str, obj: Any, dtype: Any, copy: bool | None) -> Array:
     if isinstance(obj, (str, bytes)):
         raise TypeError(f"{function}(): 'obj' must be an array, a number or a sequence of them, found {describe(obj)}.")
-    if not isinstance(obj, np.ndarray) and hasattr(obj, "__dlpack__"):
-        found = np.from_dlpack(obj)
-    else:
-        try:
-            found = np.asarray(obj)
-        except Exception as error:
-            raise TypeError(f"{function}(): {describe(obj)} cannot become an array: {error}") from error
+    speaks = not isinstance(obj, np.ndarray) and hasattr(obj, "__dlpack__")
+    try:
+        found = np.from_dlpack(obj) if speaks else np.asarray(obj, copy=copy if copy is False else None)
+    except Exception as error:
+        if copy is False and isinstance(error, ValueError):
+            raise ValueError(f"{function}(): {describe(obj)} cannot become an array without a copy.") from error
+        raise TypeError(f"{function}(): {describe(obj)} cannot become an array: {error}") from error
     own = dtypes.of_numpy(found.dtype)
     if own is None:
         raise TypeError(f"{function}(): there is no data type for elements of {found.dtype} ({describe(obj)}).")
-    if copy is False:
-        raise ValueError(f"{function}(): {describe(obj)} cannot become an array without a copy.")
-    return converted(_of_numpy(found), _dtype(function, dtype, own))
+    wanted = _not_complex(function, own, _dtype(function, dtype, own))
+    if copy is not False:
+        return converted(_of_numpy(found), wanted)
+    if wanted is not own or not found.dtype.isnative:
+        raise ValueError(f"{function}(): {found.dtype} cannot become {wanted} without a copy.")
+    return shared(function, obj if speaks else found, False)
 
 
 def _of_numpy(value: np.ndarray[Any, Any]) -> Array:
@@ -226,10 +277,10 @@ def full(shape: int | tuple[int, ...], fill_value: Any, *, dtype: DType | None =
         raise TypeError(f"{function}(): 'fill_value' must be a number, found {describe(fill_value)}.")
     wanted = _dtype(function, dtype, default_dtype(number))
     if wanted.kind in "iu":
-        literal(function, wanted, int(number.real))  # which checks the range
+        _of_number(function, wanted, number)  # which checks the range
         number = int(number.real)
-    elif isinstance(number, complex) and wanted.kind != "c":
-        raise TypeError(f"{function}(): the complex number {number!r} cannot become {wanted}.")
+    elif isinstance(number, complex):
+        _not_complex(function, dtypes.DEFAULT_COMPLEX, wanted)
     return constant(wanted, bool(number) if wanted.kind == "b" else number, sizes)
 
 
@@ -306,6 +357,10 @@ def arange(start: float, /, stop: float | None = None, step: float = 1, *, dtype
     wanted = _dtype(function, dtype, dtypes.DEFAULT_INT if integral else dtypes.DEFAULT_FLOAT)
     count = max(len(range(int(first), int(last), int(by))) if integral else math.ceil((last - first) / by), 0)
     positions = _positions(count)
+    if wanted.kind in "iu" and integral:
+        for extreme in (int(first), int(first) + (count - 1) * int(by)) if count else ():
+            if not dtypes.holds(wanted, extreme):
+                raise OverflowError(f"{function}(): the number {extreme} does not fit into {wanted}.")
     if wanted.kind in "iu":
         return converted(wrap(dtypes.int64, positions * int(by) + int(first)), wanted)
     found = dtypes.float64.tensor(positions) * float(by) + float(first)

@@ -55,16 +55,6 @@ class View:
         self.root: Storage = array if self.outer is None else self.outer.root
         self.seen = self.root._writes
 
-    def positions(self, shape: tuple[int, ...]) -> Any:
-        """Where the elements of the view lie among those of the root, as a flat array of integers."""
-        integers = dtypes.int64.tensor
-        found = integers(self.offset)
-        for axis, (size, stride) in enumerate(zip(shape, self.strides, strict=True)):
-            along = dr.reshape(integers(dr.arange(dr.array_t(integers), size)), (1,) * axis + (size,) +
-                               (1,) * (len(shape) - axis - 1))
-            found = found + along * stride
-        return found.array
-
     def read(self, part: Any) -> Any:
         """The elements of the view among those of a tensor of the root."""
         steps: list[Callable[[Any], Any]] = []

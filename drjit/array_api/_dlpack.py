@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 import drjit as dr
-from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts
+from drjit.interop import export_complex, export_parts, import_parts, interleaved, numpy_of_parts, to_framework
 
 from . import _dtypes as dtypes
 from ._data import Storage, wrap
@@ -25,7 +25,7 @@ from ._operands import describe
 if TYPE_CHECKING:
     from ._array import Array
 
-__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "from_dlpack"]
+__all__ = ["array_of", "buffer", "dlpack", "dlpack_device", "exported", "from_dlpack", "shared"]
 
 _CLASS = "drjit.array_api.Array"
 _FROM = "drjit.array_api.from_dlpack"
@@ -72,7 +72,7 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
     ``'cpu'``, a ``BufferError`` for arrays on other devices, an exception that is both of these where ``copy=False``
     rules out a copy that is needed, and a ``TypeError`` for data types that this namespace does not have.
     """
-    if device is not None and device != "cpu":
+    if device is not None and not (isinstance(device, str) and device == "cpu"):
         raise ValueError(f"{_FROM}(): there is no device {device!r}; the only one is 'cpu'.")
     if not hasattr(x, "__dlpack__"):
         raise AttributeError(f"{_FROM}(): 'x' must have a method __dlpack__, which {describe(x)} lacks.")
@@ -82,7 +82,12 @@ def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> A
         if copy:
             parts = tuple([import_parts(_FROM, part, copy=True)[0] for part in parts])
         return wrap(x._dtype, *parts)
-    parts = import_parts(_FROM, x, copy=copy)
+    return shared(_FROM, x, copy)
+
+
+def shared(function: str, x: Any, copy: bool | None) -> Array:
+    """An array with the elements of an object that speaks DLPack and is none of this namespace."""
+    parts = import_parts(function, x, copy=copy)
     return wrap(_DTYPES[type(parts[0]), len(parts)], *parts)
 
 
@@ -103,6 +108,13 @@ def array_of(array: Storage, /, dtype: Any = None, copy: bool | None = None) -> 
     found = numpy_of_parts(array._parts)
     return found.copy() if copy and len(array._parts) == 1 and wanted == found.dtype else \
         found.astype(wanted, copy=False)
+
+
+def exported(array: Storage, name: str) -> Any:
+    """An array of the framework of a name: what ``torch()`` and its like return."""
+    function = f"{_CLASS}.{name}"
+    _warn(function, array)
+    return to_framework(function, name, dr.detach(array._parts))
 
 
 def buffer(array: Storage, flags: int, /) -> memoryview:

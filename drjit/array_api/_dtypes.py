@@ -47,6 +47,14 @@ class DType:
     def __str__(self) -> str:
         return self.name
 
+    @property
+    def __numpy_dtype__(self) -> np.dtype[Any]:
+        """What NumPy (2.4) takes this type for: ``np.zeros(3, dtype=xp.float32)``."""
+        return self.numpy
+
+    def __hash__(self) -> int:
+        return hash(self.numpy)  # which NumPy finds equal
+
     def __reduce__(self) -> tuple[Any, tuple[str]]:
         return _named, (self.name,)
 

@@ -17,7 +17,7 @@ import drjit as dr
 
 from . import _complex as pairs
 from . import _dtypes as dtypes
-from ._data import constant, expanded, wrap
+from ._data import Storage, constant, copy_of, expanded, wrap
 from ._dtypes import DType
 from ._operands import as_float, common_shape, converted, number_of, operands, require_array, require_kind
 
@@ -257,7 +257,7 @@ def _shift_right(a: Any, b: Any) -> Any:
 
 
 def _int_abs(x: Any) -> Any:
-    return dr.abs(x) if _signed(x) else x
+    return dr.abs(x) if _signed(x) else _same(x)
 
 
 def _true_like(x: Any) -> Any:
@@ -449,23 +449,27 @@ def divide(x1: Array | complex, x2: Array | complex, /) -> Array:
 def pow(x1: Array | complex, x2: Array | complex, /) -> Array:
     """x1 to the power of x2. Integers are multiplied exactly, modulo 2 to the number of their bits.
 
-    Lazy; differentiable.
+    Lazy; differentiable. Raises a ``ValueError`` for integers to the power of a negative Python number, which is no
+    integer; for negative elements of an array the result is 0, or 1 or -1 where that is exact.
     """
     number = number_of(x2)
+    if isinstance(number, int) and number < 0 and isinstance(x1, Storage) and x1._dtype.kind in "iu":
+        raise ValueError(f"{_NAMESPACE}.pow(): integers to the power of {number} are no integers; convert 'x1' to a "
+                         "floating point type with astype().")
     if number is not None and not isinstance(number, complex) and number in (1, 2, 3) and hasattr(x1, "_parts"):
         array, _ = operands(f"{_NAMESPACE}.pow", (x1, x2), ("x1", "x2"), "iufc")
-        return array if number == 1 else multiply(array, array) if number == 2 else \
+        return copy_of(array) if number == 1 else multiply(array, array) if number == 2 else \
             multiply(multiply(array, array), array)
     return _pow(x1, x2)
 
 
 def real(x: Array, /) -> Array:
-    """The real part of complex numbers; real ones are returned as they are.
+    """The real part of complex numbers; real ones are their own.
 
     Lazy; differentiable.
     """
     array = require_kind(f"{_NAMESPACE}.real", "x", x, "iufc")
-    return wrap(array._dtype.part, array._parts[0])
+    return wrap(array._dtype.part, _same(array._parts[0]))
 
 
 def imag(x: Array, /) -> Array:
@@ -475,7 +479,7 @@ def imag(x: Array, /) -> Array:
     """
     array = require_kind(f"{_NAMESPACE}.imag", "x", x, "iufc")
     if array._dtype.kind == "c":
-        return wrap(array._dtype.part, array._parts[1])
+        return wrap(array._dtype.part, _same(array._parts[1]))
     return constant(array._dtype, 0, array.shape)
 
 
@@ -489,8 +493,8 @@ def clip(x: Array, /, min: Any = None, max: Any = None) -> Array:
     found = array
     for name, bound, choose in (("min", min, maximum), ("max", max, minimum)):
         if bound is not None:
-            found = choose(found, _bound(function, name, bound, array._dtype))
-    return converted(found, array._dtype)
+            found = choose(*operands(function, (found, _bound(function, name, bound, array._dtype)), ("x", name)))
+    return copy_of(array) if found is array else converted(found, array._dtype)
 
 
 def _bound(function: str, name: str, value: Any, dtype: DType) -> Any:

@@ -45,16 +45,16 @@ def on_host(array: Storage) -> np.ndarray[Any, Any]:
 
 
 def computed(function: str, value: Callable[..., Any], arguments: Sequence[Storage], forward: Forward | None = None,
-             backward: Backward | None = None) -> list[Array]:
+             backward: Backward | None = None, missing: str = "there is no derivative of this function") -> list[Array]:
     """The results of a function of NumPy arrays; with derivatives if those of the arguments are tracked.
 
-    Raises a ``NotImplementedError`` if there is no rule for them.
+    Raises a ``NotImplementedError`` if there is no rule for them, which says what is ``missing``.
     """
     half = any(array._dtype is dtypes.float16 for array in arguments)
     if not is_tracked(*arguments):
         return _values(value, arguments, half)
     if forward is None or backward is None:
-        raise NotImplementedError(f"{function}(): there is no derivative of this function; detach its arguments.")
+        raise NotImplementedError(f"{function}(): {missing}; drjit.detach() of the argument says that none is meant.")
     change, pull = forward, backward
     kinds = [array._dtype for array in arguments]
     outputs: list[Any] = []

@@ -3,13 +3,18 @@
 Keys of integers, slices, ``None`` and ``...`` are views. Arrays of integers read by index, with NumPy's rules for where
 their axes go; they may be Python lists, NumPy arrays and arrays of this namespace. A Boolean array selects by its
 positions, which are evaluated, unless a single value is assigned.
+
+Positions beyond an axis raise an ``IndexError`` where Python knows them: integers, lists, NumPy arrays. Those of arrays
+are not looked at, since that would evaluate them (``JitFlag.Debug`` does): what is read there is zero, and what is
+written there is lost.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +22,9 @@ import numpy as np
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._creation import asarray, result_type
+from ._creation import array_from, asarray, holds_arrays, result_type
 from ._data import Storage, expanded, in_body, view_of, wrap
-from ._dtypes import promoted
+from ._dtypes import DType, promoted
 from ._manipulation import broadcast_to, each, reshape, taken
 from ._operands import (
     converted,
@@ -93,43 +98,86 @@ def where(condition: Array, x1: Any = _MISSING, x2: Any = _MISSING, /) -> Array:
 # --- keys ------------------------------------------------------------------------------------------------------------
 
 
-def _entries(array: Storage, key: Any) -> list[Any]:
-    """The entries of a key, one or more for each axis of the array, without ``...``; Boolean arrays as positions."""
-    entries = list(key) if isinstance(key, tuple) else [key]
+def _entries(function: str, array: Storage, key: Any) -> list[Any]:
+    """The entries of a key, one or more for each axis of the array, without ``...``; raises for those beyond it."""
     found: list[Any] = []
-    for entry in entries:
-        if entry is None or entry is Ellipsis or isinstance(entry, slice):
+    for entry in key if isinstance(key, tuple) else (key,):
+        if entry is None or entry is Ellipsis:
             found.append(entry)
+        elif isinstance(entry, slice):
+            found.append(_checked_slice(function, entry))
         elif isinstance(entry, (bool, np.bool_)):
             found.append(asarray(bool(entry)))
-        elif isinstance(entry, Storage):
-            if entry._dtype.kind not in "biu":
-                raise IndexError(f"{_SELF}.__getitem__(): arrays in a key must be of integers or Booleans, found "
-                                 f"{entry._dtype}.")
-            found.append(entry)
-        elif isinstance(entry, (list, np.ndarray, dr.ArrayBase)):
-            index = asarray(entry)
-            if not index.size:
-                index = converted(index, dtypes.int64)
-            if index._dtype.kind not in "biu":
-                raise IndexError(f"{_SELF}.__getitem__(): arrays in a key must be of integers or Booleans, found "
-                                 f"{index._dtype}.")
-            found.append(index)
+        elif isinstance(entry, (Storage, list, np.ndarray, dr.ArrayBase)):
+            found.append(_index_array(function, entry))
         else:
             try:
                 found.append(operator.index(entry))
             except TypeError:
-                raise IndexError(f"{_SELF}.__getitem__(): keys are made of integers, slices, arrays, None and '...', "
-                                 f"found {describe(entry)}.") from None
-    if found.count(Ellipsis) > 1:
-        raise IndexError(f"{_SELF}.__getitem__(): a key has one '...' at most.")
-    used = sum([entry.ndim if isinstance(entry, Storage) and entry._dtype.kind == "b" else 1
-                for entry in found if entry is not None and entry is not Ellipsis])
+                raise IndexError(f"{function}(): keys are made of integers, slices, arrays, None and '...', found "
+                                 f"{describe(entry)}.") from None
+    dots = [place for place, entry in enumerate(found) if entry is Ellipsis]
+    if len(dots) > 1:
+        raise IndexError(f"{function}(): a key has one '...' at most.")
+    used = sum([entry.ndim if _is_mask(entry) else 1 for entry in found if entry is not None and
+                entry is not Ellipsis])
     if used > array.ndim:
-        raise IndexError(f"{_SELF}.__getitem__(): the key has {used} indices for an array of {array.ndim} "
-                         f"dimension{'s' * (array.ndim != 1)}.")
-    place = next((k for k, entry in enumerate(found) if entry is Ellipsis), len(found))
-    return found[:place] + [slice(None)] * (array.ndim - used) + found[place + 1:]
+        raise IndexError(f"{function}(): the key has {used} {'index' if used == 1 else 'indices'} for an array of "
+                         f"{array.ndim} dimension{'s' * (array.ndim != 1)}.")
+    place = dots[0] if dots else len(found)
+    found = found[:place] + [slice(None)] * (array.ndim - used) + found[place + 1:]
+    axis = 0
+    for place, entry in enumerate(found):
+        if entry is None:
+            continue
+        if _is_mask(entry):
+            axis += entry.ndim
+            continue
+        if isinstance(entry, int):
+            _require_inside(function, entry, array.shape[axis], axis)
+        elif isinstance(entry, np.ndarray):
+            if entry.size:
+                for extreme in (int(entry.min()), int(entry.max())):
+                    _require_inside(function, extreme, array.shape[axis], axis)
+            found[place] = asarray(entry)
+        axis += 1
+    return found
+
+
+def _is_mask(entry: Any) -> bool:
+    return isinstance(entry, Storage) and entry._dtype.kind == "b"
+
+
+def _checked_slice(function: str, entry: slice) -> slice:
+    """A slice of integers."""
+    try:
+        parts = [None if part is None else operator.index(part) for part in (entry.start, entry.stop, entry.step)]
+    except TypeError:
+        raise IndexError(f"{function}(): slices are made of integers, found {entry!r}.") from None
+    if parts[2] == 0:
+        raise ValueError(f"{function}(): the step of a slice must not be 0.")
+    return slice(*parts)
+
+
+def _index_array(function: str, entry: Any) -> Any:
+    """An array in a key: integers on the host as a NumPy array, others as an array of this namespace."""
+    if isinstance(entry, Storage):
+        index = entry
+    elif isinstance(entry, np.ndarray) and entry.dtype.kind in "iu":
+        return entry
+    else:
+        index = asarray(entry)
+        if not index.size and index._dtype.kind == "f":  # []
+            index = converted(index, dtypes.int64)
+    if index._dtype.kind not in "biu":
+        raise IndexError(f"{function}(): arrays in a key must be of integers or Booleans, found {index._dtype}.")
+    return np.asarray(index) if isinstance(entry, list) and index._dtype.kind != "b" and not holds_arrays(entry) \
+        else index
+
+
+def _require_inside(function: str, index: int, size: int, axis: int) -> None:
+    if not -size <= index < size:
+        raise IndexError(f"{function}(): index {index} is out of bounds for axis {axis} of size {size}.")
 
 
 def _is_advanced(entries: list[Any]) -> bool:
@@ -138,19 +186,26 @@ def _is_advanced(entries: list[Any]) -> bool:
 
 def get(array: Storage, key: Any) -> Array:
     """``array[key]``."""
-    entries = _entries(array, key)
+    function = f"{_SELF}.__getitem__"
+    entries = _entries(function, array, key)
     if not _is_advanced(entries):
-        _check(array, entries)
         basic = tuple(entries)
         if len(basic) == sum([isinstance(entry, int) for entry in basic]) and basic:  # one element
             return each(array, lambda part: part[basic])
         return view_of(array, (lambda part: part[basic]) if basic else _same, *_placed_by(array, entries))
-    view, arrays, axes, front = _split(array, entries)
-    if any(index._dtype.kind == "b" for index in arrays):
-        return _by_zero_dimensional_mask(view, arrays)
-    positions, shape, rest = _flat_positions(view, arrays, axes)
+    return _selected(function, array, entries)
+
+
+def _selected(function: str, array: Storage, entries: list[Any]) -> Array:
+    """What a key with arrays selects."""
+    kept, arrays, axes, front = _split(function, array, entries)
+    view = each(array, lambda part: part[kept]) if kept else each(array, _same)
+    if not axes:  # a mask without axes: a new axis of one entry, or none
+        count = int(bool(arrays[0][0]))
+        return each(view, lambda part: part[None][slice(0, count)])
+    positions, inside, shape, rest = _flat_positions(function, view, arrays, axes)
     wanted = (*shape, *rest)
-    flat = each(_moved(view, axes), lambda part: _gathered(part, positions, wanted))
+    flat = each(_moved(view, axes), lambda part: _gathered(part, positions, inside, wanted))
     return _placed(flat, len(shape), front)
 
 
@@ -158,7 +213,7 @@ def _same(part: Any) -> Any:
     return type(part)(part)
 
 
-def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]]:
+def _placed_by(array: Storage, entries: Sequence[Any]) -> tuple[int, tuple[int, ...]]:
     """Where what integers and slices select lies in the root of an array: the first position, and strides."""
     offset, old = array.place
     strides: list[int] = []
@@ -177,46 +232,39 @@ def _placed_by(array: Storage, entries: list[Any]) -> tuple[int, tuple[int, ...]
     return offset, tuple(strides)
 
 
-def _check(array: Storage, entries: list[Any]) -> None:
-    """Refuse integers beyond their axes."""
-    axis = 0
-    for entry in entries:
-        if entry is None:
-            continue
-        if isinstance(entry, int) and not -array.shape[axis] <= entry < array.shape[axis]:
-            raise IndexError(f"{_SELF}.__getitem__(): index {entry} is out of bounds for axis {axis} of size "
-                             f"{array.shape[axis]}.")
-        axis += 1
-
-
-def _split(array: Storage, entries: list[Any]) -> tuple[Array, list[Array], list[int], int]:
-    """A key with arrays: what its other entries select, the arrays of positions and their axes in that, and the place
-    of their axes in the result. Integers count as arrays, as they do in NumPy."""
+def _split(function: str, array: Storage, entries: list[Any]) -> \
+        tuple[tuple[slice | None, ...], list[tuple[Array, bool]], list[int], int]:
+    """A key with arrays: its other entries, the arrays of positions (and whether these may lie beyond the axis) and
+    their axes in what the others select, and the place of their axes in the result. Integers count as arrays, as they
+    do in NumPy. There are no axes if the only array is a mask without axes."""
     expanded_: list[Any] = []
+    known: set[int] = set()
     for entry in entries:
-        if isinstance(entry, Storage) and entry._dtype.kind == "b" and entry.ndim:
+        if _is_mask(entry) and entry.ndim:
             start = sum([other is not None for other in expanded_])
             sizes = array.shape[start:start + entry.ndim]
             if len(sizes) != entry.ndim or any(have not in (size, 0)
                                                for size, have in zip(sizes, entry.shape, strict=True)):
-                raise IndexError(f"{_SELF}.__getitem__(): a mask of the shape {entry.shape} does not go with the axes "
-                                 f"of the sizes {sizes}.")
-            expanded_ += nonzero(entry)  # type: ignore[arg-type]
+                raise IndexError(f"{function}(): a mask of the shape {entry.shape} does not go with the axes of the "
+                                 f"sizes {sizes}.")
+            known.update(range(len(expanded_), len(expanded_) + entry.ndim))
+            expanded_ += nonzero(entry)
         else:
             expanded_.append(entry)
-    kept: list[Any] = []
+    kept: list[slice | None] = []
     arrays: list[Any] = []
     axes: list[int] = []
     places: list[int] = []
     axis = 0
     for place, entry in enumerate(expanded_):
-        if isinstance(entry, Storage) and entry._dtype.kind == "b":
-            arrays.append(entry)
+        if _is_mask(entry):
+            arrays.append((entry, False))
             places.append(place)
         elif isinstance(entry, (Storage, int)):
             axes.append(axis)
             places.append(place)
-            arrays.append(asarray(entry) if isinstance(entry, int) else entry)
+            arrays.append((asarray(entry % array.shape[_axis(expanded_, place)]), False) if isinstance(entry, int)
+                          else (entry, place not in known))
             kept.append(slice(None))
             axis += 1
         else:
@@ -224,17 +272,14 @@ def _split(array: Storage, entries: list[Any]) -> tuple[Array, list[Array], list
             axis += 1
     adjacent = places == list(range(places[0], places[0] + len(places)))
     front = places[0] if adjacent else 0
-    key = tuple(kept)
-    view = each(array, lambda part: part[key]) if key else each(array, lambda part: part)
-    return view, arrays, axes, front
+    if len(axes) != len(arrays) and len(arrays) != 1:
+        raise IndexError(f"{function}(): a mask without axes cannot be combined with other arrays.")
+    return tuple(kept), arrays, axes, front
 
 
-def _by_zero_dimensional_mask(view: Array, arrays: list[Any]) -> Array:
-    """``array[mask]`` for a mask without axes: a new axis of one entry, or none."""
-    if len(arrays) != 1:
-        raise IndexError(f"{_SELF}.__getitem__(): a mask without axes cannot be combined with other arrays.")
-    count = int(bool(arrays[0]))
-    return each(view, lambda part: part[None][slice(0, count)])
+def _axis(entries: list[Any], place: int) -> int:
+    """The axis of an array that an entry of a key is for."""
+    return sum([entry is not None and not _is_mask(entry) for entry in entries[:place]])
 
 
 def _moved(view: Array, axes: list[int]) -> Array:
@@ -243,41 +288,61 @@ def _moved(view: Array, axes: list[int]) -> Array:
     return view if order == tuple(range(view.ndim)) else each(view, lambda part: dr.transpose(part, order))
 
 
-def _flat_positions(view: Array, arrays: list[Any], axes: list[int]) -> tuple[Any, tuple[int, ...], tuple[int, ...]]:
-    """The positions in the array with those axes in front, the shape of the arrays, and the shape of the rest."""
-    try:
-        shape = np.broadcast_shapes(*[index.shape for index in arrays])
-    except ValueError:
-        raise IndexError(f"{_SELF}.__getitem__(): the shapes of the arrays in the key, "
-                         f"{' and '.join(str(index.shape) for index in arrays)}, cannot be broadcast to a common "
-                         "one.") from None
+def _flat_positions(function: str, view: Array, arrays: list[tuple[Array, bool]], axes: list[int]) -> \
+        tuple[Any, Any, tuple[int, ...], tuple[int, ...]]:
+    """The positions in the array with those axes in front, which of them there are (``None`` for all), the shape of the
+    arrays, and the shape of the rest."""
+    shape = _common_shape(function, arrays)
     rest = tuple([size for axis, size in enumerate(view.shape) if axis not in axes])
-    flat = None
-    for index, axis in zip(arrays, axes, strict=True):
+    flat = inside = None
+    for (index, unknown), axis in zip(arrays, axes, strict=True):
         size = view.shape[axis]
-        part = _in_range(converted(index, dtypes.int64)._parts[0], size, axis)
+        part = converted(index, dtypes.int64)._parts[0]
+        if unknown:
+            part, there = _in_range(function, part, size, axis)
+            inside = there if inside is None else inside & there
         flat = part if flat is None else flat * size + part
     assert flat is not None
     count = math.prod(rest)
     positions = expanded(flat, shape)
+    inside = None if inside is None else expanded(inside, shape)
     if count != 1:
         columns = type(flat)(dr.arange(dr.array_t(type(flat)), count), shape=(count,)) if count else flat
         positions = positions[..., None] * count + columns if count else positions
-    return positions, shape, rest
+        inside = inside[..., None] | dr.zeros(type(inside), (count,)) if inside is not None and count else inside
+    return positions, inside, shape, rest
 
 
-def _in_range(index: Any, size: int, axis: int) -> Any:
-    """Positions counted from the front; those that are known to be beyond the axis are refused."""
+def _common_shape(function: str, arrays: list[tuple[Array, bool]]) -> tuple[int, ...]:
+    """The shape of the arrays of a key together."""
+    try:
+        return np.broadcast_shapes(*[index.shape for index, _ in arrays])
+    except ValueError:
+        raise IndexError(f"{function}(): the shapes of the arrays in the key, "
+                         f"{' and '.join(str(index.shape) for index, _ in arrays)}, cannot be broadcast to a common "
+                         "one.") from None
+
+
+def _in_range(function: str, index: Any, size: int, axis: int) -> tuple[Any, Any]:
+    """Positions counted from the front, and which of them are within the axis; raises if some are known not to be."""
     if not size and math.prod(index.shape):
-        raise IndexError(f"{_SELF}.__getitem__(): axis {axis} is empty.")
-    return dr.select(index < 0, index + size, index)
+        raise IndexError(f"{function}(): axis {axis} is empty.")
+    inside = (index >= -size) & (index < size)
+    if math.prod(index.shape) and index.array.state is dr.VarState.Literal:
+        _require_inside(function, index.array[0], size, axis)
+    elif dr.flag(dr.JitFlag.Debug) and not in_body():
+        wrong = dr.compress(~inside.array)
+        if len(wrong):
+            _require_inside(function, index.array[wrong[0]], size, axis)
+    return dr.select(index < 0, index + size, index), inside
 
 
-def _gathered(part: Any, positions: Any, shape: tuple[int, ...]) -> Any:
+def _gathered(part: Any, positions: Any, inside: Any, shape: tuple[int, ...]) -> Any:
     if not math.prod(shape):
         return dr.zeros(type(part), shape)
     index = dr.uint64_array_t(dr.array_t(type(part)))(positions.array)
-    return type(part)(dr.gather(type(part.array), part.array, index), shape=shape)
+    return type(part)(dr.gather(type(part.array), part.array, index, True if inside is None else inside.array),
+                      shape=shape)
 
 
 def _placed(array: Array, count: int, front: int) -> Array:
@@ -299,12 +364,10 @@ def _are_same(array: Storage, entries: list[Any], value: Any) -> bool:
 
 def put(array: Storage, key: Any, value: Any) -> None:
     """``array[key] = value``: lazy, and one kernel with other assignments; the array keeps its data type."""
-    entries = _entries(array, key)
-    if not _is_advanced(entries):
-        _check(array, entries)
+    function = f"{_SELF}.__setitem__"
+    entries = _entries(function, array, key)
     if _are_same(array, entries, value):
         return
-    function = f"{_SELF}.__setitem__"
     number = number_of(value)
     if isinstance(value, Storage):
         if promoted(array._dtype, value._dtype) is not array._dtype and value._dtype is not array._dtype:
@@ -316,7 +379,7 @@ def put(array: Storage, key: Any, value: Any) -> None:
             raise TypeError(f"{function}(): a complex number cannot be assigned to an array of {array._dtype}.")
         source = literal(function, array._dtype, number)
     else:
-        source = asarray(value, dtype=array._dtype)
+        source = _source(function, array._dtype, value)
     if not _is_advanced(entries):
         basic = tuple(entries)
         target = array._parts[0][basic].shape if basic else array.shape
@@ -330,17 +393,32 @@ def put(array: Storage, key: Any, value: Any) -> None:
         else:
             _scatter(function, array, entries, source)
         return
-    if len(entries) == 1 + array.ndim - getattr(entries[0], "ndim", 1) and isinstance(entries[0], Storage) and \
-            entries[0]._dtype.kind == "b" and not source.ndim and entries[0].ndim:
+    if _is_mask(entries[0]) and entries[0].ndim and not source.ndim and \
+            all(isinstance(entry, slice) and entry == slice(None) for entry in entries[1:]):
         mask = entries[0]
         if array.shape[:mask.ndim] != mask.shape:
             raise IndexError(f"{function}(): a mask of the shape {mask.shape} does not go with an array of the shape "
                              f"{array.shape}.")
-        chosen = reshape(mask, mask.shape + (1,) * (array.ndim - mask.ndim))  # type: ignore[arg-type]
+        chosen = reshape(mask, mask.shape + (1,) * (array.ndim - mask.ndim))
         replace(array, wrap(array._dtype, *[expanded(dr.select(chosen._parts[0], new, part), array.shape)
                                             for part, new in zip(array._parts, source._parts, strict=True)]))
         return
     _scatter(function, array, entries, source)
+
+
+def _source(function: str, dtype: DType, value: Any) -> Array:
+    """A sequence or an array of another library that is assigned: its elements lose neither fractions nor imaginary
+    parts, and may be rounded."""
+    if not isinstance(value, (list, tuple, np.ndarray, dr.ArrayBase)) and not hasattr(value, "__array__"):
+        raise TypeError(f"{function}(): the value must be an array, a number or a sequence of them, found "
+                        f"{describe(value)}.")
+    found = array_from(function, value)
+    own = found._dtype
+    if found.size and "biufc".index("i" if own.kind == "u" else own.kind) > "biufc".index(dtype.kind) or \
+            (own.kind == "b") != (dtype.kind == "b") and found.size:
+        raise TypeError(f"{function}(): elements of {own} cannot be assigned to an array of {dtype}; convert them with "
+                        "astype().")
+    return array_from(function, value, dtype) if isinstance(value, (list, tuple)) else converted(found, dtype)
 
 
 def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
@@ -355,26 +433,61 @@ def _fitting(function: str, source: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _scatter(function: str, array: Storage, entries: list[Any], source: Array) -> None:
-    """Assign to what a key selects, at the positions of a selection among all positions in the root."""
-    chosen = get(_positions(array), tuple(entries))
-    source = _fitting(function, source, chosen.shape)
-    if chosen.size:
-        _write(array, chosen, source)
+    """Assign to what a key selects, at its positions in the root."""
+    if not _is_advanced(entries):
+        shape, inside = array._held[0][tuple(entries)].shape, None
+        terms = _along(*_placed_by(array, entries), shape)
+    else:
+        kept, arrays, axes, front = _split(function, array, entries)
+        offset, strides = _placed_by(array, kept)
+        sizes = [1 if entry is None else len(range(*entry.indices(size)))
+                 for entry, size in zip(kept, _sizes(array, kept), strict=True)]
+        if not axes:  # a mask without axes
+            shape, inside = (int(bool(arrays[0][0])), *sizes), None
+            terms = _along(offset, (0, *strides), shape)
+        else:
+            rest = [axis for axis in range(len(sizes)) if axis not in axes]
+            common = _common_shape(function, arrays)
+            shape = (*[sizes[axis] for axis in rest[:front]], *common, *[sizes[axis] for axis in rest[front:]])
+            fixed = (*[strides[axis] for axis in rest[:front]], *[0] * len(common),
+                     *[strides[axis] for axis in rest[front:]])
+            behind = (1,) * (len(rest) - front)
+            terms, inside = _along(offset, fixed, shape), None
+            for (index, unknown), axis in zip(arrays, axes, strict=True):
+                part = converted(index, dtypes.int64)._parts[0]
+                if unknown:
+                    part, there = _in_range(function, part, sizes[axis], axis)
+                    there = dr.reshape(there, (*there.shape, *behind))
+                    inside = there if inside is None else inside & there
+                terms.append(dr.reshape(part, (*part.shape, *behind)) * strides[axis])
+    source = _fitting(function, source, shape)
+    if math.prod(shape):
+        positions = expanded(functools.reduce(operator.add, terms), shape)
+        _write(array, positions.array, source, True if inside is None else expanded(inside, shape).array)
 
 
-def _positions(array: Storage) -> Array:
-    """Where the elements of an array lie in its root."""
+def _sizes(array: Storage, entries: Sequence[Any]) -> list[int]:
+    """The size of the axis that each entry of a key is for, 1 for new axes."""
+    sizes = iter(array.shape)
+    return [1 if entry is None else next(sizes) for entry in entries]
+
+
+def _along(offset: int, strides: Sequence[int], shape: tuple[int, ...]) -> list[Any]:
+    """What positions are a sum of: those along each axis, and the first one. A stride of 0 is that of no axis."""
     number = dtypes.int64.tensor
-    view = array._view
-    flat = dr.arange(dr.array_t(number), array.size) if view is None else view.positions(array.shape)
-    return wrap(dtypes.int64, number(flat, shape=array.shape))
+    terms = [number(offset)]
+    for axis, (size, stride) in enumerate(zip(shape, strides, strict=True)):
+        if stride and size > 1:
+            along = number(dr.arange(dr.array_t(number), size), shape=(size,) + (1,) * (len(shape) - axis - 1))
+            terms.append(along * stride)
+    return terms
 
 
-def _write(array: Storage, positions: Storage, source: Storage) -> None:
-    """Set the elements of the root of an array at positions."""
-    index = dr.uint64_array_t(dr.array_t(dtypes.int64.tensor))(positions._parts[0].array)
+def _write(array: Storage, positions: Any, source: Storage, active: Any = True) -> None:
+    """Set the elements of the root of an array at positions, a flat array."""
+    index = dr.uint64_array_t(type(positions))(positions)
     _assign(array if array._view is None else array._view.root,
-            lambda part, new: dr.scatter(part.array, new.array, index), source)
+            lambda part, new: dr.scatter(part.array, new.array, index, active), source)
 
 
 def _assign(root: Storage, write: Callable[[Any, Any], None], source: Storage) -> None:
@@ -393,9 +506,12 @@ def replace(array: Storage, source: Storage) -> None:
     """Set all elements of an array to those of another one of its type and shape."""
     view = array._view
     if view is not None:
-        _write(array, _positions(array), source)
+        _write(array, expanded(functools.reduce(operator.add, _along(view.offset, view.strides, array.shape)),
+                               array.shape).array, source)
         if not in_body():
             array._held, view.seen = source._parts, view.root._writes
+    elif in_body():
+        _assign(array, lambda part, new: part.__setitem__(..., new), source)
     else:
         array._held = source._parts
         array._writes += 1
@@ -416,8 +532,8 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None) -> Array:
     place = normalized_axis(function, axis, array.ndim)
     if index.ndim != 1:
         raise ValueError(f"{function}(): 'indices' must have one dimension, found the shape {index.shape}.")
-    part = _in_range(converted(index, dtypes.int64)._parts[0], array.shape[place], place)
-    return taken(array, part, place)
+    return taken(array, *_in_range(function, converted(index, dtypes.int64)._parts[0], array.shape[place], place),
+                 place)
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
@@ -428,17 +544,21 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1) -> Array:
     place = normalized_axis(function, axis, array.ndim)
     if index.ndim != array.ndim:
         raise ValueError(f"{function}(): 'indices' must have {array.ndim} dimensions as 'x', found {index.ndim}.")
-    others = [np.broadcast_shapes(*[shape[:place] + (1,) + shape[place + 1:] for shape in (array.shape, index.shape)])]
-    shape = list(others[0])
+    try:
+        shape = np.broadcast_shapes(*[shape[:place] + (1,) + shape[place + 1:] for shape in (array.shape, index.shape)])
+    except ValueError:
+        raise ValueError(f"{function}(): the shapes {array.shape} of 'x' and {index.shape} of 'indices' cannot be "
+                         f"broadcast to a common one besides axis {place}.") from None
     wide = broadcast_to(array, (*shape[:place], array.shape[place], *shape[place + 1:]))
     index = broadcast_to(index, (*shape[:place], index.shape[place], *shape[place + 1:]))
     number = dtypes.int64.tensor
-    key: list[Any] = []
+    key: list[tuple[Any, bool]] = []
     for axis_, size in enumerate(index.shape):
         if axis_ == place:
-            key.append(index)
+            key.append((index, True))
         else:
             along = number(dr.arange(dr.array_t(number), size), shape=tuple(
                 [size if k == axis_ else 1 for k in range(index.ndim)]))
-            key.append(wrap(dtypes.int64, along))
-    return get(wide, tuple(key))
+            key.append((wrap(dtypes.int64, along), False))
+    positions, inside, found, _ = _flat_positions(function, wide, key, list(range(wide.ndim)))
+    return each(wide, lambda part: _gathered(part, positions, inside, found))

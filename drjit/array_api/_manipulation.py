@@ -12,14 +12,13 @@ import numpy as np
 
 import drjit as dr
 
-from ._creation import result_type
 from ._data import Storage, contiguous_strides, copy_of, expanded, view_of, wrap
 from ._operands import (
     common_shape,
-    converted,
     describe,
     normalized_axes,
     normalized_axis,
+    operands,
     require_array,
     require_kind,
     shape_of,
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from ._array import Array
 
 __all__ = ["broadcast_arrays", "broadcast_shapes", "broadcast_to", "concat", "expand_dims", "flip", "moveaxis",
-           "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "unstack"]
+           "permute_dims", "repeat", "reshape", "roll", "squeeze", "stack", "tile", "transpose", "unstack"]
 
 _NAMESPACE = "drjit.array_api"
 
@@ -49,7 +48,7 @@ def broadcast_to(x: Array, /, shape: tuple[int, ...]) -> Array:
         fits = False
     if not fits:
         raise ValueError(f"{function}(): an array of the shape {array.shape} cannot be broadcast to {sizes}.")
-    return each(array, lambda part: expanded(part, sizes))
+    return copy_of(array) if array.shape == sizes else each(array, lambda part: expanded(part, sizes))
 
 
 def broadcast_arrays(*arrays: Array) -> tuple[Array, ...]:
@@ -168,6 +167,13 @@ def permute_dims(x: Array, /, axes: tuple[int, ...]) -> Array:
                    tuple([strides[axis] for axis in order]))
 
 
+def transpose(x: Array, /, axes: Sequence[int] | None = None) -> Array:
+    """The array with its axes in another order, by default the reverse one: ``permute_dims`` by NumPy's name, which the
+    standard lacks. Lazy; differentiable."""
+    array = require_array(f"{_NAMESPACE}.transpose", "x", x)
+    return permute_dims(array, tuple(range(array.ndim))[::-1] if axes is None else tuple(axes))
+
+
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Array:
     """The array with some axes moved to other places. Lazy; differentiable."""
     function = f"{_NAMESPACE}.moveaxis"
@@ -210,15 +216,23 @@ def roll(x: Array, /, shift: int | tuple[int, ...], *, axis: int | tuple[int, ..
     shifts = shift if isinstance(shift, (tuple, list)) else (shift,) * len(places)
     if len(shifts) != len(places):
         raise ValueError(f"{function}(): 'shift' and 'axis' must have as many entries, found {shift!r} and {axis!r}.")
+    found = array
     for place, by in zip(places, shifts, strict=True):
         where = normalized_axis(function, place, array.ndim)
         size = array.shape[where]
-        by = operator.index(by) % size if size else 0
+        by = _integer(function, "shift", by) % size if size else 0
         if by:
             before = (slice(None),) * where
-            array = concat([each(array, lambda part, key=(*before, slice(size - by, None)): part[key]),
-                            each(array, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
-    return array
+            found = concat([each(found, lambda part, key=(*before, slice(size - by, None)): part[key]),
+                            each(found, lambda part, key=(*before, slice(0, size - by)): part[key])], axis=where)
+    return copy_of(array) if found is array else found
+
+
+def _integer(function: str, name: str, value: Any) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise TypeError(f"{function}(): '{name}' must be an int or a tuple of ints, found {describe(value)}.") from None
 
 
 def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Array:
@@ -259,8 +273,7 @@ def _sequence(function: str, arrays: Any) -> list[Array]:
     if not arrays:
         raise ValueError(f"{function}(): 'arrays' is empty.")
     found = [require_array(function, f"arrays[{k}]", array) for k, array in enumerate(arrays)]
-    dtype = result_type(*found)
-    return [converted(array, dtype) for array in found]
+    return operands(function, found, [f"arrays[{k}]" for k in range(len(found))], broadcast=False)
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Array:
@@ -298,7 +311,7 @@ def tile(x: Array, repetitions: tuple[int, ...], /) -> Array:
 
 
 def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Array:
-    """Each element repeated along an axis; of all elements in their order without one. Differentiable.
+    """Each element repeated along an axis; of all elements in their order without one. Lazy; differentiable.
 
     ``repeats`` is a number, or an array of one for each entry of the axis, which is evaluated.
     """
@@ -314,7 +327,7 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
         if counts.size not in (1, size):
             raise ValueError(f"{function}(): 'repeats' has {counts.size} entries for an axis of size {size}.")
         index = np.repeat(np.arange(size), counts if counts.size == size else int(counts[0]))
-        return taken(array, index, place)
+        return taken(array, index, None, place)
     count = operator.index(repeats)
     if count < 0:
         raise ValueError(f"{function}(): 'repeats' must not be negative, found {count}.")
@@ -323,8 +336,9 @@ def repeat(x: Array, repeats: int | Array, /, *, axis: int | None = None) -> Arr
     return reshape(broadcast_to(spread, (*before, size, count, *after)), (*before, size * count, *after))
 
 
-def taken(array: Storage, index: Any, place: int) -> Array:
-    """The entries of an axis at positions, which are a NumPy array or a tensor of integers of one axis."""
+def taken(array: Storage, index: Any, inside: Any, place: int) -> Array:
+    """The entries of an axis at positions, which are a NumPy array or a tensor of integers of one axis, and those of
+    them that there are (``None`` for all); zero for others."""
     shape = array.shape
     before, after = math.prod(shape[:place]), math.prod(shape[place + 1:])
     count = len(index)
@@ -338,7 +352,8 @@ def taken(array: Storage, index: Any, place: int) -> Array:
         columns = positions(dr.arange(dr.array_t(positions), after), shape=(1, 1, after))
         entries = dr.reshape(positions(index), (1, count, 1))
         flat = (rows + entries) * after + columns
-        return type(part)(dr.gather(type(part.array), part.array, dr.uint64_array_t(type(part.array))(flat.array)),
-                          shape=wanted)
+        active = True if inside is None else expanded(dr.reshape(inside, (1, count, 1)), flat.shape).array
+        return type(part)(dr.gather(type(part.array), part.array, dr.uint64_array_t(type(part.array))(flat.array),
+                                    active), shape=wanted)
 
     return each(array, take)

@@ -63,13 +63,13 @@ class UniqueInverseResult(NamedTuple):
 
 def argmax(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The position of the first largest element along an axis, or among all elements; of the first NaN if there is one.
-    """
+    Lazy."""
     return _position("argmax", x, axis, keepdims, dr.argmax)
 
 
 def argmin(x: Array, /, *, axis: int | None = None, keepdims: bool = False) -> Array:
     """The position of the first smallest element along an axis, or among all elements; of the first NaN if there is
-    one."""
+    one. Lazy."""
     return _position("argmin", x, axis, keepdims, dr.argmin)
 
 
@@ -139,7 +139,7 @@ def searchsorted(x1: Array, x2: Any, /, *, side: str = "left", sorter: Array | N
 
 
 def argsort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The positions that sort the array along an axis; equal elements keep their order, NaN comes last."""
+    """The positions that sort the array along an axis; equal elements keep their order, NaN comes last. Lazy."""
     function = f"{_NAMESPACE}.argsort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
@@ -179,7 +179,7 @@ def _descending(part: Any, place: int) -> Any:
 
 
 def sort(x: Array, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements in order along an axis, NaN last. Differentiable."""
+    """The elements in order along an axis, NaN last. Lazy; differentiable."""
     function = f"{_NAMESPACE}.sort"
     array = require_array(function, "x", x)
     place = normalized_axis(function, axis, array.ndim)
@@ -254,7 +254,7 @@ def unique_values(x: Array, /) -> Array:
 
 
 def isin(x1: Any, x2: Any, /, *, invert: bool = False) -> Array:
-    """Whether each element of ``x1`` is one of ``x2``; whether it is none with ``invert``."""
+    """Whether each element of ``x1`` is one of ``x2``; whether it is none with ``invert``. Lazy."""
     function = f"{_NAMESPACE}.isin"
     a, b = operands(function, (x1, x2), ("x1", "x2"), broadcast=False)
     if not b.size:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import drjit as dr
 
 from . import _dtypes as dtypes
-from ._data import Storage, constant, wrap
+from ._creation import converted_to
+from ._data import Storage, constant, copy_of, wrap
 from ._dtypes import DType
 from ._elementwise import divide, multiply, not_equal, sqrt, subtract
 from ._manipulation import concat, each, reshape
@@ -50,9 +51,10 @@ def sum(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims:
 
     Integers are summed as 64-bit ones if ``dtype`` does not say otherwise. Lazy; differentiable.
     """
-    array = require_array(f"{_NAMESPACE}.sum", "x", x)
-    axes = normalized_axes(f"{_NAMESPACE}.sum", axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    function = f"{_NAMESPACE}.sum"
+    array = require_array(function, "x", x)
+    axes = normalized_axes(function, axis, array.ndim)
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     shape = kept_shape(array, axes, keepdims)
     return each(array, lambda part: _formed(dr.sum(part, axis=axes) if axes else part, shape))
 
@@ -63,7 +65,7 @@ def prod(x: Array, /, *, axis: Axis = None, dtype: DType | None = None, keepdims
     function = f"{_NAMESPACE}.prod"
     array = require_array(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     if array._dtype.kind != "c":
         return wrap(array._dtype, _reduced(array, axes, keepdims, dr.prod))
     shape = kept_shape(array, axes, keepdims)
@@ -189,7 +191,7 @@ def cumulative_sum(x: Array, /, *, axis: int | None = None, dtype: DType | None 
                    include_initial: bool = False) -> Array:
     """The sums of the elements up to each one along an axis, which may be left out for one dimension.
 
-    ``include_initial`` begins with 0. Data types as those of :func:`sum`. Differentiable.
+    ``include_initial`` begins with 0. Data types as those of :func:`sum`. Lazy; differentiable.
     """
     return _cumulative("cumulative_sum", x, axis, dtype, include_initial, dr.ReduceOp.Add, 0)
 
@@ -198,7 +200,7 @@ def cumulative_prod(x: Array, /, *, axis: int | None = None, dtype: DType | None
                     include_initial: bool = False) -> Array:
     """The products of the elements up to each one along an axis, which may be left out for one dimension.
 
-    ``include_initial`` begins with 1. Data types as those of :func:`sum`. Differentiable.
+    ``include_initial`` begins with 1. Data types as those of :func:`sum`. Lazy; differentiable.
     """
     return _cumulative("cumulative_prod", x, axis, dtype, include_initial, dr.ReduceOp.Mul, 1)
 
@@ -213,7 +215,7 @@ def _cumulative(name: str, x: Any, axis: int | None, dtype: DType | None, initia
             raise ValueError(f"{function}(): 'axis' must be given for an array of {array.ndim} dimensions.")
         axis = 0
     place = normalized_axis(function, axis, array.ndim)
-    array = converted(array, dtype or accumulator(array._dtype))
+    array = converted_to(function, array, dtype, accumulator(array._dtype))
     if array.size:
         if array._dtype.kind == "c" and op == dr.ReduceOp.Mul:
             array = _complex_products(array, place)
@@ -243,17 +245,17 @@ def diff(x: Array, /, n: int = 1, *, axis: int = -1, prepend: Array | None = Non
     """Differences of neighbouring elements along an axis, ``n`` times. ``prepend`` and ``append`` are put before and
     behind first. Lazy; differentiable."""
     function = f"{_NAMESPACE}.diff"
-    array = require_kind(function, "x", x, "iufc") if getattr(getattr(x, "_dtype", None), "kind", "") != "b" else x
+    array = found = require_kind(function, "x", x, "biufc")
     place = normalized_axis(function, axis, array.ndim)
     ends = [(prepend, "prepend"), (append, "append")]
     given = [require_array(function, name, value) for value, name in ends if value is not None]
     if given:
-        array = concat([*given[:prepend is not None], array, *given[prepend is not None:]], axis=place)
+        found = concat([*given[:prepend is not None], array, *given[prepend is not None:]], axis=place)
     if n < 0:
         raise ValueError(f"{function}(): 'n' must not be negative, found {n}.")
     before = (slice(None),) * place
     for _ in range(n):
-        upper = each(array, lambda part: part[(*before, slice(1, None))])
-        lower = each(array, lambda part, size=array.shape[place]: part[(*before, slice(0, size - 1 if size else 0))])
-        array = subtract(upper, lower) if array._dtype.kind != "b" else not_equal(upper, lower)
-    return array
+        upper = each(found, lambda part: part[(*before, slice(1, None))])
+        lower = each(found, lambda part, size=found.shape[place]: part[(*before, slice(0, size - 1 if size else 0))])
+        found = subtract(upper, lower) if found._dtype.kind != "b" else not_equal(upper, lower)
+    return copy_of(array) if found is array else found

@@ -41,8 +41,17 @@ from ._elementwise import pow as power
 from ._host import computed, is_tracked
 from ._indexing import where
 from ._linear import matmul, matrix_transpose, tensordot, vecdot
-from ._manipulation import broadcast_to, each, expand_dims, moveaxis, reshape, stack
-from ._operands import as_float, common_shape, converted, normalized_axes, normalized_axis, operands, require_array
+from ._manipulation import broadcast_to, concat, each, expand_dims, moveaxis, reshape, stack
+from ._operands import (
+    as_float,
+    common_shape,
+    converted,
+    describe,
+    normalized_axes,
+    normalized_axis,
+    operands,
+    require_array,
+)
 from ._statistics import max, min, sum
 
 if TYPE_CHECKING:
@@ -168,7 +177,8 @@ def outer(x1: Array, x2: Array, /) -> Array:
     for name, value in (("x1", x1), ("x2", x2)):
         if require_array(function, name, value).ndim != 1:
             raise ValueError(f"{function}(): '{name}' must have one dimension, found the shape {value.shape}.")
-    return multiply(expand_dims(x1, 1), expand_dims(x2, 0))
+    a, b = operands(function, (x1, x2), ("x1", "x2"), "iufc", broadcast=False)
+    return multiply(expand_dims(a, 1), expand_dims(b, 0))
 
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Array:
@@ -212,9 +222,13 @@ def trace(x: Array, /, *, offset: int = 0, dtype: DType | None = None) -> Array:
 
 
 def matrix_power(x: Array, n: int, /) -> Array:
-    """The product of a matrix with itself, ``n`` times; the inverse for negative ones. Differentiable."""
+    """The product of a matrix with itself, ``n`` times; the inverse for negative ones. Differentiable; lazy, but for
+    negative ones."""
     array = _matrices("matrix_power", x, square=True)
-    count = operator.index(n)
+    try:
+        count = operator.index(n)
+    except TypeError:
+        raise TypeError(f"{_NAMESPACE}.matrix_power(): 'n' must be an int, found {describe(n)}.") from None
     if count < 0:
         array, count = inv(array), -count
     found: Array | None = None
@@ -238,6 +252,11 @@ def vector_norm(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepd
     function = f"{_NAMESPACE}.vector_norm"
     array = as_float(function, "x", x)
     axes = normalized_axes(function, axis, array.ndim)
+    if not isinstance(ord, (int, float)):
+        raise TypeError(f"{function}(): 'ord' must be a number, found {ord!r}.")
+    if math.isinf(ord) and not array.size and not math.prod([array.shape[place] for place in axes]):
+        raise ValueError(f"{function}(): there is no element along the axes {axes} of an array of the shape "
+                         f"{array.shape}.")
     if axis is None and array.ndim != 1:
         found = vector_norm(reshape(array, (-1,)), ord=ord)
         return reshape(found, (1,) * array.ndim) if keepdims else found
@@ -258,7 +277,7 @@ def vector_norm(x: Array, /, *, axis: int | tuple[int, ...] | None = None, keepd
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: Any = "fro") -> Array:
     """The norm of matrices: ``'fro'`` (of all entries), ``'nuc'`` (the sum of singular values), 1, -1 (the largest and
     smallest sum of a column), infinity, -infinity (of a row), 2, -2 (the largest and smallest singular value).
-    Differentiable."""
+    Differentiable; those of singular values evaluate."""
     function = f"{_NAMESPACE}.matrix_norm"
     array = _matrices("matrix_norm", x)
     size = abs(array)
@@ -446,8 +465,8 @@ def eigvals(x: Array, /) -> Array:
 
 def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
     """Q, whose columns are orthonormal, and R, an upper triangle, with ``x = Q @ R``. ``mode='complete'`` gives a
-    square Q. Evaluates; the reduced one of matrices with at least as many rows as columns is differentiable (Roberts &
-    Roberts 2020, arXiv:2009.10071)."""
+    square Q. Evaluates; differentiable (Roberts & Roberts 2020, arXiv:2009.10071), unless Q has more columns than
+    ``x``."""
     function = f"{_NAMESPACE}.qr"
     if mode not in ("reduced", "complete"):
         raise ValueError(f"{function}(): 'mode' must be 'reduced' or 'complete', found {mode!r}.")
@@ -470,9 +489,14 @@ def qr(x: Array, /, *, mode: str = "reduced") -> QRResult:
         copied = add(add(lower, _adjoint(lower)), _like(_diagonal_matrix(real(_diagonal_of(inner))), inner))
         return [matmul(add(g[0], matmul(y[0], copied)), _adjoint(inv(y[1])))]
 
-    square = mode == "reduced" and array.shape[-2] >= array.shape[-1]
+    rows, columns = array.shape[-2:]
+    if rows < columns and is_tracked(array):  # the columns behind the first square follow from its Q
+        q, r = qr(array[..., :rows])
+        return QRResult(q, concat([r, matmul(_adjoint(q), array[..., rows:])], axis=-1))
+    unique = mode == "reduced" or rows <= columns
     return QRResult(*computed(function, _of("qr", lambda a: tuple(_qr(a, mode))), [array],
-                              forward if square else None, backward if square else None))
+                              forward if unique else None, backward if unique else None,
+                              "the columns of Q beyond those of mode='reduced' have no derivative"))
 
 
 def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
@@ -517,7 +541,8 @@ def svd(x: Array, /, *, full_matrices: bool = True) -> SVDResult:
 
     reduced = not full_matrices or array.shape[-1] == array.shape[-2]
     return SVDResult(*computed(f"{_NAMESPACE}.svd", _of("svd", lambda a: _decomposed(a, full_matrices)),
-                               [array], forward if reduced else None, backward if reduced else None))
+                               [array], forward if reduced else None, backward if reduced else None,
+                               "singular vectors beyond those of full_matrices=False have no derivative"))
 
 
 #: Matrices of at least so many elements are left to SciPy, if it is installed: it copies them once, NumPy twice.

@@ -5,7 +5,9 @@
 arrays consist of Dr.Jit's tensors. What goes from array to array is DLPack (:mod:`drjit._arrays.dlpack`).
 """
 
+from .frameworks import to_framework
 from .parts import CopyError, export_complex, export_parts, import_parts, interleaved, numpy_of_parts
 from .wrap import wrap
 
-__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts", "wrap"]
+__all__ = ["CopyError", "export_complex", "export_parts", "import_parts", "interleaved", "numpy_of_parts",
+           "to_framework", "wrap"]

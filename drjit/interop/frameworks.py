@@ -12,11 +12,12 @@ import importlib
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
-from .._arrays.dlpack import CPU, capsule_of, memory_of, require_host
+from .._arrays.dlpack import CPU, capsule_of, complex_memory, memory_of, require_host
 from .._base.array import ArrayBase
 from .._base.links import links
+from .parts import numpy_of_parts
 
-__all__ = ["FRAMEWORKS", "Derivatives", "Framework", "Inner", "framework_named"]
+__all__ = ["FRAMEWORKS", "Derivatives", "Framework", "Inner", "framework_named", "to_framework"]
 
 
 class Derivatives(Protocol):
@@ -46,20 +47,22 @@ class Inner(Protocol):
 
 
 class _View:
-    """What frameworks import: the evaluated memory of an array, without a copy if it lies there in one piece.
+    """What frameworks import: the evaluated memory of an array, without a copy if it lies there in one piece; or of
+    complex numbers, whose real and imaginary parts are two arrays.
 
     ``immutable``: the framework never writes to it, so that it may also see what belongs to another package.
     ``alignment``: the framework needs memory that begins at a multiple of this many bytes.
     """
 
-    def __init__(self, array: ArrayBase, *, immutable: bool, alignment: int = 1) -> None:
-        self.array, self.immutable, self.alignment = array, immutable, alignment
+    def __init__(self, parts: Sequence[ArrayBase], *, immutable: bool, alignment: int = 1) -> None:
+        self.parts, self.immutable, self.alignment = parts, immutable, alignment
 
     def __dlpack__(self, *, stream: Any = None, **options: Any) -> Any:
         # Always of version 0: PyTorch overlooks that memory is read-only, JAX and TensorFlow know no other version.
-        function = f"{self.array._name}.__dlpack__"
+        function = f"{self.parts[0]._name}.__dlpack__"
         require_host(function, stream, None)
-        memory, kind = memory_of(self.array)
+        memory, kind = memory_of(self.parts[0]) if len(self.parts) == 1 else \
+            (complex_memory(numpy_of_parts(self.parts)), "c")
         copy = True if memory.address % self.alignment else None
         return capsule_of(function, memory, kind, None, copy, immutable=self.immutable)
 
@@ -98,8 +101,9 @@ class Framework:
         """Whether an array can have derivatives."""
         raise NotImplementedError
 
-    def export(self, array: ArrayBase) -> Any:
-        """An array of this framework that shows the memory of an array of Dr.Jit."""
+    def export(self, *parts: ArrayBase) -> Any:
+        """An array of this framework that shows the memory of an array of Dr.Jit, or that holds the complex numbers of
+        which two tensors are the real and imaginary parts."""
         raise NotImplementedError
 
     def plain(self, value: Any) -> Any:
@@ -138,8 +142,8 @@ class _Torch(Framework):
     def is_floating(self, value: Any) -> bool:
         return bool(value.is_floating_point() or value.is_complex())
 
-    def export(self, array: ArrayBase) -> Any:
-        return self.library.from_dlpack(_View(array, immutable=False))
+    def export(self, *parts: ArrayBase) -> Any:
+        return self.library.from_dlpack(_View(parts, immutable=False))
 
     def plain(self, value: Any) -> Any:
         return value.detach().resolve_conj().resolve_neg()
@@ -227,8 +231,8 @@ class _JAX(Framework):
     def is_floating(self, value: Any) -> bool:
         return bool(self.library.numpy.issubdtype(value.dtype, self.library.numpy.inexact))
 
-    def export(self, array: ArrayBase) -> Any:
-        return self.library.dlpack.from_dlpack(_View(array, immutable=True))
+    def export(self, *parts: ArrayBase) -> Any:
+        return self.library.dlpack.from_dlpack(_View(parts, immutable=True))
 
     def plain(self, value: Any) -> Any:
         if isinstance(value, self.library.core.Tracer):
@@ -309,9 +313,9 @@ class _TensorFlow(Framework):
     def is_floating(self, value: Any) -> bool:
         return bool(value.dtype.is_floating or value.dtype.is_complex)
 
-    def export(self, array: ArrayBase) -> Any:
+    def export(self, *parts: ArrayBase) -> Any:
         # it ends the process when it finds memory with another alignment
-        view = _View(array, immutable=True, alignment=64)
+        view = _View(parts, immutable=True, alignment=64)
         return self.library.experimental.dlpack.from_dlpack(view.__dlpack__())
 
     def plain(self, value: Any) -> Any:
@@ -378,11 +382,17 @@ def framework_named(name: str) -> Framework | None:
     return FRAMEWORKS.get(name) or _BY_MODULE.get(name)
 
 
+def to_framework(function: str, name: str, parts: Sequence[ArrayBase]) -> Any:
+    """An array of the framework of a name that shows the memory of a tensor, or that holds the complex numbers of which
+    two tensors are the parts. ``function`` is the user's, for messages."""
+    framework = FRAMEWORKS[name]
+    framework.load(function)
+    return framework.export(*parts)
+
+
 def _exporter(name: str) -> Callable[[ArrayBase], Any]:
     def export(array: ArrayBase) -> Any:
-        framework = FRAMEWORKS[name]
-        framework.load(f"{array._name}.{name}")
-        return framework.export(array)
+        return to_framework(f"{array._name}.{name}", name, [array])
 
     return export
 

@@ -29,6 +29,7 @@ from .._base.types import Record, lookup
 from .._base.typing import T
 from .._promotion.promote import wrap as wrap_nodes
 from .._promotion.promote import wrap_like
+from .._trees.classes import is_foreign_array
 from .._trees.pytree import flatten
 from .frameworks import Derivatives, Framework, framework_named
 
@@ -37,15 +38,36 @@ __all__ = ["wrap"]
 _FUNCTION = "drjit.wrap"
 
 
+#: Arrays of a call: one, or the parts of an array of another package (see :func:`_parts`).
+Parts = list[ArrayBase]
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, ArrayBase) or is_foreign_array(value)
+
+
+def _parts(value: Any) -> Parts:
+    """The arrays that an array consists of: itself, or the one or two of an array of another package."""
+    return [value] if isinstance(value, ArrayBase) else list(value.__drjit_children__().values())
+
+
+def _differentiable(parts: Parts) -> bool:
+    return all(map(differentiable, parts))
+
+
 class _Call:
     """A call of a framework's function with arrays of Dr.Jit."""
 
     def __init__(self, framework: Framework, function: Callable[..., Any], args: Any, kwargs: Any) -> None:
         self.framework, self.function = framework, function
-        self.leaves, self.spec = flatten((args, kwargs), _FUNCTION)
-        self.places = [place for place, leaf in enumerate(self.leaves) if isinstance(leaf, ArrayBase)]
-        self.arrays = [self.leaves[place] for place in self.places]
-        self.tracked = [differentiable(array) and grad_enabled(array) for array in self.arrays]
+        self.leaves, self.spec = flatten((args, kwargs), _FUNCTION, whole=True)
+        self.places = [place for place, leaf in enumerate(self.leaves) if _is_array(leaf)]
+        found = [self.leaves[place] for place in self.places]
+        self.arrays = list(map(_parts, found))
+        self.tracked = [_differentiable(parts) and any(map(grad_enabled, parts)) for parts in self.arrays]
+        #: What makes the arrays of the result, if there are arrays of another package among the arguments.
+        self.namespace = next((array.__array_namespace__() for array in found if not isinstance(array, ArrayBase)),
+                              None)
         #: What the function has returned.
         self.results: list[Any] = []
         self.structure = self.spec
@@ -53,7 +75,7 @@ class _Call:
     def run(self) -> Any:
         """The result of the function, which takes part in derivatives."""
         found = custom(_Outer, self, self.arrays) if any(self.tracked) else \
-            self.imported(self.compute(list(map(self.framework.export, self.arrays))))
+            self.imported(self.compute([self.framework.export(*parts) for parts in self.arrays]))
         return self.structure.rebuild(found)
 
     def compute(self, inputs: list[Any]) -> list[Any]:
@@ -65,11 +87,17 @@ class _Call:
         self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
         return [leaf for leaf in self.results if self.framework.is_array(leaf)]
 
+    def array(self, value: Any) -> Any:
+        """What an array of the framework becomes, which shares its memory."""
+        if self.namespace is None:
+            return _tensor(self.framework, value)
+        return self.namespace.from_dlpack(self.framework.plain(value))
+
     def imported(self, outputs: Sequence[Any]) -> list[Any]:
-        """The leaves of the result, with tensors of Dr.Jit in the places of the framework's arrays."""
+        """The leaves of the result, with arrays on this side in the places of the framework's."""
         rest = iter(outputs)
         is_array = self.framework.is_array
-        return [_tensor(self.framework, next(rest)) if is_array(leaf) else leaf for leaf in self.results]
+        return [self.array(next(rest)) if is_array(leaf) else leaf for leaf in self.results]
 
 
 class _Outer(CustomOp):
@@ -81,11 +109,11 @@ class _Outer(CustomOp):
     def name(self) -> str:
         return f"{self.call.framework.name}: {getattr(self.call.function, '__name__', 'function')}"
 
-    def eval(self, call: _Call, arrays: list[Any]) -> list[Any]:
+    def eval(self, call: _Call, arrays: list[Parts]) -> list[Any]:
         self.call = call
         self.arrays = arrays  # held, so that writes to them go to a copy: the framework looks at this memory
         outputs, self.derivatives = call.framework.differentiate(
-            call.compute, list(map(call.framework.export, arrays)), call.tracked)
+            call.compute, [call.framework.export(*parts) for parts in arrays], call.tracked)
         self.is_output = [call.framework.is_array(leaf) for leaf in call.results]
         found = call.imported(outputs)
         call.results = []
@@ -93,18 +121,18 @@ class _Outer(CustomOp):
 
     def backward(self) -> None:
         framework = self.call.framework
-        gradients = [framework.export(gradient) if differentiable(gradient) else None
-                     for gradient, flag in zip(self.grad_out(), self.is_output, strict=True) if flag]
-        found = iter(self.derivatives.reverse(gradients))
-        self.set_grad_in("arrays", [_like(framework, next(found), array) if flag else 0
-                                    for array, flag in zip(self.arrays, self.call.tracked, strict=True)])
+        given = [_parts(gradient) for gradient, flag in zip(self.grad_out(), self.is_output, strict=True) if flag]
+        found = iter(self.derivatives.reverse([framework.export(*parts) if _differentiable(parts) else None
+                                               for parts in given]))
+        self.set_grad_in("arrays", [_like(framework, next(found), parts) if flag else [0] * len(parts)
+                                    for parts, flag in zip(self.arrays, self.call.tracked, strict=True)])
 
     def forward(self) -> None:
         framework = self.call.framework
-        changes = [framework.export(change) for change, flag
+        changes = [framework.export(*change) for change, flag
                    in zip(self.grad_in("arrays"), self.call.tracked, strict=True) if flag]
         found = iter(self.derivatives.forward(changes))
-        self.set_grad_out([0 if change is None else _tensor(framework, change) for change in
+        self.set_grad_out([0 if change is None else self.call.array(change) for change in
                            [next(found) if flag else None for flag in self.is_output]])
 
 
@@ -118,7 +146,7 @@ class _Inner:
         self.arguments: Arguments | None = None
         self.tracked: list[bool] = []
         #: Arrays among the results, and which of them have derivatives.
-        self.outputs: list[Any] = []
+        self.outputs: list[Parts] = []
         self.floating: list[bool] = []
         self.results: list[Any] = []
         self.structure = self.spec
@@ -127,7 +155,7 @@ class _Inner:
         """The result of the function, as one of the framework's operations."""
         arrays = [self.leaves[place] for place in self.places]
         found = iter(self.framework.embed(self, arrays) if arrays else self.run([], []))
-        return self.structure.rebuild([next(found) if isinstance(leaf, ArrayBase) else leaf for leaf in self.results])
+        return self.structure.rebuild([next(found) if _is_array(leaf) else leaf for leaf in self.results])
 
     def run(self, arrays: Sequence[Any], tracked: Sequence[bool]) -> list[Any]:
         """See :class:`drjit.interop.frameworks.Inner`."""
@@ -142,27 +170,27 @@ class _Inner:
                 self._compute(values)
         else:
             self._compute(values)
-        return [self.framework.export(array) for array in detach(self.outputs)]
+        return [self.framework.export(*parts) for parts in detach(self.outputs)]
 
     def _compute(self, values: list[Any]) -> None:
         leaves = list(self.leaves)
         for place, value in zip(self.places, values, strict=True):
             leaves[place] = value
         args, kwargs = self.spec.rebuild(leaves)
-        self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION)
-        self.outputs = [_even(leaf) for leaf in self.results if isinstance(leaf, ArrayBase)]
-        self.floating = [array._kind == "f" for array in self.outputs]
+        self.results, self.structure = flatten(self.function(*args, **kwargs), _FUNCTION, whole=True)
+        self.outputs = [list(map(_even, _parts(leaf))) for leaf in self.results if _is_array(leaf)]
+        self.floating = [parts[0]._kind == "f" for parts in self.outputs]
 
     def reverse(self, gradients: Sequence[Any]) -> list[Any]:
         """See :class:`drjit.interop.frameworks.Inner`."""
         arguments = self.arguments
         assert arguments is not None
         pairs = []
-        for output, gradient in zip(self.outputs, gradients, strict=True):
-            if gradient is not None and differentiable(output):
-                nodes = _like(self.framework, gradient, output)._nodes()
-                pairs += [(vertex, own) for node, own in zip(output._nodes(), nodes, strict=True)
-                          if (vertex := tracked(node)) is not None]
+        for parts, gradient in zip(self.outputs, gradients, strict=True):
+            if gradient is not None and _differentiable(parts):
+                for part, own in zip(parts, _like(self.framework, gradient, parts), strict=True):
+                    pairs += [(vertex, change) for node, change in zip(part._nodes(), own._nodes(), strict=True)
+                              if (vertex := tracked(node)) is not None]
         with explained(_FUNCTION):
             found = iter(arguments.rebuild(core.pull(pairs, arguments.flat(), again=False)))
         return [self.framework.export(next(found)) if flag else None for flag in self.tracked]
@@ -175,19 +203,22 @@ class _Inner:
         pairs = []
         for own, array, change in zip(arguments.vertices, arguments.leaves, given, strict=True):
             if change is not None:
-                pairs += list(zip(own, _like(self.framework, change, array)._nodes(), strict=True))
-        vertices = [vertex for output in self.outputs for node in output._nodes()
+                pairs += list(zip(own, _like(self.framework, change, [array])[0]._nodes(), strict=True))
+        vertices = [vertex for parts in self.outputs for part in parts for node in part._nodes()
                     if (vertex := tracked(node)) is not None]
         with explained(_FUNCTION):
             known = iter(core.push(pairs, vertices, again=False))
-        found: list[Any] = []
-        for output, floating in zip(self.outputs, self.floating, strict=True):
+
+        def change_of(part: Any) -> Any:
             nodes = []
-            for node in output._nodes():
+            for node in part._nodes():
                 change = next(known) if tracked(node) is not None else None
                 nodes.append(core.literal(node.type, 0, node.size) if change is None else broadcast(change, node.size))
-            found.append(self.framework.export(wrap_like(output, type(output), nodes)) if floating else None)
-        return found
+            return wrap_like(part, type(part), nodes)
+
+        found = [list(map(change_of, parts)) for parts in self.outputs]
+        return [self.framework.export(*parts) if floating else None
+                for parts, floating in zip(found, self.floating, strict=True)]
 
 
 def _even(array: Any) -> Any:
@@ -212,12 +243,20 @@ def _tensor(framework: Framework, value: Any) -> Any:
     return make(kind, found.node(), found.shape)
 
 
-def _like(framework: Framework, value: Any, array: Any) -> Any:
-    """A gradient that a framework has computed, as an array of the type of another one; zeros if there is none."""
-    cls: Any = type(array)
+def _like(framework: Framework, value: Any, parts: Parts) -> Parts:
+    """A gradient that a framework has computed, as arrays of the types of others; zeros if there is none."""
     if value is None:
-        return wrap_like(array, cls, [core.literal(node.type, 0, node.size) for node in array._nodes()])
-    return cls(framework.plain(value))
+        return [wrap_like(part, type(part), [core.literal(node.type, 0, node.size) for node in part._nodes()])
+                for part in parts]
+    if len(parts) == 1:
+        cls: Any = type(parts[0])
+        return [cls(framework.plain(value))]
+    found = read(_FUNCTION, framework.plain(value))
+    if found.kind == "c":
+        return [make(type(part), found.node(number), found.shape) for number, part in enumerate(parts)]
+    real: Any = make(type(parts[0]), found.node(), found.shape)
+    return [real, wrap_like(parts[1], type(parts[1]), [core.literal(node.type, 0, node.size)
+                                                      for node in parts[1]._nodes()])]
 
 
 def _name(role: str, value: str | ModuleType) -> str:
@@ -245,6 +284,9 @@ def wrap(source: str | ModuleType, target: str | ModuleType) -> Callable[[T], T]
     Dr.Jit, of whatever type, is a tensor of the same shape in the other framework (elements of complex arrays are its
     complex numbers), and what was an array there is a tensor of ``drjit.llvm.ad`` here, or an array such as
     ``Complex2f`` if its elements are complex. Arrays are evaluated when they cross, and waited for.
+
+    Arrays of ``drjit.array_api`` are converted as well, complex ones by a copy. If there are some among the arguments
+    of a function of another framework, its results become such arrays.
 
     Derivatives cross, too:
 

@@ -51,6 +51,7 @@ class Adam(Optimizer):
     True
     """
 
+    _counts = True
     _options: ClassVar[tuple[str, ...]] = ("beta_1", "beta_2", "epsilon", "uniform", "amsgrad")
 
     def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *, beta_1: float = 0.9,

@@ -25,6 +25,7 @@ from .._base.types import FLOAT16, FLOAT32, reshape, retype
 from .._base.values import plain_scalar
 from .._functions.evaluation import copy
 from .._promotion.promote import wrap, wrap_like
+from .._trees.classes import sole_array
 
 __all__ = ["Nodes", "Optimizer", "Parameter", "Step", "require_between"]
 
@@ -42,10 +43,12 @@ Rate = float | ArrayBase
 class Parameter:
     """A parameter: its value, and what an optimiser keeps for it."""
 
-    __slots__ = ("cls", "name", "rate", "serial", "shared", "state", "steps", "value", "vertices")
+    __slots__ = ("cls", "form", "name", "rate", "serial", "shared", "state", "steps", "value", "vertices")
 
-    def __init__(self, name: str, cls: Any, value: Any, serial: int) -> None:
+    def __init__(self, name: str, cls: Any, value: Any, serial: int, form: Any = None) -> None:
         self.name = name
+        #: An array of another package (see drjit._trees.classes) like those that the program sees, where it does.
+        self.form = form
         #: The type that the program sees.
         self.cls = cls
         #: The value in the type that is stored, without derivatives.
@@ -69,7 +72,7 @@ class Parameter:
         nodes = [dual(node, vertex) for node, vertex in zip(values_of(self.value), self.vertices, strict=True)]
         if self.value._type != self.cls._type:
             nodes = [cast(node, self.cls._type) for node in nodes]
-        return wrap_like(self.value, self.cls, nodes)
+        return _dressed(self.form, wrap_like(self.value, self.cls, nodes))
 
     def gradients(self) -> Nodes:
         """The gradients of the components, in the type that is stored; of one element, if all have the same."""
@@ -78,7 +81,8 @@ class Parameter:
 
     def shape(self) -> tuple[Any, ...]:
         """Equal for parameters of one type and shape."""
-        return self.cls, type(self.value), _tensor_shape(self.value), [node.size for node in self.value._nodes()]
+        return self.cls, type(self.form), type(self.value), _tensor_shape(self.value), \
+            [node.size for node in self.value._nodes()]
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: getattr(self, name) for name in self.__slots__ if name != "vertices"}
@@ -87,6 +91,11 @@ class Parameter:
         for name, value in state.items():
             setattr(self, name, value)
         self.attach()
+
+
+def _dressed(form: Any, array: Any) -> Any:
+    """An array in the form of an array of another package, if there is one."""
+    return array if form is None else form.__drjit_rebuild__({next(iter(form.__drjit_children__())): array})
 
 
 def values_of(array: Any) -> Nodes:
@@ -239,8 +248,16 @@ def require_between(function: str, name: str, value: Any, least: float, below: f
     return found
 
 
-def _checked_rate(function: str, what: str, value: Any) -> Rate:
+def _learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
+    found = _factor(function, what, value)
+    if isinstance(found, float) and not found >= 0:
+        raise RangeError(f"{function}(): {what} must be >= 0, found {value!r}.")
+    return found
+
+
+def _factor(function: str, what: str, value: Any) -> Rate:
+    """What gradients are multiplied by: a number, or an array that fits the parameters."""
     if isinstance(value, ArrayBase) and value._dynamic and value._kind != "b":
         return _copied(value)  # type: ignore[no-any-return]
     found = None if isinstance(value, (bool, ArrayBase)) else plain_scalar(value)
@@ -254,13 +271,13 @@ class Optimizer(MutableMapping[str, Any]):
 
     An optimiser is a dictionary of parameters, which are arrays of floating-point numbers of types that track
     derivatives (``drjit.*.ad``): flat and nested arrays, tensors, and matrices, quaternions and complex numbers, which
-    are optimised component by component. It owns them: what it is given is copied (without copying memory), and what
-    it returns is a variable, with a gradient of its own since the last step. :meth:`step` reads that gradient and
-    changes the parameter; arrays fetched earlier stay as they are, and changing them in place changes no parameter.
-    Parameters may be added, assigned and deleted at any time.
+    are optimised component by component, and real arrays of ``drjit.array_api``. It owns them: what it is given is
+    copied (without copying memory), and what it returns is a variable, with a gradient of its own since the last step.
+    :meth:`step` reads that gradient and changes the parameter; arrays fetched earlier stay as they are, and changing
+    them in place changes no parameter. Parameters may be added, assigned and deleted at any time.
 
-    - ``lr`` is the learning rate, a number or an array that is broadcast to parameters; :meth:`set_learning_rate`
-      changes it, for all of them or for one.
+    - ``lr`` is the learning rate, a number from 0 on or an array that is broadcast to parameters;
+      :meth:`set_learning_rate` changes it, for all of them or for one.
     - ``params`` is a dictionary of parameters to begin with.
     - ``mask_updates`` leaves elements alone whose gradient is zero: neither they nor what the optimiser keeps for them
       (their momentum, say) change. Useful where a step sees a part of a parameter only.
@@ -270,7 +287,8 @@ class Optimizer(MutableMapping[str, Any]):
 
     Derived classes say how a step is made: use one of them. All parameters of one size take their step in one
     kernel, which is the same in each iteration. An optimiser is a PyTree of what it stores (for ``dr.eval``,
-    ``dr.copy``), and may be pickled.
+    ``dr.copy``, loops: with ``eval=False``, and Adam in evaluated ones only, since the host counts its steps), and may
+    be pickled.
 
     >>> from drjit.llvm.ad import Float
     >>> from drjit.opt import SGD
@@ -284,12 +302,14 @@ class Optimizer(MutableMapping[str, Any]):
 
     #: Names of the arrays that the rule keeps for each component, zero at first.
     _slots: tuple[str, ...] = ()
+    #: Whether the rule asks for the number of a step.
+    _counts: ClassVar[bool] = False
     #: Attributes to show.
     _options: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, lr: float | ArrayBase, params: Mapping[str, Any] | None = None, *,
                  mask_updates: bool = False, promote_fp16: bool = True) -> None:
-        self._rate = _checked_rate(describe(type(self)), "'lr'", lr)
+        self._rate = _learning_rate(describe(type(self)), "'lr'", lr)
         self.mask_updates, self.promote_fp16 = bool(mask_updates), bool(promote_fp16)
         self._parameters: dict[str, Parameter] = {}
         self._registered = 0
@@ -337,7 +357,9 @@ class Optimizer(MutableMapping[str, Any]):
         function = self._method("__setitem__")
         if not isinstance(key, str):
             raise TypeError(f"{function}(): the name of a parameter must be a str, found {describe(key)}.")
+        form, value = value, sole_array(value)
         if not differentiable(value):
+            value = form
             hint = "" if not isinstance(value, ArrayBase) or value._kind != "f" or not value._dynamic else \
                 " Types of the same name in drjit.*.ad do."
             if not isinstance(value, ArrayBase):
@@ -349,11 +371,15 @@ class Optimizer(MutableMapping[str, Any]):
         self._check(key, value)
         cls = type(value)
         promoted = retype(cls, FLOAT32) if self.promote_fp16 and value._type == FLOAT16 else cls
-        nodes = [cast(node, promoted._type) for node in values_of(value)]
+        nodes = values_of(value)
+        if form is not value:  # of a constant, which takes no memory
+            form = _dressed(form, wrap_like(value, cls, [literal(node.type, 0, node.size) for node in nodes]))
+        nodes = [cast(node, promoted._type) for node in nodes]
         # constants in memory: the kernel of the first step is that of all others
         stored = wrap_like(value, promoted, [core.opaque(node) if node.kind == _LITERAL else node for node in nodes])
         old = self._parameters.get(key)
-        found = Parameter(key, cls, stored, self._registered if old is None else old.serial)
+        found = Parameter(key, cls, stored, self._registered if old is None else old.serial,
+                          None if form is value else form)
         if old is None:
             self._registered += 1
         else:
@@ -363,6 +389,19 @@ class Optimizer(MutableMapping[str, Any]):
         else:
             self._clear(found)
         self._parameters[key] = found
+
+    def setdefault(self, key: str, default: Any = None) -> Any:
+        """The value of a parameter, which is added first if there is none of that name.
+
+        >>> from drjit.llvm.ad import Float
+        >>> from drjit.opt import SGD
+        >>> x = SGD(lr=1).setdefault("x", Float(1))
+        >>> x, dr.grad_enabled(x)
+        ([1], True)
+        """
+        if key not in self:
+            self[key] = default
+        return self[key]
 
     def __delitem__(self, key: str, /) -> None:
         """Remove a parameter, and what is kept for it."""
@@ -466,8 +505,8 @@ class Optimizer(MutableMapping[str, Any]):
         if isinstance(value, Mapping):
             rates = {**value, **rates}
         elif value is not None:
-            default = _checked_rate(function, "the learning rate", value)
-        found = [(self._find("set_learning_rate", key), None if rate is None else _checked_rate(
+            default = _learning_rate(function, "the learning rate", value)
+        found = [(self._find("set_learning_rate", key), None if rate is None else _learning_rate(
             function, f"the learning rate of {key!r}", rate)) for key, rate in rates.items()]
         self._rate = default
         for parameter, rate in found:
@@ -502,7 +541,7 @@ class Optimizer(MutableMapping[str, Any]):
         """
         function = self._method("step")
         mask = _mask(function, active)
-        scale = None if grad_scale is None else _checked_rate(function, "'grad_scale'", grad_scale)
+        scale = None if grad_scale is None else _factor(function, "'grad_scale'", grad_scale)
         found = list(self._parameters.values())
         if mask is False:
             for parameter in found:
@@ -559,7 +598,8 @@ class Optimizer(MutableMapping[str, Any]):
 
     def __drjit_children__(self) -> dict[Any, Any]:
         return {"lr": self._rate, "state": {name: {
-            "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared}
+            "value": found.value, "lr": found.rate, "state": found.state, "shared": found.shared,
+            **({"steps": found.steps} if self._counts else {})}
             for name, found in self._parameters.items()}}
 
     def __drjit_rebuild__(self, children: dict[Any, Any]) -> Any:
@@ -569,9 +609,9 @@ class Optimizer(MutableMapping[str, Any]):
         result._parameters = {}
         for name, child in children["state"].items():
             old = self._parameters[name]
-            found = result._parameters[name] = Parameter(name, old.cls, child["value"], old.serial)
+            found = result._parameters[name] = Parameter(name, old.cls, child["value"], old.serial, old.form)
             found.rate, found.state, found.shared = child["lr"], child["state"], child["shared"]
-            found.steps = old.steps
+            found.steps = child.get("steps", old.steps)
         return result
 
     def __copy__(self) -> Any:

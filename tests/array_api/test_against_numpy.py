@@ -231,6 +231,8 @@ CASES: dict[str, list[Case]] = {
     "flip": [Case(lambda x, a: x.flip(a)), Case(lambda x, a: x.flip(a, axis=(-1,)), EMPTY), Case(lambda x, a: x.flip(a),
                                                                                                 NO_AXES)],
     "moveaxis": [Case(lambda x, a: x.moveaxis(a, (0, 1), (-1, 0)), ((2, 3, 4),))],
+    "transpose": [Case(lambda x, a: x.transpose(a), ((2, 3, 4),)),
+                  Case(lambda x, a: x.transpose(a, (1, 0)), ((2, 3),))],
     "permute_dims": [Case(lambda x, a: x.permute_dims(a, (2, 0, 1)), ((2, 3, 4),)),
                      Case(lambda x, a: x.permute_dims(a, ()), NO_AXES)],
     "repeat": [Case(lambda x, a: x.repeat(a, 2)), Case(lambda x, a: x.repeat(a, 3, axis=1)),

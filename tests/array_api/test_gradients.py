@@ -115,6 +115,7 @@ DIFFERENTIABLE: dict[str, Case | list[Case]] = {
     "squeeze": Case(lambda a: xp.squeeze(a, axis=(0, 2)), fixed((1, 3, 1))), "flip": Case(xp.flip, one),
     "moveaxis": Case(lambda a: xp.moveaxis(a, 0, -1), fixed((2, 3, 4))),
     "permute_dims": Case(lambda a: xp.permute_dims(a, (2, 0, 1)), fixed((2, 3, 4))),
+    "transpose": Case(xp.transpose, fixed((2, 3, 4))),
     "repeat": [Case(lambda a: xp.repeat(a, 2, axis=0), axes),
                Case(lambda a: xp.repeat(a, xp.asarray([1, 0, 2])), fixed((3,)))],
     "reshape": Case(lambda a: xp.reshape(a, (-1,)), axes), "roll": Case(lambda a: xp.roll(a, 1, axis=0), axes),
@@ -144,7 +145,8 @@ DIFFERENTIABLE: dict[str, Case | list[Case]] = {
     "linalg.eigvalsh": Case(L.eigvalsh, fixed((2, 3, 3)), matrix="hermitian"),
     "linalg.eig": Case(L.eig, fixed((3, 3)), matrix="regular", invariant=True),
     "linalg.eigvals": Case(lambda a: xp.sum(L.eigvals(a) ** 3), fixed((3, 3)), matrix="regular"),
-    "linalg.qr": Case(L.qr, fixed((4, 3)), matrix="regular"),
+    "linalg.qr": [Case(L.qr, fixed((4, 3)), matrix="regular"), Case(L.qr, fixed((2, 3, 4)), matrix="regular"), Case(
+        lambda a: L.qr(a, mode="complete"), fixed((3, 3)), matrix="regular")],
     "linalg.svd": Case(lambda a: L.svd(a, full_matrices=False), fixed((4, 3)), matrix="regular", invariant=True),
     "linalg.svdvals": Case(L.svdvals, fixed((3, 4)), matrix="regular"), "linalg.pinv": Case(
         L.pinv, fixed((4, 3)), matrix="regular"),
@@ -268,6 +270,16 @@ def test_gradients_have_the_type_of_the_array(dtype: str) -> None:
     dr.backward(xp.sum(xp.real(x * x)))
     gradient = dr.grad(x)
     assert gradient.dtype is x.dtype and gradient.tolist() == [1, 3]
+
+
+def test_what_has_no_derivative_says_so() -> None:
+    x = xp.ones((3, 2))
+    dr.enable_grad(x)
+    with pytest.raises(NotImplementedError, match=r"linalg\.qr\(\): the columns of Q beyond .* have no derivative"):
+        L.qr(x, mode="complete")
+    with pytest.raises(NotImplementedError, match=r"linalg\.svd\(\): singular vectors beyond .* have no derivative"):
+        L.svd(x)
+    assert not dr.grad_enabled(L.matrix_rank(x))
 
 
 def test_item_access_and_assignment() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import drjit as dr
 import drjit.array_api as xp
+from drjit.llvm.ad import UInt32
 
 
 def random_key(shape, rng):
@@ -197,3 +198,68 @@ def test_a_view_in_the_body_of_a_loop_does_not_leak():
     _, total = dr.while_loop((dr.llvm.ad.Int(0, 0), dr.llvm.ad.Float64(0)), lambda k, s: k < 3,
                              lambda k, s: (k + 1, s + dr.sum(view.tensor).array))
     assert total.numpy().tolist() == [69.0] * 2 and view.tolist() == [11, 12]
+
+
+@pytest.mark.parametrize("axes", [(), (None,), ((1, 0, 2),), (2, 0, 1), ([2, 1, 0],), (-1, 0, 1)])
+def test_the_method_transpose_is_that_of_numpy(axes):
+    a, x = np.zeros((2, 3, 4)), xp.zeros((2, 3, 4))
+    a.transpose(*axes)[0, 1, 0] = 1
+    x.transpose(*axes)[0, 1, 0] = 1
+    np.testing.assert_array_equal(np.asarray(x), a)
+    assert x.transpose(*axes).shape == a.transpose(*axes).shape
+    if len(axes) < 2:
+        assert xp.transpose(x, *axes).shape == a.transpose(*axes).shape
+
+
+IDENTITIES = {
+    "pow": lambda x: x ** 1, "clip": xp.clip, "roll": lambda x: xp.roll(x, 0), "real": xp.real, "positive": xp.positive,
+    "conj": xp.conj, "floor": xp.floor, "broadcast_to": lambda x: xp.broadcast_to(x, (3,)),
+    "broadcast_arrays": lambda x: xp.broadcast_arrays(x, x)[0], "astype": lambda x: xp.astype(x, x.dtype),
+    "sum": lambda x: xp.sum(x, axis=()), "diff": lambda x: xp.diff(x, n=0), "concat": lambda x: xp.concat([x]),
+    "tile": lambda x: xp.tile(x, (1,)), "repeat": lambda x: xp.repeat(x, 1), "meshgrid": lambda x: xp.meshgrid(x)[0],
+    "abs": xp.abs, "where": lambda x: xp.where(x == x, x, x), "asarray": lambda x: xp.asarray(x, copy=True),
+    "from_dlpack": xp.from_dlpack,
+}
+
+
+@pytest.mark.parametrize("dtype", [xp.float32, xp.uint32])
+@pytest.mark.parametrize("name", IDENTITIES)
+def test_functions_that_change_nothing_return_arrays_of_their_own(name, dtype):
+    for write in (lambda x: x.__iadd__(1), lambda x: x.__setitem__(0, 7)):
+        x = xp.asarray([1, 2, 3], dtype=dtype)
+        y = IDENTITIES[name](x)
+        write(y)
+        assert np.asarray(x).tolist() == [1, 2, 3]
+        y = IDENTITIES[name](x)
+        write(x)
+        assert np.asarray(y).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["real", "broadcast_to", "abs", "positive"])
+def test_arrays_of_their_own_in_symbolic_loops(name):
+    dtype = xp.uint32 if name == "abs" else xp.float32
+    x = xp.asarray([1, 2, 3], dtype=dtype)
+
+    def body(i, total):
+        IDENTITIES[name](x)[0] = 100
+        return i + 1, total + UInt32(x[0].tensor.array)
+
+    with pytest.raises(RuntimeError, match="that it has made itself"):
+        dr.while_loop((UInt32(0), UInt32(0)), lambda i, total: i < 2, body)
+    assert np.asarray(x).tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("write", [lambda x: x.__iadd__(1), lambda x: x.__setitem__(slice(None), 5),
+                                   lambda x: x.__setitem__(xp.asarray([True, False, True]), 5)])
+def test_symbolic_loops_refuse_to_replace_arrays_from_outside(write):
+    x = xp.asarray([1.0, 2.0, 3.0])
+
+    def body(i):
+        write(x)
+        return (i + 1,)
+
+    with pytest.raises(RuntimeError, match=r"drjit.while_loop\(\).*made outside, as a whole"):
+        dr.while_loop((UInt32(0),), lambda i: i < 2, body)
+    assert np.asarray(x).tolist() == [1, 2, 3]
+    found = dr.while_loop((UInt32(0), x), lambda i, x: i < 2, lambda i, x: (i + 1, (write(x), x)[1]))[1]
+    assert np.asarray(found)[0] in (3, 5) and np.asarray(x).tolist() == [1, 2, 3]

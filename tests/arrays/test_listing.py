@@ -271,3 +271,15 @@ def test_lanes_that_have_finished_are_left_out(capsys):
         "i=[0, 1]", f"positive [1], {other}", "i=[1, 2]", f"positive [1, 2], {other}",
         "i=[2]", f"positive [2], {other}"]
     assert failures == ["Assertion failure: [2]"] * 2 and i.tolist() == [3, 3]
+
+
+def test_a_constant_that_tracks_derivatives_has_a_label() -> None:
+    from drjit.llvm.ad import Array2f, Float
+    x, v = Float(1), Array2f(2, Float(3, 4))
+    dr.enable_grad(x, v)
+    dr.set_label(x=x, v=v)
+    assert (x.label, v.x.label, v.y.label) == ("x", "v_0", "v_1")
+    assert [line.split()[-1] for line in (dr.whos_ad(as_string=True) or "").splitlines() if line.endswith((
+        "x", "v_0", "v_1"))] == ["x", "v_0", "v_1"]
+    dr.backward(x * v)
+    assert x.grad == 9 and dr.all(v.y.grad == 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import drjit as dr
 from drjit import scalar
-from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt32
+from drjit.llvm import Array3f, Bool, Float, Float16, Int, TensorXf, UInt32, UInt64
 
 MODES = ["symbolic", "evaluated"]
 X = Float(-4, 9, 0.25, -1)
@@ -236,6 +237,67 @@ def test_many_targets_with_other_numbers_are_one_kernel() -> None:
     np.testing.assert_allclose(found.numpy(), np.linspace(0, 1, 1000) * k + k, rtol=1e-6)
 
 
+def _of_all_types(k: int) -> tuple[Any, Any]:
+    """A function of an element and a position, and the same in NumPy; what it captures follows from a number."""
+    number, wide, half = k * 0.5 + 0.25, (1 << 40) + k, k * 0.125 + 1
+    yes, one, table = k % 3 == 0, dr.opaque(Float, k + 0.5), Float(k, k + 1, k + 2, k + 3)
+    chosen = dr.opaque(Bool, yes)
+    flags = Bool([bit == "1" for bit in f"{k:06b}"])
+    dr.make_opaque(table, flags)
+
+    def function(x: Float, i: UInt32, active: Any) -> Any:
+        flag = dr.gather(Bool, flags, i % 6) & (x < 40)
+        found = dr.gather(Float, table, i & 3, flag) + dr.gather(Float, table, UInt32(1)) + one
+        steps, _ = dr.while_loop((UInt32(0), Float(x)), lambda n, y: (n < 9) & (y < number * 4),
+                                 lambda n, y: (n + 1, y + number))
+        y = dr.if_stmt((x,), chosen & (i > 7), lambda x: x * number, lambda x: x - found)
+        return y, steps, UInt64(i) * wide, Float16(half) * Float16(i & 1), chosen & flag
+
+    def expected(x: float, i: int) -> tuple[Any, ...]:
+        flag = f"{k:06b}"[i % 6] == "1" and x < 40
+        found = (k + (i & 3) if flag else 0) + k + 1 + k + 0.5
+        steps, y = 0, x
+        while steps < 9 and y < number * 4:
+            steps, y = steps + 1, y + number
+        return (x * number if yes and i > 7 else x - found), steps, i * wide, half * (i & 1), yes and flag
+
+    return function, expected
+
+
+@pytest.mark.parametrize("spread", ["random", "in runs", "some masked"])
+def test_elements_of_several_targets_share_a_function(spread: str) -> None:
+    functions, models = zip(*map(_of_all_types, range(40)), strict=True)
+    others = [lambda x, i, active: (-x, i, UInt64(i), Float16(1), i > 5),
+              lambda x, i, active: (x * x, i + 1, UInt64(0), Float16(x), i < 5)]
+    other_models = [lambda x, i: (-x, i, i, 1, i > 5), lambda x, i: (x * x, i + 1, 0, x, i < 5)]
+    count = 1003  # the last packet is not full
+    index = np.random.default_rng(1).integers(0, 42, count)
+    if spread == "in runs":
+        index = np.sort(index) * 5 % 42
+    active = np.arange(count) % 7 != 3 if spread == "some masked" else np.ones(count, bool)
+    x, i = np.arange(count) % 64 / 4, np.arange(count)
+    found = dr.switch(UInt32(index), [*functions, *others], Float(x), UInt32(i), active=Bool(active))
+    dr.eval(found)
+    models = (*models, *other_models)
+    wanted = [models[k](float(at), int(n)) if on else (0,) * 5
+              for k, at, n, on in zip(index, x, i, active, strict=True)]
+    for values_, column in zip(found, zip(*wanted, strict=True), strict=True):
+        assert values(values_) == list(column)
+
+
+def test_what_targets_share_is_taken_together() -> None:
+    def text(count: int) -> str:
+        functions = [lambda x, k=k: x * (k + 2.5) + (k + 3) for k in range(count)]
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(dr.switch(UInt32(np.arange(64) % count), functions, dr.arange(Float, 64)))
+            (entry,) = dr.kernel_history()
+        return str(entry["ir"].getvalue())
+
+    assert "@shared0(" in text(2) and text(2) == text(50)
+    assert "@shared" not in text(1)
+
+
 @pytest.mark.parametrize(("arguments", "error", "text"), [
     ({"index": Int(0)}, TypeError, "'index' must be a flat array of 32-bit unsigned"),
     ({"index": 1.5}, TypeError, "'index' must be a flat array of 32-bit unsigned"),
@@ -359,3 +421,52 @@ def test_what_is_wrong_with_instances_is_told() -> None:
     del one
     with pytest.raises(RuntimeError, match=r"ItemPtr.get.*Keep a reference to each"):
         gone.get()
+
+
+@dataclass
+class Material:
+    """Equal to others of its name, and not hashable."""
+
+    name: str
+    factor: float = field(compare=False)
+
+    def scaled(self, x: Any) -> Any:
+        return x * self.factor
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_instances_that_are_equal_are_different_ones(mode: Any) -> None:
+    MaterialArray = dr.instance_array(Material, UInt32)
+    one, two = Material("wood", 2), Material("wood", 3)
+    assert one == two
+    assert values(MaterialArray(one, two, one).scaled(Float(1, 1, 10), mode=mode)) == [2, 3, 20]
+
+
+def test_types_derived_from_those_of_instances() -> None:
+    class MaterialArray(dr.instance_array(Material, UInt32)):
+        pass
+
+    one, two = Material("a", 2), Material("b", 3)
+    assert values(MaterialArray(one, two).scaled(Float(1, 1))) == [2, 3]
+
+
+def test_instances_that_cannot_be_referred_to_weakly() -> None:
+    class Packed:
+        __slots__ = ()
+
+    with pytest.raises(TypeError, match=r"PackedPtr.__init__\(\): an instance of 'Packed' cannot be .* '__weakref__'"):
+        dr.instance_array(Packed, UInt32)(Packed())
+
+
+def test_evaluated_calls_refuse_writes_to_parts_of_arguments() -> None:
+    def write(x: Any, i: Any) -> None:
+        dr.scatter(x, Float(1), 3 - i)
+
+    x, wide = Float(0, 0, 0, 0), dr.zeros(Float, 5)
+    index, lanes = UInt32(0, 0, 1, 1), dr.arange(UInt32, 4)
+    with pytest.raises(RuntimeError, match=r"drjit.switch.*: 'targets\[0\]' writes .* 'args\[0\]', of which"):
+        dr.switch(index, [write, write], x, lanes, mode="evaluated")
+    assert values(x) == [0, 0, 0, 0]
+    dr.switch(index, [write, write], wide, lanes, mode="evaluated")
+    dr.switch(index, [write, write], x, lanes, mode="symbolic")
+    assert values(wide) == [1, 1, 1, 1, 0] and values(x) == [1, 1, 1, 1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict, deque
 from typing import Any
 
 import numpy as np
@@ -45,14 +46,50 @@ def test_variables_of_the_module() -> None:
     global scale
     x, scale = variable(), F(3)
 
-    def scaled(x: Any) -> Any:
-        return x * scale
-
     y = dr.if_stmt((x,), x > 2.5, lambda x: scaled(x), lambda x: -x)
     z = dr.switch(U(0, 1), [scaled, lambda x: x * 2], x)
     scale = F(100)
     dr.backward(y + z)
     assert x.grad.numpy().tolist() == [2, 5]
+
+
+def scaled(x: Any) -> Any:
+    return x * scale
+
+
+@dr.syntax
+def returned_early(x: Any) -> Any:
+    if x > 2.5:
+        return scaled(x)
+    x = x * scale
+    x += 0
+    return x
+
+
+@dr.syntax
+def chosen(x: Any) -> Any:
+    return scaled(x) if x > 0 else 1.0
+
+
+@dr.syntax
+def left_early(x: Any) -> Any:
+    i = U(0)
+    while i < 1:
+        x = scaled(x)
+        if x > 1000:
+            break
+        i += 1
+    return x
+
+
+@pytest.mark.parametrize("function", [returned_early, chosen, left_early])
+def test_variables_of_the_module_in_translated_functions(function: Any) -> None:
+    global scale
+    x, scale = variable(), F(3)
+    y = function(x)
+    scale = F(100)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [3, 3]
 
 
 def test_branches_in_a_loop_of_python() -> None:
@@ -80,6 +117,171 @@ def test_attributes_that_have_changed_are_refused() -> None:
     with pytest.raises(RuntimeError, match="attribute 'weight' of an object of type Model has changed"):
         dr.backward(y)
     assert not dr.any(x.grad != 0)
+
+
+class Holder:
+    """An object with an attribute, a slot, a class attribute, a property and a list."""
+
+    __slots__ = ("__dict__", "slot")
+    shared: Any = 3.0
+
+    def __init__(self) -> None:
+        self.own, self.slot, self.entries = F(3), F(3), [F(3)]
+
+    @property
+    def hidden(self) -> Any:
+        return self.own
+
+    def __call__(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.own
+
+    def __mul__(self, y: Any) -> Any:
+        return self.own * y
+
+    def by_attribute(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.own
+
+    def by_slot(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.slot
+
+    def by_property(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.hidden
+
+    def by_class(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.shared
+
+    def by_entry(self, i: Any, y: Any) -> Any:
+        return i + 1, y * self.entries[0]
+
+    def by_name(self, i: Any, y: Any) -> Any:
+        return i + 1, y * getattr(self, "own")  # noqa: B009
+
+    def by_operator(self, i: Any, y: Any) -> Any:
+        return i + 1, self * y
+
+
+@pytest.mark.parametrize(("body", "attribute", "value"), [
+    (lambda holder: holder, "own", F(100)), (lambda holder: holder.by_attribute, "own", F(100)),
+    (lambda holder: holder.by_slot, "slot", F(100)), (lambda holder: holder.by_property, "own", F(100)),
+    (lambda holder: holder.by_entry, "entries", [F(100)]), (lambda holder: holder.by_name, "own", F(100)),
+    (lambda holder: holder.by_operator, "own", F(100)), (lambda holder: holder.by_class, "shared", 100.0),
+    (lambda holder: lambda i, y: (i + 1, holder.entries[0] * y), "entries", [F(100)]),
+])
+def test_all_that_objects_hold_is_looked_at(body: Any, attribute: str, value: Any) -> None:
+    holder, x = Holder(), variable()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, body(holder))[1]
+    setattr(holder, attribute, value)
+    with pytest.raises(RuntimeError, match=f"drjit.while_loop.*attribute '{attribute}' of an object of type Holder"):
+        dr.backward(y)
+
+
+def test_entries_of_attributes_that_have_changed_are_refused() -> None:
+    holder, x = Holder(), variable()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, holder.by_entry)[1]
+    holder.entries[0] += 1
+    with pytest.raises(RuntimeError, match="attribute 'entries' of an object of type Holder has changed"):
+        dr.backward(y)
+
+
+@pytest.mark.parametrize("construct", ["loop", "branch", "call", "instances"])
+def test_attributes_that_functions_write_to_by_index(construct: str) -> None:
+    class Counter:
+        def __init__(self) -> None:
+            self.factor, self.seen, self.entries = F(3), dr.zeros(F, 2), [dr.zeros(F, 2)]
+
+        def count(self, x: Any) -> Any:
+            dr.scatter_add(self.seen, F(1), U(0))
+            dr.scatter_add(self.entries[0], F(1), U(1))
+            return x * self.factor
+
+    x, counter = variable(), Counter()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 1, lambda i, y: (i + 1, counter.count(y)))[1] \
+        if construct == "loop" else dr.if_stmt((x,), x > 0, counter.count, lambda x: x) if construct == "branch" else \
+        dr.switch(U(0, 0), [counter.count, lambda x: x], x) if construct == "call" else \
+        dr.instance_array(Counter, U)(counter, counter).count(x)
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [3, 3]
+    assert counter.seen.numpy().tolist() == [2, 0] and counter.entries[0].numpy().tolist() == [0, 2]
+
+
+def test_attributes_of_classes_that_have_changed_are_refused() -> None:
+    class Settings:
+        factor = 3.0
+
+    x = variable()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, lambda i, y: (i + 1, y * Settings.factor))[1]
+    Settings.factor = 100.0
+    with pytest.raises(RuntimeError, match="attribute 'factor' of class Settings has changed"):
+        dr.backward(y)
+
+
+def test_attributes_of_instances_that_have_changed_are_refused() -> None:
+    class Light:
+        def __init__(self, power: Any) -> None:
+            self.power = power
+
+        def value(self, x: Any) -> Any:
+            return self.power * x
+
+    x, light = variable(), Light(F(3))
+    y = dr.instance_array(Light, U)(light, light).value(x)
+    light.power = F(100)
+    with pytest.raises(RuntimeError, match=r"LightPtr\.value.*attribute 'power' of an object of type Light"):
+        dr.backward(y)
+
+
+def defaults(k: Any) -> Any:
+    return lambda i, y, k=k: (i + 1, y * k[0])
+
+
+def keyword_defaults(k: Any) -> Any:
+    def body(i: Any, y: Any, *, k: Any = k) -> Any:
+        return i + 1, y * k[0]
+
+    return body
+
+
+def function_attribute(k: Any) -> Any:
+    def body(i: Any, y: Any) -> Any:
+        return i + 1, y * body.factor[0]  # type: ignore[attr-defined]
+
+    body.factor = k  # type: ignore[attr-defined]
+    return body
+
+
+@pytest.mark.parametrize("held", [
+    lambda number: [number], lambda number: [number] * 300, lambda number: OrderedDict({0: number}),
+    lambda number: np.full(1, number), lambda number: deque([number]), lambda number: {0: number},
+], ids=["list", "long list", "OrderedDict", "ndarray", "deque", "dict"])
+@pytest.mark.parametrize("function", [
+    defaults, keyword_defaults, lambda k: lambda i, y: (i + 1, y * k[0]),
+], ids=["default", "keyword default", "closure"])
+def test_what_functions_hold_is_copied(held: Any, function: Any) -> None:
+    x, values = variable(), held(3.0)
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, function(values))[1]
+    values[0] = 100.0
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
+
+
+def test_attributes_of_functions() -> None:
+    x, values = variable(), [3.0]
+    body = function_attribute(values)
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, body)[1]
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
+
+
+def test_containers_that_hold_themselves() -> None:
+    class Cyclic:
+        def __init__(self) -> None:
+            self.entries: list[Any] = [F(3)]
+            self.entries.append(self.entries)
+
+    x, cyclic = variable(), Cyclic()
+    y = dr.while_loop((U(0, 0), x), lambda i, y: i < 2, lambda i, y: (i + 1, y * cyclic.entries[0]))[1]
+    dr.backward(y)
+    assert x.grad.numpy().tolist() == [9, 9]
 
 
 def test_what_is_written_from_outside_is_still_written_once() -> None:

@@ -444,6 +444,24 @@ def test_what_suspended_scopes_and_integers_cut_stays_cut(mode: Any) -> None:
         assert not dr.grad_enabled(dr.if_stmt((x,), x > 0, lambda x: x * x, lambda x: x, mode=mode))
 
 
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_printing_in_branches_and_calls_happens_once(construct: str, capsys: pytest.CaptureFixture[str]) -> None:
+    x = F(X)
+    dr.enable_grad(x)
+
+    def side(x: Any) -> Any:
+        dr.print("value {}", x)
+        return x * x
+
+    y = branch("symbolic", (x,), x > 0, side, lambda x: x) if construct == "branch" else \
+        call("symbolic", [side, lambda x: x, lambda x: -x], x)
+    dr.backward(y, dr.ADFlag.ClearVertices)
+    dr.set_grad(x, 1)
+    dr.forward_to(y)
+    dr.eval(y, x.grad, y.grad)
+    assert capsys.readouterr().out.count("value") == 1
+
+
 def test_printing_happens_once(capsys: pytest.CaptureFixture[str]) -> None:
     x = F(X)
     dr.enable_grad(x)

@@ -91,3 +91,14 @@ def test_single_elements_of_arrays_from_outside(make: Callable[[], Any], write: 
     found = CONSTRUCTS[construct](Int(2, 0, 3, 1), function, mode)
     dr.eval(found, array)
     assert array.numpy().tolist() == expected
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_a_state_variable_that_is_read_by_index_may_pass_through_a_branch(mode: str) -> None:
+    def body(step: Int, table: Float, found: Float) -> Any:
+        return step - 1, *dr.if_stmt((table, found), step > 1, lambda table, found: (
+            table, found + dr.gather(Float, table, UInt(3, 2, 1, 0))), lambda table, found: (table, found), mode=mode)
+
+    _, table, found = dr.while_loop((Int(2, 0, 3, 1), Float(3, 1, 4, 2), dr.zeros(Float, 4)),
+                                    lambda step, table, found: step > 0, body, mode=mode)
+    assert (list(table), list(found)) == ([3, 1, 4, 2], [2, 0, 2, 0])

@@ -301,3 +301,42 @@ def test_writes_of_another_width(noun: str, construct: Any) -> None:
         return x
 
     assert f"this write is part of a symbolic {noun} with 4 elements" in refused(construct, function)
+
+
+counted: Any = Float(0)
+
+
+def test_loops_refuse_assignments_to_variables_from_outside() -> None:
+    global counted
+    local = counted = Float(0)
+
+    def count(i: Any) -> Any:
+        nonlocal local
+        local = local + 1
+        return (i + 1,)
+
+    def count_globally(i: Any) -> Any:
+        global counted
+        counted = counted + 1
+        return (i + 1,)
+
+    for body, name in ((count, "local"), (count_globally, "counted")):
+        with pytest.raises(SymbolicValue, match=rf"drjit.while_loop\(\): .* assigns an array to the variable '{name}'"):
+            dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
+        assert list(local) == list(counted) == [0]
+    for body in (count, count_globally):
+        dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="evaluated")
+    assert list(local) == list(counted) == [3]
+
+
+def test_loops_may_assign_what_they_do_not_add_up() -> None:
+    table, traces = None, 0
+
+    def body(i: Any) -> Any:
+        nonlocal table, traces
+        traces += 1
+        table = Float(1, 2) if table is None else table
+        return (i + 1,)
+
+    dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
+    assert traces >= 1 and list(table) == [1, 2]

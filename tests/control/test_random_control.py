@@ -11,23 +11,24 @@ from drjit import llvm, scalar
 assert llvm and scalar  # which programs refer to by name
 
 
-def check(seed: int) -> None:
+def check(seed: int) -> bool:
+    """Compare the modes; returns whether the program runs in all of them."""
     with dr.scoped_set_flag(dr.JitFlag.FastMath, False):
         found = {mode: run(seed, dr, mode) for mode in ("symbolic", "evaluated", "scalar")}
-    if found["symbolic"][0].startswith("SymbolicValue") and "mode='evaluated'" in found["symbolic"][0]:
-        del found["symbolic"]  # one in a thousand: it says what to do instead
+    refused = found["symbolic"][0].startswith("SymbolicValue") and "mode='evaluated'" in found["symbolic"][0]
+    if refused:
+        del found["symbolic"]  # it says what to do instead
     values = list(found.values())
     assert len(values[0]) > 1 and all(value == values[0] for value in values), f"{found}\n{text_of(seed)}"
+    return not refused
 
 
 @pytest.mark.parametrize("part", range(6))
 def test_modes_agree(part: int) -> None:
-    for seed in range(part * 20, part * 20 + 20):
-        check(seed)
+    assert [check(seed) for seed in range(part * 20, part * 20 + 20)].count(False) <= 1
 
 
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(50))
 def test_modes_agree_on_more_programs(part: int) -> None:
-    for seed in range(10_000 + part * 20, 10_020 + part * 20):
-        check(seed)
+    assert [check(seed) for seed in range(10_000 + part * 20, 10_020 + part * 20)].count(False) <= 1

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import Array2f, Bool, Float, Int, UInt
+from drjit.llvm import Array2f, Bool, Float, Int, UInt, ad
 from tests.control.programs import define, program
 
 FIRST, SECOND = [0, 1, 2, 5, 9, 17, 100, 255], [3, 0, 5, 7, 1, 90, 2, 128]
@@ -1224,3 +1224,60 @@ def test_functions_in_functions_are_translated_once(monkeypatch) -> None:
     assert len(made) == 2  # another function of that name is no hint
     assert list(third(UInt(1, 3))) == [16, 12]
     assert list(outer(5)(UInt(1, 3))) == [8, 6]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_conditional_expressions_compute_each_side_once(symbolic: bool) -> None:
+    calls = Float(0)
+
+    def counted(x):
+        dr.scatter_add(calls, Float(1), UInt(0))
+        return x * 2
+
+    @dr.syntax
+    def number_first(x):
+        return 1.0 if x > 2 else counted(x)
+
+    @dr.syntax
+    def number_last(x):
+        return counted(x) if x < 3 else 1.0
+
+    with mode(symbolic):
+        for function, expected in ((number_first, 2), (number_last, 4)):
+            assert list(function(Float(1, 2, 3))) == [2, 4, 1]
+            assert calls[0] == expected
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_early_returns_in_loops_have_derivatives(symbolic: bool) -> None:
+    @dr.syntax
+    def doubled(x):
+        while x < 10:
+            t = x * 2
+            if t > 8:
+                return t * x
+            x = t
+        return x
+
+    x = ad.Float(1, 3, 20)
+    dr.enable_grad(x)
+    with mode(symbolic):
+        y = doubled(x)
+        dr.backward(y)
+    assert list(dr.detach(y)) == [128, 72, 20] and list(x.grad) == [256, 48, 1]
+
+
+def test_the_decorator_may_be_applied_twice() -> None:
+    def halved(x):
+        while x > 1:
+            x /= 2
+        return x
+
+    once = dr.syntax(halved)
+    assert dr.syntax(once) is once
+
+    @functools.wraps(once)
+    def around(x):
+        return once(x)
+
+    assert list(dr.syntax(around)(Float(3, 8))) == [0.75, 1]

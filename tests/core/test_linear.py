@@ -136,7 +136,7 @@ def test_loops_vary_with_what_they_begin_with_and_capture() -> None:
 
     # of a width, in a kernel
     loop = loop_of(linear_of(counting(number(0, UINT32), number(5, UINT32), twice, wide())[1]))
-    assert not loop.uniform and not any(f.uniform for f in loop.blocks[0].formals)
+    assert not loop.uniform and [f.uniform for f in loop.blocks[0].formals] == [True, False]  # all count alike
     # in a target, of one element: what it begins with decides
     for start, uniform in ((lambda a: number(1.25), True), (lambda a: a[0], False)):
         loop = loop_of(in_a_target(lambda a, start=start: ops.add(  # type: ignore[misc]
@@ -144,7 +144,31 @@ def test_loops_vary_with_what_they_begin_with_and_capture() -> None:
         assert loop.uniform == uniform == loop.once
         assert all(block.once == uniform and block.is_region for block in loop.blocks)
         inside = [i for block in loop.blocks for i in (*block.formals, block.mask, *block.instructions)]
-        assert all(i is not None and (i.uniform == uniform or i.kind == LITERAL) for i in inside)
+        assert all(i is not None and (i.uniform == uniform or i.kind == LITERAL) for i in inside
+                   if i is None or i.type not in (UINT32, BOOL) or i is loop.blocks[1].mask)
+
+
+@pytest.mark.parametrize(("step", "uniform"), [
+    (lambda a, b, x: [ops.mul(a, number(1.5)), ops.add(b, a)], [True, True]),
+    (lambda a, b, x: [b, a], [True, True]),
+    (lambda a, b, x: [ops.mul(a, number(1.5)), x], [True, False]),
+    (lambda a, b, x: [b, x], [False, False]),
+], ids=["computed", "exchanged", "what varies becomes state", "by way of other state"])
+def test_state_that_is_the_same_in_all_elements_that_go_on(
+        step: Callable[[Node, Node, Node], list[Node]], uniform: list[bool]) -> None:
+    """What is asked for when the loop has ended varies, since elements end at different times."""
+    limit = wide(UINT32)
+    found = core.while_loop(
+        [number(0, UINT32), number(1.25), number(2.5), wide()], lambda s: ops.lt(s[0], limit),
+        lambda s: [ops.add(s[0], number(1, UINT32)), *step(*s[1:]), ops.add(s[3], ops.add(s[1], s[2]))])
+    for asked, expected in (([3], [True, *uniform, False]), ([0, 3], [False, *uniform, False]),
+                            ([0, 1, 2, 3], [False] * 4)):
+        (loop,) = [i for i in linear_of(*(found[place] for place in asked)).kernel if i.kind == LOOP]
+        assert [formal.uniform for formal in loop.blocks[0].formals] == expected
+    del loop
+    expected_values = interpret(found)
+    for node, wanted in zip(evaluate_all(*found), expected_values, strict=True):
+        assert_same_bits(node, wanted)
 
 
 def branch(mask: Node, value: Node) -> Node:

@@ -243,6 +243,57 @@ def test_a_masked_gather_in_the_condition() -> None:
     assert_same_bits(values(end), np.array(expected, np.uint32))
 
 
+@pytest.mark.parametrize("size", [7, 16, 100, 1000])
+@pytest.mark.parametrize("type_", [BOOL, UINT8, FLOAT16, FLOAT32, FLOAT64, INT64])
+def test_reads_of_neighbours_and_of_one_element(size: int, type_: int) -> None:
+    """Each iteration reads a row, and one element for all, as long as elements and masks say."""
+    rng, rows = np.random.default_rng(size + type_), 5
+    data = rng.integers(0, 2 if type_ == BOOL else 50, rows * size).astype(dtype_of(type_))
+    ends, mask = rng.integers(0, rows + 1, size).astype(np.uint32), rng.random(size) < 0.7
+    source, limit, allowed, lane = array(data), array(ends), array(mask), counter(size)
+
+    def number_at(index: Node, active: Node) -> Node:
+        return cast(gather(source, index, active), FLOAT32)
+
+    def body(s: State) -> State:
+        row, first = ops.mul(s[0], uint(size)), ops.sub(ops.add(lane, lane), lane)
+        return [ops.add(s[0], uint(1)), ops.add(s[1], number_at(ops.add(row, first), TRUE)),
+                ops.add(s[2], number_at(ops.add(first, row), allowed)), ops.add(s[3], number_at(row, TRUE)),
+                ops.add(s[4], number_at(ops.add(s[0], uint(1)), allowed)),
+                ops.add(s[5], number_at(ops.add(row, ops.and_(lane, uint(3))), ops.lt(lane, uint(4))))]
+
+    zero = literal(FLOAT32, 0, size)
+    _, *totals = checked_loop([uint(0), *[zero] * 5], lambda s: ops.lt(s[0], limit), body)
+    table = data.reshape(rows, size).astype(np.float32)
+    done = np.arange(rows)[:, None] < ends
+    expected = [(table * done).sum(0), (table * done * mask).sum(0), (table[:, :1] * done).sum(0),
+                (data[1:rows + 1].astype(np.float32)[:, None] * done * mask).sum(0),
+                (table * done).sum(0) * (np.arange(size) < 4)]
+    for total, wanted in zip(evaluate_all(*totals), expected, strict=True):
+        assert_same_bits(total, wanted.astype(np.float32))
+
+
+def test_writes_to_neighbours() -> None:
+    size, rows = 1000, 5
+    ends = np.random.default_rng(1).integers(0, rows + 1, size).astype(np.uint32)
+    limit, lane, target = array(ends), counter(size), opaque(literal(UINT32, 7, rows * size))
+    evaluate([target])
+
+    def body(s: State) -> State:
+        place = ops.add(ops.mul(s[0], uint(size)), lane)
+        return [ops.add(s[0], uint(1)), scatter(s[1], ops.add(lane, s[0]), place, ops.neq(lane, uint(3)),
+                                                ReduceOp.Identity.value, 0)]
+
+    written = checked_loop([uint(0), target], lambda s: ops.lt(s[0], limit), body)[1]
+    with launches() as history:
+        (found,) = evaluate_all(written)
+    row, column = np.arange(rows, dtype=np.uint32)[:, None], np.arange(size, dtype=np.uint32)
+    expected = np.where((row < ends) & (column != 3), row + column, 7)
+    assert_same_bits(found.reshape(rows, size), expected.astype(np.uint32))
+    text = "".join(entry["ir"].getvalue() for entry in history)
+    assert "masked.store" in text and "masked.scatter" not in text
+
+
 def test_a_gather_from_what_has_not_been_evaluated() -> None:
     table = ops.mul(counter(10), uint(3))
     _, total = checked_loop([uint(0), literal(UINT32, 0, 20)], lambda s: ops.lt(s[0], uint(10)),

@@ -23,7 +23,7 @@ from drjit_core.ir.verify import VerificationError, verify
 from drjit_core.runtime.recording import Recorded
 from tests.derivatives.harness import flat
 
-Float = ad.Float
+Float, Bool = ad.Float, ad.Bool
 Mode, Flag = dr.ADMode, dr.ADFlag
 
 
@@ -123,6 +123,29 @@ def test_copies_and_pickles() -> None:
     dr.eval(x)
     dr.make_opaque(x)
     assert dr.grad_enabled(x) and x.state is dr.VarState.Evaluated
+
+
+@pytest.mark.parametrize("convert", [
+    lambda x: llvm.Float(x), lambda x: llvm.Float(x * 2) + 1, lambda x: llvm.Float64(x), lambda x: llvm.Float16(x),
+    lambda x: llvm.Array3f(x, 1, x).z, lambda x: llvm.Array3f(ad.Array3f(x)).x, lambda x: llvm.Array3f(x).y,
+    lambda x: llvm.Complex2f(x, x).imag, lambda x: llvm.Matrix2f(x, 1, 1, x)[1, 1], lambda x: llvm.ArrayXf([x, x])[1],
+    lambda x: llvm.Quaternion4f(x, x, x, x).real, lambda x: llvm.TensorXf(x).array,
+    lambda x: llvm.TensorXf(ad.TensorXf(x)).array, lambda x: dr.detach(x, preserve_type=False),
+    lambda x: dr.reshape(llvm.TensorXf, x, (2, 1)).array, lambda x: dr.reinterpret_array(llvm.Float, x)])
+def test_types_that_track_no_derivatives_hold_none(convert: Any) -> None:
+    x = variable(1, 2)
+    before = len(drjit_core.live_vertices())
+    y = convert(x)
+    assert type(y).__module__ == "drjit.llvm" and all(drjit_core.vertex_of(node) is None for node in y._nodes())
+    assert not dr.grad_enabled(Float(y)) and "No derivative flows" in dr.explain_grad(x, y)
+    assert len(drjit_core.live_vertices()) == before
+
+
+def test_labels_in_diagrams_are_texts() -> None:
+    x = variable(1)
+    dr.set_label(x, 'a "b" <c> {d|e}\n\\')
+    text = str(dr.graphviz_ad(as_string=True))
+    assert r'label="{a \"b\" \<c\> \{d\|e\} \\|{Type: float32|Size: 1}|' in text
 
 
 def test_evaluation_keeps_derivatives_and_includes_gradients() -> None:
@@ -359,6 +382,15 @@ def test_arguments_without_derivatives(function: Any) -> None:
         function(variable(1), flags="all")
 
 
+@pytest.mark.parametrize("flags", [16, 999, -1, True, None, "all"])
+def test_flags_that_are_none(flags: Any) -> None:
+    x = variable(1)
+    with pytest.raises(TypeError, match=r"drjit.backward\(\): the argument 'flags' must be a combination of "
+                                        r"drjit.ADFlag values \(found "):
+        dr.backward(x * x, flags=flags)
+    assert numbers(x.grad) == [0]
+
+
 def test_modes_that_are_none() -> None:
     for mode in (Mode.Primal, 1, "forward"):
         with pytest.raises(TypeError, match=r"drjit.enqueue\(\): the argument 'mode' must be drjit.ADMode.Forward or"):
@@ -442,6 +474,53 @@ def test_scopes_for_some_variables() -> None:
     with pytest.raises(ZeroDivisionError), dr.suspend_grad():
         raise ZeroDivisionError
     assert dr.grad_enabled(x)
+
+
+@pytest.mark.parametrize("scope", [dr.suspend_grad, dr.resume_grad, dr.isolate_grad])
+def test_scopes_that_are_given_an_array_for_when(scope: Any) -> None:
+    with pytest.raises(TypeError, match=rf"drjit.{scope.__name__}\(\): the argument 'when' must be a bool \(found "
+                                        r"drjit.llvm.ad.Float\)"):
+        scope(when=variable(1, 2))
+    with scope(when=np.bool_(False)):
+        assert dr.grad_enabled(variable(1))
+
+
+def test_scopes_end_in_any_order() -> None:
+    x = variable(1)
+
+    def rows(scope: Any) -> Any:
+        with scope:
+            while True:
+                yield dr.grad_enabled(x)
+
+    first, second = rows(dr.suspend_grad()), rows(dr.resume_grad())
+    assert [next(first), next(second)] == [False, True]
+    first.close()
+    assert dr.grad_enabled(x)
+    second.close()
+    assert dr.grad_enabled(x)
+    first, second = rows(dr.isolate_grad()), rows(dr.suspend_grad())
+    assert [next(first), next(second)] == [True, False]
+    first.close()
+    assert not dr.grad_enabled(x)
+    second.close()
+    y = x * x
+    dr.backward(y)
+    assert numbers(x.grad) == [2]
+
+
+def test_scopes_may_be_entered_again_and_decorate_functions() -> None:
+    x, scope = variable(1), dr.suspend_grad()
+    for _ in range(2):
+        with scope, scope:
+            assert not dr.grad_enabled(x)
+        assert dr.grad_enabled(x)
+
+    @dr.suspend_grad(x)
+    def depth(n: int) -> tuple[int, bool]:
+        return (n, dr.grad_enabled(x)) if n == 3 else depth(n + 1)
+
+    assert depth(0) == (3, False) and dr.grad_enabled(x)
 
 
 def test_isolated_scopes_track_what_the_scope_around_them_tracks() -> None:
@@ -762,6 +841,15 @@ def test_values_are_no_functions(function: str) -> None:
         getattr(dr, function)(*(x * x, x, x)[:1 if function == "value_and_grad" else 3 if function == "hvp" else 2])
 
 
+@pytest.mark.parametrize("result", [None, Bool(True), ad.Int(1), 2.0, llvm.Float(1), []])
+def test_functions_that_return_nothing_to_differentiate(result: Any) -> None:
+    for function in (dr.value_and_grad(lambda x: result), lambda x: dr.hvp(lambda x: result, x, x),
+                     lambda x: dr.gradcheck(lambda x: result, x)):
+        with pytest.raises(TypeError, match=r"there is no array of floats of a type that tracks derivatives in what "
+                                            r"the function returned \(found "):
+            function(Float(1, 2))
+
+
 def test_derivatives_of_derivatives() -> None:
     def f(x: Any) -> Any:
         return dr.sum(dr.exp(dr.gather(ad.Float64, x, ad.UInt32(0, 0, 2))) * dr.sum(x) / x + dr.sort(x) * dr.cumsum(x))
@@ -798,6 +886,16 @@ def test_jacobians_in_both_modes() -> None:
         dr.jacobian(f, x, mode="both")
     with pytest.raises(TypeError, match=r"drjit.jacobian\(\): 'x' must be a flat array or a tensor of floats"):
         dr.jacobian(f, [x])
+
+
+def test_checks_in_single_and_half_precision() -> None:
+    for function in (dr.sin, dr.exp, dr.rcp, lambda x: x * x * x, lambda x: dr.prod(x) * x):
+        assert dr.gradcheck(function, Float(0.5, 1, 2), directions=5)
+    with pytest.raises(AssertionError, match="finite differences"):
+        dr.gradcheck(lambda x: dr.replace_grad(x * x, x * 1.5), Float(0.5, 1, 2))
+    with pytest.raises(TypeError, match=r"gradcheck\(\): differences of half precision tell little"):
+        dr.gradcheck(dr.sin, ad.Float16(1, 2))
+    assert dr.gradcheck(dr.sin, ad.Float16(1, 2), eps=0.1, atol=0.1, rtol=0.1)
 
 
 def test_checks_find_wrong_derivatives() -> None:

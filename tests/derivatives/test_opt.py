@@ -266,6 +266,11 @@ def test_other_mistakes_are_named():
                  lambda: SGD(lr=None), lambda: SGD(lr=True), lambda: opt.set_learning_rate(Bool(True))):
         with pytest.raises(TypeError, match=r"must be a number or an array of numbers, found"):
             call()
+    for call in (lambda: SGD(lr=-1), lambda: SGD(lr=float("nan")), lambda: opt.set_learning_rate(-0.5),
+                 lambda: opt.set_learning_rate(x=-1)):
+        with pytest.raises(ValueError, match=r"SGD(\.set_learning_rate)?\(\): .*('lr'|rate|'x') must be >= 0, found"):
+            call()
+    assert opt.learning_rate() == 1 and opt.learning_rate("x") is None
     with pytest.raises(TypeError, match=r"SGD.update\(\): parameters must be given as a dictionary.*found int"):
         opt.update(3)
     with pytest.raises(NotImplementedError, match=r"Optimizer.step\(\).*use drjit.opt.SGD"):
@@ -698,3 +703,37 @@ def test_an_optimizer_shows_its_parameters():
     assert "  weight_decay = 0.01,\n" in text and "beta_1 = 0.9" in text
     for opt, option in ((Muon(lr=1), "ns_steps = 5"), (SGD(lr=1), "nesterov = False"), (RMSProp(lr=1), "alpha = 0.99")):
         assert option in repr(opt)
+
+
+def test_a_parameter_that_is_added_by_default_is_a_variable():
+    opt = SGD(lr=0.5)
+    x = opt.setdefault("x", Float(1, 2))
+    dr.backward(x * 2)
+    opt.step()
+    close(opt.setdefault("x", Float(7)), [0, 1])
+    with pytest.raises(TypeError, match="the parameter 'y' must be an array"):
+        opt.setdefault("y")
+
+
+@pytest.mark.parametrize("make", [lambda: SGD(lr=0.1, momentum=0.5), lambda: RMSProp(lr=0.1), lambda: Adam(lr=0.1)],
+                         ids=["SGD", "RMSProp", "Adam"])
+def test_an_optimizer_is_state_of_a_loop(make):
+    def advanced(i, opt):
+        dr.backward(dr.square(opt["x"] - 3))
+        opt.step(eval=False)
+        return i + 1, opt
+
+    wanted, opt = make(), make()
+    wanted["x"] = opt["x"] = Float(1, 2)
+    for _ in range(4):
+        advanced(0, wanted)
+    evaluated = dr.while_loop((ad.UInt32(0), opt), lambda i, opt: i < 4, advanced, mode="evaluated")[1]
+    assert dr.allclose(evaluated["x"], wanted["x"], rtol=1e-6)
+    opt = make()
+    opt["x"] = Float(1, 2)
+    if isinstance(opt, Adam):  # the host counts its steps
+        with pytest.raises(TypeError, match=r"'steps'.* of type int from 0 to 1"):
+            dr.while_loop((ad.UInt32(0), opt), lambda i, opt: i < 4, advanced, mode="symbolic")
+    else:
+        symbolic = dr.while_loop((ad.UInt32(0), opt), lambda i, opt: i < 4, advanced, mode="symbolic")[1]
+        assert dr.allclose(symbolic["x"], wanted["x"], rtol=1e-6)

@@ -175,9 +175,54 @@ def test_loops_do_not_change_gradients_from_outside(change: Any) -> None:
         change(x, i)
         return (i + 1,)
 
-    with pytest.raises(RuntimeError, match=r"drjit.(accum|set)_grad\(\): this changes the gradient of an array"):
+    with pytest.raises(RuntimeError, match=r"drjit.(accum_grad|set_grad|backward)\(\): this changes the gradient of an "
+                                           "array"):
         dr.while_loop((UInt(0, 0),), lambda i: i < 3, body)
     assert numbers(x.grad) == [0, 0]
+
+
+# --- where traversals begin and end ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("flags", [dr.ADFlag.Default, dr.ADFlag.ClearVertices, dr.ADFlag.ClearNone])
+def test_a_traversal_ends_where_nothing_more_was_enqueued(flags: Any) -> None:
+    x = variable(3)
+    y = x * x
+    z = y * x
+    dr.set_grad(z, 1)
+    assert numbers(dr.backward_to(y, flags=flags)) == [3] == numbers(y.grad) and numbers(x.grad) == [0]
+    dr.backward_from(y)  # goes on from there
+    assert numbers(x.grad) == [18]
+
+
+def test_a_traversal_does_not_take_apart_what_it_did_not_traverse() -> None:
+    x = variable(3)
+    y = x * x
+    z = y * 2
+    dr.forward(y)
+    assert numbers(z.grad) == [2] and numbers(x.grad) == [0]
+    dr.backward(y * 5)
+    assert numbers(x.grad) == [30]
+    with pytest.raises(RuntimeError, match="taken apart"):
+        dr.backward(z)
+
+
+def test_custom_operations_are_ends_of_traversals() -> None:
+    w, x = variable(2), variable(3)
+    y = dr.custom(Both, x * 1, w)
+    dr.set_grad(y * 5, 1)
+    dr.set_grad(y, 4)
+    dr.enqueue(dr.ADMode.Forward, y)
+    dr.traverse(dr.ADMode.Backward)
+    assert numbers(y.grad) == [4] and numbers(w.grad) == [0]
+    dr.backward_from(y)
+    assert numbers(w.grad) == [12] and numbers(x.grad) == [8]
+
+
+class Both(Product):
+    def backward(self) -> None:
+        self.set_grad_in("x", self.w * self.grad_out())
+        self.set_grad_in("w", self.x * self.grad_out())
 
 
 # --- failures, and other threads -------------------------------------------------------------------------------------

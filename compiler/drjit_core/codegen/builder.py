@@ -9,11 +9,14 @@ from ..ir.packets import place_in_row
 from ..ir.region import Cond, Region, is_local, is_version
 from ..ops.table import (
     ACCESS,
+    BITCAST,
     CALL,
+    CAST,
     COND,
     COUNTER,
     EVALUATED,
     FETCH,
+    FIRST_ELEMENTWISE,
     FIRST_EXPANDED,
     GATHER,
     LITERAL,
@@ -81,8 +84,11 @@ class Builder:
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
         #: The loops that formals belong to, by the numbers of these.
         self.loops: dict[int, Instruction] = {}
+        #: Values of loops that are asked for when they have ended.
+        self.asked = {(node.d0.id, node.attr) for node in expanded.order if node.kind == RESULT and node.d0 is not None}
         #: Reads of rows; checks look at each read by itself.
-        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report else {}
+        self.pieces = pieces_of(expanded.order) if function.vectorized and not function.report and \
+            not function.records else {}
 
     def at(self, node: Node | None) -> Instruction:
         """The instruction that computes a node."""
@@ -166,11 +172,12 @@ class Builder:
                 assert self.program is not None
                 access = Access(self.program.slots[node.id])
                 function.literals += 1
+                uniform = not function.records
         elif node.kind == EVALUATED:
             assert self.program is not None
             layout = self.program.accesses[node.id]
             access = Access(self.program.slots[node.id], layout)
-            uniform = layout == SCALAR
+            uniform = layout == SCALAR and not function.records
             function.needs_mask |= layout == UNALIGNED
         elif node.kind == COUNTER:
             uniform = not function.vectorized
@@ -206,7 +213,7 @@ class Builder:
         if piece is not None and not operands[0].uniform:
             self.add_rows(node, number, block, piece)
             return
-        uniform = all(operand.uniform for operand in operands)
+        uniform = all(operand.uniform for operand in operands) and not self.function.records
         if self.function.vectorized and (
                 block is None and is_version(source) and source.kind != PHI or is_local(source)):
             uniform = False  # what a function has written before is not there yet where it begins
@@ -299,6 +306,9 @@ class Builder:
         control = node.d0
         if control.kind == LOOP and not node.payload:
             operand = self.at(control.payload.region.formals[node.attr])
+            loop = self.at(control)
+            if operand not in loop.asked:
+                loop.asked += (operand,)
         else:
             operand = self.at(control)
         self.append(Instruction(number, node, (operand,), operand.uniform), block)
@@ -318,7 +328,9 @@ class Builder:
             node.size == 1 and all(value.uniform for value in (*initial, *captures)) and not _varies(region))
         instruction = self.append(Instruction(number, node, initial, uniform), block)
         condition, body = instruction.blocks = Block(instruction.once, True), Block(instruction.once, True)
-        condition.formals = [self.formal(formal, instruction.once, uniform) for _, formal, _ in values]
+        alike: set[int] = set() if uniform else self.alike_in(node)
+        condition.formals = [self.formal(formal, instruction.once, uniform or formal.id in alike)
+                             for _, formal, _ in values]
         self.loops.update((formal.number, instruction) for formal in condition.formals)
         condition.mask = self.formal(region.masks[0], instruction.once, uniform)
         self.add_part(region.parts[0], condition)
@@ -329,6 +341,36 @@ class Builder:
         self.used_until_here(*captures, *condition.formals, condition.mask, *condition.results, body.mask,
                              *body.results)
         self.function.needs_mask = True
+
+    def alike_in(self, node: Node) -> set[int]:
+        """Ids of the formals of a loop that have the same value in all elements that go on, such as a counter.
+
+        Those that are done would keep an earlier one: so it must not be asked for when the loop has ended.
+        """
+        loop = node.payload
+        finals = {formal.id: final for place, (initial, formal, final) in enumerate(
+            zip(loop.initial, loop.region.formals, loop.finals, strict=True))
+            if not formal.payload and (node.id, place) not in self.asked and self.at(initial).uniform}
+        while finals:
+            alike = set(finals)
+            for inner in loop.region.nodes:
+                if (inner.kind >= FIRST_ELEMENTWISE or inner.kind == CAST or inner.kind == BITCAST) and all(
+                        self.is_alike(operand, alike) for operand in (inner.d0, inner.d1, inner.d2)
+                        if operand is not None):
+                    alike.add(inner.id)
+            kept = {formal: final for formal, final in finals.items() if self.is_alike(final, alike)}
+            if len(kept) == len(finals):
+                break
+            finals = kept
+        return set(finals)
+
+    def is_alike(self, node: Node, alike: set[int]) -> bool:
+        """Whether a value is one of those, or comes from outside and is the same in all elements."""
+        if node.id in alike:
+            return True
+        place = self.position[node.id]
+        found = self.known.get(place + self.offset) or self.known.get(place)
+        return found is not None and found.uniform
 
     def add_cond(self, node: Node, number: int, block: Block | None) -> None:
         """Append a branch: one that is rare by itself, any other one with its blocks."""
@@ -369,7 +411,8 @@ class Builder:
         arguments, extras = self.all_at(site.arguments), self.all_at(site.extras)
         operands = (self.at(node.d0), self.at(node.d1), *arguments, *extras)
         call = self.append(Instruction(number, node, operands, not self.function.vectorized), block)
-        call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot)
+        call.site = CallSite(arguments, tuple(type_ for type_, _ in site.results), extras, site.slot,
+                             site.shared)
         self.function.needs_mask = True
 
     def add_expansion_call(self, call: Call, block: Block | None) -> None:

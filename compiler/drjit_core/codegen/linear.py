@@ -21,7 +21,8 @@ segment              the packets that are reduced, row by row or column by colum
 gather               index, mask; ``access``
 scatter              value, index, mask, and what a compare-and-exchange expects; ``access``
 fetch                the scatter
-loop                 initial values; two blocks, condition and body, whose formals and masks are values
+loop                 initial values; two blocks, condition and body, whose formals and masks are values; ``asked``,
+                     the formals that are asked for when it has ended
 branch               mask, initial values, which its two blocks use as they are
 rare branch          mask, values, arguments; ``function``, which computes new values from the arguments
 call                 index, mask, arguments, extra arguments; ``site``
@@ -67,13 +68,14 @@ class CallSite(NamedTuple):
     results: tuple[int, ...]  # types
     extras: tuple[Instruction, ...]
     slot: int  # parameter with the address of the table of targets; the next one is their number
+    shared: bool  # whether elements of several targets may be taken together
 
 
 class Instruction:
     """One value, or one effect."""
 
-    __slots__ = ("access", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands", "results",
-                 "site", "type", "uniform")
+    __slots__ = ("access", "asked", "blocks", "function", "kind", "last_use", "node", "number", "once", "operands",
+                 "results", "site", "type", "uniform")
 
     def __init__(self, number: int, node: Node, operands: tuple[Instruction, ...], uniform: bool) -> None:
         self.number = number  # place in the function: instructions with larger numbers come later
@@ -92,6 +94,7 @@ class Instruction:
         self.function: Function | None = None
         self.blocks: tuple[Block, ...] = ()
         self.results: tuple[Instruction, ...] = ()
+        self.asked: tuple[Instruction, ...] = ()
 
     @property
     def is_rare(self) -> bool:
@@ -157,9 +160,10 @@ class Pass(NamedTuple):
 class Function:
     """A kernel's body, a target of its calls, or what computes an expansion or a rare branch."""
 
-    def __init__(self, name: str, vectorized: bool) -> None:
+    def __init__(self, name: str, vectorized: bool, records: bool = False) -> None:
         self.name = name
         self.vectorized = vectorized  # whether there are packets; else all is uniform
+        self.records = records  # whether each element has parameters of its own, so that what these hold varies
         #: All instructions by number: formals of regions, and further results of a call, are in no block's list.
         self.instructions: dict[int, Instruction] = {}
         #: The instructions that are in no region, in order; each is in one of two blocks.
@@ -200,7 +204,8 @@ class Linear:
 
     def __init__(self) -> None:
         self.kernel: Function
-        #: Targets of calls.
+        #: Targets of calls, and once more those that take elements of several targets together.
         self.targets: list[Function] = []
+        self.shared: list[Function] = []
         #: Functions that compute expansions, by what they follow from; in the order of their first calls.
         self.expansions: dict[tuple[object, ...], Function] = {}

@@ -17,13 +17,15 @@ def linearize(program: Program) -> Linear:
     linear.kernel = _function_of(linear, "kernel", program)
     linear.targets = [_function_of(linear, f"target{number}", target)
                       for number, target in enumerate(program.functions.values())]
+    linear.shared = [_function_of(linear, f"shared{program.numbers[key]}", program.functions[key], True)
+                     for key in program.shared]
     return linear
 
 
-def _function_of(linear: Linear, name: str, program: Program) -> Function:
-    """The kernel's function, or that of a target."""
+def _function_of(linear: Linear, name: str, program: Program, records: bool = False) -> Function:
+    """The kernel's function, or that of a target: of one record, or of one for each element."""
     expanded = Expanded(program)
-    function = Function(name, program.width != 1)
+    function = Function(name, program.width != 1, records)
     function.wide, function.streaming, function.report = program.wide, program.streaming, program.report
     if not program.domain.is_flat:
         RowsBuilder(linear, function, expanded, program).build()

@@ -21,6 +21,7 @@ from __future__ import annotations
 import struct
 import weakref
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -28,8 +29,10 @@ from ..ir.node import BAKED, PARAMETER, Node, new_node
 from ..ir.region import CONTROL, in_record, is_local
 from ..ops.table import (
     ACCESS,
+    BITCAST,
     BOUND,
     CALL,
+    CAST,
     COND,
     COUNTER,
     EVALUATED,
@@ -103,7 +106,7 @@ class Site:
     argument; a parameter of the target tells where it lies among all arguments and results.
     """
 
-    __slots__ = ("arguments", "extras", "results", "slot", "targets")
+    __slots__ = ("arguments", "extras", "results", "shared", "slot", "targets")
 
     def __init__(self, arguments: list[Node], results: list[tuple[int, int]]) -> None:
         self.arguments = arguments
@@ -111,6 +114,7 @@ class Site:
         self.extras: list[Node] = []
         self.targets: list[Program] = []
         self.slot = 0  # parameter with the address of the table; the next one is the number of targets
+        self.shared = False  # elements of several targets may be taken together, see :meth:`Program.takes_records`
 
     def place_of(self, extra: Node) -> int:
         """Place of an extra argument behind the arguments and the results."""
@@ -125,10 +129,11 @@ class Binding:
     A :class:`Program` is one for itself; those of a recording know nothing of the graph.
     """
 
-    __slots__ = ("calls", "functions", "key", "links", "parameters", "single", "trips", "unit", "units", "width")
+    __slots__ = ("calls", "functions", "key", "links", "parameters", "shared", "single", "trips", "unit", "units",
+                 "width")
 
     def __init__(self, key: Any, parameters: list[int], width: int, single: bool, trips: int | None,
-                 functions: Any, links: Sequence[tuple[int, int]] = (), unit: int = 1) -> None:
+                 functions: Any, links: Sequence[tuple[int, int]] = (), unit: int = 1, shared: Any = ()) -> None:
         self.key = key
         self.parameters = parameters
         self.width = width
@@ -136,7 +141,7 @@ class Binding:
         self.single = single
         self.trips = trips
         self.calls: Any = {}  # values with a `slot` and `targets`
-        self.functions = functions  # by keys
+        self.functions, self.shared = functions, shared  # see :class:`Program`
         self.links = links
 
 
@@ -155,8 +160,8 @@ class Program:
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals", "moving",
                  "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters",
-                 "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions", "wide",
-                 "width")
+                 "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions",
+                 "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -195,6 +200,7 @@ class Program:
         self.aliases: dict[int, Node] = {}
         self.functions: dict[Any, Program] = {}  # of a kernel: the programs of functions that are called, by their keys
         self.numbers: dict[Any, int] = {}  # their numbers
+        self.shared: dict[Any, None] = {}  # keys of those that take elements of several targets together
         # Of a function, whose parameters are the record of a target:
         self._outer: weakref.ref[Program] | None = None
         self.links: list[tuple[int, int]] = []  # parameters, and those of the outer program that they are equal to
@@ -229,6 +235,16 @@ class Program:
     def is_function(self) -> bool:
         """Whether this is the target of a call, and no kernel."""
         return self._outer is not None
+
+    @property
+    def takes_records(self) -> bool:
+        """Of a function: whether elements of several targets can be taken together, each with a record of its own.
+
+        What writes, calls, or asks for memory ahead is for one target at a time, and so is what has further arguments.
+        """
+        return self.width != 1 and not self.extras and not self.checks and all(
+            node.kind in _WITH_RECORDS or node.kind >= FIRST_ELEMENTWISE for node in self.order) and not any(
+            node.kind == GATHER and node.d0 is not None and is_large(node.d0) for node in self.order)
 
     def pointer(self, node: Node) -> int:
         """Parameter that holds the address of an array in memory."""
@@ -506,7 +522,7 @@ class Program:
         for region in choice.regions:
             target = Program(self.domain, self.policy, self.checked)
             target._outer, target.inputs = weakref.ref(self), self.inputs
-            target.functions, target.numbers = self.functions, self.numbers
+            target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
             target.append_target(choice, region, site)
             target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
             self.repeats(target.trips)
@@ -514,16 +530,19 @@ class Program:
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
         self.calls[node.id] = site
-        functions = list(dict.fromkeys(target.key for target in site.targets))
+        functions = Counter(target.key for target in site.targets)
         for target in site.targets:
             self.functions.setdefault(target.key, target)
             self.numbers.setdefault(target.key, len(self.numbers))
+            if functions[target.key] > 1 and (target.key in self.shared or target.takes_records):
+                self.shared[target.key] = None
+                site.shared = True
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
                      choice.count, *(position[value.id] for value in (*arguments, *site.extras)),
                      *(type_ for type_, _ in site.results), len(functions))
-        for function in functions:
-            self.key += (len(function), *array("q", function))
+        for function, count in functions.items():
+            self.key += (count > 1, len(function), *array("q", function))
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
         """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
@@ -644,6 +663,8 @@ def is_large(memory: Node) -> bool:
     return memory.size * TYPES[memory.type].size > LARGE_BYTES
 
 
+#: What elements of several targets compute together, besides elementwise operations.
+_WITH_RECORDS = {LITERAL, UNDEFINED, EVALUATED, CAST, BITCAST, PHI, GATHER, LOOP, COND, RESULT}
 #: A parameter, of which negative numbers take the upper half.
 _WORD = (1 << 64) - 1
 

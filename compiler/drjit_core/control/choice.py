@@ -13,7 +13,7 @@ from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
 from ..ir.symbolic import innermost, scope_of
-from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, RESULT
+from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
 from .inline import Rows, inline, live_mask
@@ -117,12 +117,13 @@ class _Choice(Construct):
                 self.merged = True
             else:
                 aliases = self.aliases()
-                values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
+                passed = self.passed()
+                values = [i for i in range(len(self.traced[0].results)) if i not in aliases and i not in passed]
                 regions = self.regions(values, sorted(written))
                 if not self.grows(regions, len(values)):
                     if self.uniform and not all(_is_single(self.traced[0].results[i]) for i in values):
                         raise self.refusal(self.FOUND)
-                    return self.finish(regions, aliases, values, sorted(written))
+                    return self.finish(regions, aliases, passed, values, sorted(written))
 
     def regions(self, values: Sequence[int], written: Sequence[int]) -> list[Region]:
         """The regions that were traced."""
@@ -209,7 +210,7 @@ class _Choice(Construct):
                 raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
-    def finish(self, regions: list[Region], aliases: dict[int, int], values: Sequence[int],
+    def finish(self, regions: list[Region], aliases: dict[int, int], passed: dict[int, Node], values: Sequence[int],
                written: Sequence[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
@@ -230,9 +231,9 @@ class _Choice(Construct):
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
         versions = Versions(zip(written, outputs[len(values):], strict=True))
-        versions.only_written = frozenset(position for position in written if not any(
+        versions.only_written = frozenset(position for position in written if position < len(self.given) and not any(
             _reads(region, traced.formals[position]) for region, traced in zip(regions, self.traced, strict=True)))
-        found = dict(zip(values, outputs, strict=False))
+        found = passed | dict(zip(values, outputs, strict=False))
         results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
         self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
         return results, versions
@@ -276,6 +277,30 @@ class _Choice(Construct):
                     raise self.refusal(f"result {i} is an array that one function writes to by index, and a value that "
                                        "another one computes.")
         return found
+
+    def passed(self) -> dict[int, Node]:
+        """Results of a branch that are the same value on both sides, such as an argument: it is the result.
+
+        But for those that have more elements than the branch, which make it that wide; and where functions write,
+        results tell how many elements do.
+        """
+        if self.kind != COND or self.mask_is_known() or any(traced.latest for traced in self.traced):
+            return {}
+        found: dict[int, Node] = {}
+        for i in range(len(self.traced[0].results)):
+            first, *others = [self.outside(traced, traced.results[i]) for traced in self.traced]
+            if first is not None and all(other is first for other in others) and \
+                    first.size in (1, self.traced[0].masks[0].size):
+                found[i] = first
+        return found
+
+    def outside(self, traced: Traced, result: Node) -> Node | None:
+        """What a result of a target is outside of the choice, if it is there already."""
+        if result.scope != traced.region.id:
+            return result
+        if result.kind == PHI and not is_version(result) and result is not traced.masks[0]:
+            return self.given[result.attr]
+        return None
 
     def name(self, position: int) -> str:
         return f"'{super().name(position)}'"

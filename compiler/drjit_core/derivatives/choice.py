@@ -27,7 +27,8 @@ from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
 from ..ops.table import RESULT
 from ..types import TYPES
 from .flow import Flow, full
-from .traversal import pull, push
+from .outside import hand_out
+from .traversal import go_on, pull, push
 
 __all__ = ["Function", "Tape", "Trace", "choose", "ends_of", "spread", "taped"]
 
@@ -112,7 +113,10 @@ class _Choice:
     def recording(self, number: int) -> Function:
         """One of the functions, which leaves a tape, and returns values."""
         def run(formals: list[Node]) -> list[Node]:
-            found, self.tapes[number] = self.traced(number, formals)
+            found, tape = self.traced(number, formals)
+            self.tapes[number] = tape
+            hand_out([(vertex, leaf.gradient) for position, leaf in tape.leaves.items()
+                      if leaf.gradient is not None and (vertex := tracked(self.given[position])) is not None], go_on)
             return [primal(node) for node in found]
 
         return run

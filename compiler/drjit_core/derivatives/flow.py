@@ -162,7 +162,7 @@ class Flow:
         """Add to single elements of a gradient."""
         if not self.takes(vertex):
             return
-        if self.memory is not None:
+        if self.memory is not None and vertex.id in self.memory:
             self.memory[vertex.id] = scatter(self.memory[vertex.id], gradient, index, mask, _ADD, mode)
             return
         self.note(vertex)
@@ -175,13 +175,13 @@ class Flow:
 
     def room(self, vertex: Vertex) -> Node:
         """An array that a region within may scatter gradients of a vertex to, for :meth:`give_scattered`."""
-        if self.memory is not None:
+        if self.memory is not None and vertex.id in self.memory:
             return self.memory[vertex.id]
         return opaque(literal(vertex.type, 0, vertex.size))
 
     def give_scattered(self, vertex: Vertex, version: Node) -> None:
         """What a region has made of such an array."""
-        if self.memory is not None:
+        if self.memory is not None and vertex.id in self.memory:
             self.memory[vertex.id] = version
         else:
             self.give(vertex, version, version.size, True)

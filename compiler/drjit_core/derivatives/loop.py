@@ -24,14 +24,14 @@ from collections.abc import Callable, Sequence
 from ..context import state
 from ..control.extend import Counted, fits, loop_of, most_iterations
 from ..control.loop import while_loop
-from ..errors import NoDerivative
+from ..errors import NoDerivative, SymbolicValue
 from ..ir.build import literal
 from ..ir.deferred import assume_not
 from ..ir.dual import STRUCTURE, dual, primal, require_recording, tracked
 from ..ir.extension import Extension, take_over
 from ..ir.node import Node
 from ..ir.region import is_version
-from ..ir.symbolic import innermost
+from ..ir.symbolic import call_site, innermost
 from ..ir.trace import ops, reduce
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import GATHER, RESULT
@@ -178,6 +178,13 @@ class _Repetition:
             self.positions |= more
             self.unchanged |= same
             raise _Again
+        for position in self.changed:
+            if self.tape.leaves[position].gradient is not None:
+                raise SymbolicValue(
+                    f"{call_site('while_loop')}(): a traversal in the body of this symbolic loop has let derivatives "
+                    f"flow to the state variable {self.name_of(position)!r}, and they would have to go on to what it "
+                    "was computed from in the iteration before. Use drjit.detach() before its derivative is tracked "
+                    "anew, or mode='evaluated'.")
         return [primal(node) for node in found]
 
     def traced(self, formals: Sequence[Node], *, again: bool = False) -> tuple[list[Node], Tape]:

@@ -16,6 +16,7 @@ from ..context import state
 from ..errors import NoDerivative
 from ..ir.dual import Scope
 from ..ir.node import Node
+from ..ir.symbolic import innermost
 from ..ir.trace import cast, ops, unary
 from ..ir.vertex import HUB, LEAF, Vertex, live_vertices
 from ..ops.derivatives import BOTH, FACTOR, NEGATED, OTHERWISE, PASSED, TIMES_R, TIMES_X, TIMES_Y, WHERE, Partial, Rule
@@ -23,10 +24,11 @@ from ..ops.table import KIND
 from ..types import FLOAT16, FLOAT32
 from .flow import Flow
 from .formulas import FORMULAS, masked, product
+from .outside import Outside
 from .structure import STRUCTURE
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "add_gradients",
-           "clear_gradients", "depends", "enqueue", "leave", "pull", "push", "traverse"]
+           "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -61,7 +63,7 @@ _queue = _Queue()
 def _isolating() -> Scope | None:
     """The innermost scope that traversals must not leave."""
     scope: Scope | None = state.derivatives
-    while scope is not None and not scope.limit:
+    while scope is not None and (scope.ended or not scope.limit):
         scope = scope.outer
     return scope
 
@@ -70,18 +72,19 @@ def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     """Let the next traversal visit vertices, and all that depend on them, or that they depend on."""
     with _lock:
         if mode == BACKWARD:
-            _reach(list(vertices), _queue.vertices, _queue.number, _isolating())
+            region = innermost()
+            _reach(list(vertices), _queue.vertices, _queue.number, _isolating(), 0 if region is None else region.id)
         else:
             _reach_forward(list(vertices), _queue.vertices, _queue.number)
 
 
-def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | None) -> None:
-    """Find all vertices that some depend on."""
+def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | None, region: int) -> None:
+    """Find all vertices that some depend on. In a region, scopes hold for what is in there."""
     while todo:
         vertex = todo.pop()
         if vertex.queued == number:
             continue
-        if scope is not None and vertex.id <= scope.limit:
+        if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
             scope.postponed[vertex.id] = vertex
             continue
         vertex.queued = number
@@ -126,26 +129,75 @@ def traverse(mode: int, flags: int) -> list[Node]:
         order.sort(key=_number, reverse=mode == BACKWARD)
     with _lock:
         order = _distinct(order)
-        scope = _isolating()
-        postponed = [] if scope is None or mode != BACKWARD else list(scope.postponed.values())
-        flow = Flow(members=[*order, *postponed] if postponed else order)
-        try:
-            _refuse_consumed(order)
-            if mode == BACKWARD:
-                _reverse(flow, order, flags)
-                for vertex in postponed:
-                    flow.gradient(vertex)
-            else:
-                _forward(flow, order, flags)
-        except BaseException:
-            flow.roll_back()
-            raise
-        finally:
-            flow.end()
-            _forget_custom(order)
-        if flags & CLEAR_EDGES:
-            _cut(order)
-        return _gradients(order)
+        region, scope = innermost(), _isolating()
+        if mode != BACKWARD:
+            return _traverse_forward(order, 0 if region is None else region.id, flags)
+        outside = None
+        if region is not None:
+            order, beyond = _parted(order, region.id)
+            outside = Outside(region, _used(order, beyond))
+        return _traverse_backward(order, outside, flags, [] if scope is None else list(scope.postponed.values()))
+
+
+def _parted(order: list[Vertex], region: int) -> tuple[list[Vertex], list[Vertex]]:
+    """The vertices of a region, and those from outside."""
+    return ([vertex for vertex in order if vertex.scope == region],
+            [vertex for vertex in order if vertex.scope != region])
+
+
+def _used(users: list[Vertex], vertices: list[Vertex]) -> list[Vertex]:
+    """The vertices that some others depend on by themselves."""
+    used = {operand.id for vertex in users for operand in vertex.operands()}
+    return [vertex for vertex in vertices if vertex.id in used]
+
+
+def _traverse_forward(order: list[Vertex], region: int, flags: int) -> list[Node]:
+    """In a region, those from outside are left as they were: it may be traced again."""
+    inside, outside = _parted(order, region) if region else (order, [])
+    before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in outside]
+    flow = Flow(members=order, lanes=region != 0)
+    try:
+        _refuse_consumed(order)
+        _forward(flow, order, flags)
+    except BaseException:
+        flow.roll_back()
+        raise
+    finally:
+        flow.end()
+        _forget_custom(order)
+        for vertex, gradient, pending, sparse in before:
+            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
+    if flags & CLEAR_EDGES:
+        _cut(flow, inside)
+    return _gradients(inside)
+
+
+def _traverse_backward(order: list[Vertex], outside: Outside | None, flags: int,
+                       postponed: list[Vertex]) -> list[Node]:
+    beyond: list[Vertex] = [] if outside is None else outside.vertices
+    flow = Flow(members=[*order, *postponed, *beyond] if postponed or beyond else order, lanes=outside is not None,
+                memory=None if outside is None else outside.versions)
+    try:
+        _refuse_consumed(order)
+        _refuse_consumed(beyond)
+        if outside is not None:
+            outside.begin(flow)
+        _reverse(flow, order, flags)
+        for vertex in postponed:
+            flow.gradient(vertex)
+        if outside is not None:
+            outside.collect(flow, go_on)
+    except BaseException:
+        flow.roll_back()
+        raise
+    finally:
+        flow.end()
+        _forget_custom(order)
+        if outside is not None:
+            outside.end()
+    if flags & CLEAR_EDGES:
+        _cut(flow, order)
+    return _gradients(order)
 
 
 def _descends(order: list[Vertex]) -> bool:
@@ -172,12 +224,24 @@ def _distinct(order: list[Vertex]) -> list[Vertex]:
     return order
 
 
-def _cut(order: list[Vertex]) -> None:
-    """Cut all edges."""
+def _cut(flow: Flow, order: list[Vertex]) -> None:
+    """Cut the edges that derivatives have flowed along."""
     for vertex in order:
-        if vertex.rule is not LEAF:
+        if _is_inner(flow, vertex):
             vertex.release()
             vertex.rule = CONSUMED
+
+
+def _is_inner(flow: Flow, vertex: Vertex) -> bool:
+    """Whether some of the operands of a vertex take part; else a traversal begins or ends there, as at a variable."""
+    number = flow.number
+    if vertex.rule is HUB:
+        return any(operand.member == number for operand in vertex.operands())
+    return _takes_part(vertex.a, number) or _takes_part(vertex.b, number) or _takes_part(vertex.c, number)
+
+
+def _takes_part(vertex: Vertex | None, number: int) -> bool:
+    return vertex is not None and vertex.member == number
 
 
 def _refuse_consumed(order: list[Vertex]) -> None:
@@ -192,14 +256,14 @@ def _refuse_consumed(order: list[Vertex]) -> None:
 
 def _keeps(flow: Flow, mode: int, flags: int, vertex: Vertex) -> bool:
     """Whether a vertex keeps its gradient: where derivatives end, and else as the flags say."""
-    inner, depended = vertex.rule is not LEAF, vertex.depended == flow.number
+    depended = vertex.depended == flow.number
     if mode == BACKWARD:
-        if not inner:
+        if not _is_inner(flow, vertex):
             return True
         return not flags & (CLEAR_INTERIOR if depended else CLEAR_INPUT)
     if not depended:
         return True
-    return not flags & (CLEAR_INTERIOR if inner else CLEAR_INPUT)
+    return not flags & (CLEAR_INTERIOR if vertex.rule is not LEAF else CLEAR_INPUT)
 
 
 def _mark_depended(flow: Flow, order: list[Vertex]) -> None:
@@ -392,6 +456,11 @@ def leave(scope: Scope) -> list[Node]:
     if not scope.postponed:
         return []
     vertices, scope.postponed = list(scope.postponed.values()), {}
+    return go_on(vertices)
+
+
+def go_on(vertices: list[Vertex]) -> list[Node]:
+    """Let gradients that have come together flow on from vertices."""
     enqueue(BACKWARD, vertices)
     return traverse(BACKWARD, CLEAR_INPUT | CLEAR_INTERIOR)  # what began there may be traversed again
 

@@ -39,7 +39,7 @@ _IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)
 class Scope:
     """Which vertices derivatives are tracked for, in the dynamic extent of a ``with`` statement."""
 
-    __slots__ = ("boundary", "enabled", "limit", "off", "on", "outer", "postponed")
+    __slots__ = ("boundary", "enabled", "ended", "limit", "off", "on", "outer", "postponed")
 
     def __init__(self, outer: Scope | None, enabled: bool, boundary: int | None = None,
                  on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, limit: int = 0) -> None:
@@ -52,6 +52,8 @@ class Scope:
         #: The vertex that traversals stop at, if any, to go on with what is postponed when the scope ends.
         self.limit = limit
         self.postponed: dict[int, Vertex] = {}
+        #: Whether the statement is over; others that began within it may not be (in generators).
+        self.ended = False
 
     @staticmethod
     def suspended(outer: Scope | None, ids: Iterable[int] | None) -> Scope:
@@ -74,6 +76,15 @@ class Scope:
         """Track what the scope around it does; traversals stop at what is there already."""
         before = outer or Scope(None, True)
         return Scope(outer, before.enabled, before.boundary, before.on, before.off, limit=last_vertex())
+
+    def end(self) -> None:
+        """Let the innermost scope that has not ended hold again."""
+        self.ended = True
+        context = current()
+        scope = context.derivatives
+        while scope is not None and scope.ended:
+            scope = scope.outer
+        context.derivatives = scope
 
     def tracks(self, vertex: Vertex) -> bool:
         """Whether operations on a value are recorded."""

@@ -283,21 +283,41 @@ def call_site(otherwise: str) -> str:
         frame = frame.f_back
     if called is None:
         return otherwise
-    code, package = called.f_code, called.f_globals["__name__"].partition(".")[0]
-    if code.co_argcount and code.co_varnames[0] == "self" and "<locals>" not in code.co_qualname:
-        cls = type(called.f_locals["self"])
-        name = _method_name(cls, code)
-        return f"{cls.__module__}.{cls.__qualname__}.{name}" if name else otherwise
-    known = code.co_name in vars(sys.modules[package]) and not code.co_name.startswith("_")
-    return f"{package}.{code.co_name}" if known else otherwise
+    code = called.f_code
+    first = code.co_varnames[0] if code.co_argcount and "<locals>" not in code.co_qualname else ""
+    if first:
+        cls = type(called.f_locals.get(first))
+        name = _method_name(cls, code, first == "self")
+        if name or first == "self":
+            return f"{cls.__module__}.{cls.__qualname__}.{name}" if name else otherwise
+    return _function_name(called.f_globals["__name__"], code) or otherwise
 
 
-def _method_name(cls: type, code: CodeType) -> str:
-    """What users of a class call the method whose code is given: ``__pow__``; empty if it is none of theirs."""
-    names = [code.co_name] if hasattr(cls, code.co_name) else [
+def _method_name(cls: type, code: CodeType, named: bool) -> str:
+    """What users of a class call the method whose code is given: ``__pow__``; empty if it is none of theirs. ``named``:
+    whether it is known by its own name."""
+    names = [code.co_name] if named and hasattr(cls, code.co_name) else [
         name for base in cls.__mro__ for name, member in vars(base).items()
         if getattr(member, "__code__", None) is code]
     return next((name for name in names if not name.startswith("_") or name.endswith("__")), "")
+
+
+def _function_name(module: str, code: CodeType) -> str:
+    """What users call the function of a module whose code is given: ``drjit.array_api.inv``; empty if it is none of
+    theirs."""
+    if code.co_name.startswith("_"):
+        return ""
+    public: list[str] = []
+    for part in module.split("."):
+        if part.startswith("_"):
+            break
+        public.append(part)
+    places = [".".join(public[:count]) for count in range(1, len(public) + 1)]
+    for place in places:
+        if getattr(vars(sys.modules[place]).get(code.co_name), "__code__", None) is code:
+            return f"{place}.{code.co_name}"
+    # what stands under its name may be made of it
+    return f"{places[0]}.{code.co_name}" if code.co_name in vars(sys.modules[places[0]]) and len(places) == 1 else ""
 
 
 # --- words -----------------------------------------------------------------------------------------------------------

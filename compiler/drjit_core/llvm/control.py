@@ -1,7 +1,10 @@
 """LLVM text of regions: loops and branches.
 
 A loop runs while its condition holds in some active element.  Elements that are done keep their values: the mask of
-live elements is carried along, and each iteration's results are blended with the previous ones.
+live elements is carried along, and each iteration's results are blended with the previous ones.  What nobody asks for
+when the loop has ended is not blended: each iteration need not wait for the mask then, which takes longer than many a
+body.  Elements that are done compute something with it that nobody sees, since accesses to memory are masked, and all
+arithmetic is defined for all operands.
 """
 
 from __future__ import annotations
@@ -36,15 +39,16 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     assert condition_block.mask is not None and body_block.mask is not None
     types = emitter.types(uniform)
     mask, outer_active = types[BOOL], emitter.active_mask(uniform)
-    initial = emitter.values(instruction.operands, uniform)
+    initial = [emitter.value(start, formal.uniform)
+               for start, formal in zip(instruction.operands, formals, strict=True)]
     out, before = emitter.lines, emitter.label
     head, body, latch, done = (f"loop{number}_{part}" for part in ("head", "body", "latch", "done"))
     out.append(f"br label %{head}")
     emitter.open_block(head)
-    for formal, start in zip(formals, initial, strict=True):
-        name = f"%v{formal.number}"
-        emitter.define(formal, name)
-        out.append(f"{name} = phi {types[formal.type]} [ {start}, %{before} ], [ {name}_next, %{latch} ]")
+    phis = len(out)  # known when the body is
+    for formal in formals:
+        emitter.define(formal, f"%v{formal.number}")
+        out.append("")
     entering, live = (f"%loop{number}_{part}" for part in ("active", "live"))
     out.append(f"{entering} = phi {mask} [ {outer_active}, %{before} ], [ {live}, %{latch} ]")
     outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
@@ -61,9 +65,14 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     emitter.set_active(live, uniform)
     emitter.define(body_block.mask, live)
     emitter.region(body_block)
-    for formal, final in zip(formals, body_block.results, strict=True):
-        value, name, type_ = emitter.value(final, uniform), f"%v{formal.number}", types[formal.type]
-        out.append(f"{name}_next = select {mask} {live}, {type_} {value}, {type_} {name}")
+    for place, (formal, start, final) in enumerate(zip(formals, initial, body_block.results, strict=True), phis):
+        value, name = emitter.value(final, formal.uniform), f"%v{formal.number}"
+        type_ = emitter.types(formal.uniform)[formal.type]
+        # elements that are done would go through branches that are rare otherwise
+        if formal in instruction.asked or emitter.function.rare and not formal.uniform:
+            out.append(f"{name}_next = select {mask} {live}, {type_} {value}, {type_} {name}")
+            value = f"{name}_next"
+        out[place] = f"{name} = phi {type_} [ {start}, %{before} ], [ {value}, %{latch} ]"
     out.append(f"br label %{latch}")
     emitter.open_block(latch)
     if condition_block.counts:

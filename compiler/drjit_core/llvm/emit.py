@@ -56,6 +56,10 @@ KERNEL, COMBINE = "kernel", "combine"
 #: code stays small (see `packets_per_iteration`).
 _REGISTERS, _MANY_PACKETS, _FEW_PACKETS = 28, 48, 160
 
+#: Loops: values that live at once (those that do not change may be operands in memory), and the cost of an iteration
+#: over that of its longest chain.
+_REGISTERS_OF_LOOPS, _PARALLEL = 34, 4
+
 Printer = Callable[[FunctionEmitter, Instruction], None]
 
 
@@ -93,11 +97,12 @@ class ModuleEmitter:
         lines = [self.kernel(kernel)]
         if kernel.reductions:
             lines.append(reduction.combine(self.accumulators, self.banks, kernel.reductions))
-        lines += [calls.target(self, target) for target in self.linear.targets]
+        targets = [*self.linear.targets, *self.linear.shared]
+        lines += [calls.target(self, target) for target in targets]
         lines += self.helpers.values()
         if kernel.streaming:
             lines.append("!0 = !{i32 1}")
-        if kernel.rare or any(target.rare for target in self.linear.targets):
+        if kernel.rare or any(target.rare for target in targets):
             # keeps LLVM from holding constants of these branches in registers
             lines += ['!1 = !{!"branch_weights", i32 1, i32 1000000}', '!2 = !{!"function_entry_count", i64 1000}',
                       '!3 = !{!"branch_weights", i32 1000, i32 1}']
@@ -175,7 +180,8 @@ def _signature(function: Function) -> str:
 def exports(program: Program) -> list[str]:
     """Names of the functions of a kernel's module that are called from outside, or by address."""
     return [KERNEL, *([COMBINE] if program.reductions else []),
-            *(calls.name_of_function(number) for number in range(len(program.functions)))]
+            *(calls.name_of_function(number) for number in range(len(program.functions))),
+            *(calls.name_of_function(program.numbers[key], True) for key in program.shared)]
 
 
 def packets_per_iteration(linear: Linear, lanes: int) -> int:
@@ -186,9 +192,12 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
     """
     kernel = linear.kernel
     operations = len(kernel.instructions)
-    if operations > _FEW_PACKETS or linear.expansions or any(
-            instruction.blocks or instruction.site is not None or instruction.access is not None and
-            instruction.access.piece for instruction in kernel.order) or any(
+    if operations > _FEW_PACKETS or linear.expansions:
+        return 1
+    if any(instruction.blocks for instruction in kernel.order):
+        return _packets_of_loops(kernel)
+    if any(instruction.site is not None or instruction.access is not None and instruction.access.piece
+           for instruction in kernel.order) or any(
             scatter.node.attr != ReduceOp.Identity.value or scatter.access is not None and scatter.access.piece
             for scatter in kernel.scatters):
         return 1  # rows hide latencies by themselves: 4M `Array4f` from 64 KiB take 7.6 ms, with four registers 8.9
@@ -203,6 +212,32 @@ def packets_per_iteration(linear: Linear, lanes: int) -> int:
         while packets > 1 and packets * lanes > kernel.domain.longest_packet:
             packets //= 2
     return packets
+
+
+def _packets_of_loops(kernel: Function) -> int:
+    """The same where there are loops: 2 if most of the time is spent waiting for results, else 1.
+
+    The processor overlaps neighbouring packets, but for those whose loops it has to leave first. Two registers do not
+    cost twice the time as long as the operations of an iteration form long chains; otherwise it is lost that a wider
+    packet takes as many iterations as the slowest of its elements.
+    """
+    work = chain = 0
+    for instruction in kernel:
+        if instruction.site is not None or instruction.kind == SCATTER:
+            return 1  # taken element by element, or target by target
+        if instruction.kind != LOOP or instruction.uniform:
+            continue
+        lengths: dict[int, int] = {}
+        for block in instruction.blocks:
+            for inner in block.instructions:
+                if not inner.uniform:
+                    cost = OPS[inner.kind].cost
+                    work += cost
+                    lengths[inner.number] = cost + max(
+                        (lengths.get(operand.number, 0) for operand in inner.operands), default=0)
+        chain += max(lengths.values(), default=0)
+    fits = kernel.most_live <= _REGISTERS_OF_LOOPS and kernel.largest <= 4  # larger types span two registers anyway
+    return 2 if chain and fits and work <= _PARALLEL * chain else 1
 
 
 def emit(program: Program, lanes: int) -> str:

@@ -25,6 +25,8 @@ _MAX_HELD_BROADCASTS = 12
 #: Lines of a basic block before it is split.  Instruction selection takes time quadratic in the size of a block (1000
 #: multiplications and additions: 82 ms in one block, 33 ms in blocks of 100); the branch that splits is always taken.
 _LONGEST_BLOCK = 300
+#: How names of intrinsics call types.
+_SUFFIXES = {"ptr": "p0", "half": "f16", "float": "f32", "double": "f64"}
 
 
 class FunctionEmitter:
@@ -44,6 +46,7 @@ class FunctionEmitter:
         self.body: list[str] = []
         self.entry_block, self.body_block = "entry", "packet"
         self.names: dict[int, str] = {}  # number of an instruction -> scalar or packet
+        self.courses: dict[int, int] = {}  # see :mod:`.neighbours`
         self.broadcasts: dict[str, str] = {}  # scalar -> packet
         self.active = ""  # mask of the elements that take part, if something needs it
         self.index = "%index"  # position of the first element of a packet
@@ -162,12 +165,19 @@ class FunctionEmitter:
         return f"{name}_all"
 
     def parameter(self, slot: int, type_: str) -> str:
-        """Load a parameter at the start of the function."""
+        """Load a parameter at the start of the function: a scalar, or a packet where each element has its own."""
         name = f"%p{slot}"
         if name not in self.loaded:
             self.loaded.add(name)
-            self.prologue.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {slot}")
-            self.prologue.append(f"{name} = load {type_}, ptr {name}_at, align 8")
+            if self.function.records:
+                records, values = f"<{self.lanes} x ptr>", f"<{self.lanes} x {type_}>"
+                suffix = f"v{self.lanes}{_SUFFIXES.get(type_, type_)}"
+                self.prologue.append(f"{name}_at = getelementptr inbounds i64, {records} %records, i64 {slot}")
+                self.prologue.append(f"{name} = call {values} @llvm.masked.gather.{suffix}.v{self.lanes}p0({records} "
+                                     f"{name}_at, i32 8, <{self.lanes} x i1> %live, {values} zeroinitializer)")
+            else:
+                self.prologue.append(f"{name}_at = getelementptr inbounds i64, ptr %parameters, i64 {slot}")
+                self.prologue.append(f"{name} = load {type_}, ptr {name}_at, align 8")
         return name
 
     def lane(self) -> str:

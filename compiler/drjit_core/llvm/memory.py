@@ -8,7 +8,8 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, counting, local, pieces
+from . import ahead, checks, control, counting, local, pieces
+from .neighbours import are_neighbours
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ def load(emitter: FunctionEmitter, instruction: Instruction) -> None:
     out = emitter.lines
     if instruction.uniform:
         out.append(f"{value} = load {type_}, ptr {base}, align {align}")
+    elif emitter.function.records:
+        out.append(_gathered(emitter, value, type_, base, emitter.active_mask(False)))
     else:
         out.append(f"{name}_at = getelementptr inbounds {type_.element}, ptr {base}, i64 {emitter.index}")
         if access.layout == UNALIGNED:
@@ -158,12 +161,15 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     base = emitter.parameter(access.slot, "ptr")
     name = f"%v{instruction.number}"
     type_ = emitter.stored_type(instruction.type, uniform)
-    index_type, position = _extended_index(emitter, name, index, uniform, access.wide)
+    # one element for all lanes
+    same = index.uniform and not uniform and not access.piece and not emitter.function.records
+    index_type, position = _extended_index(emitter, name, index, uniform or same, access.wide)
     out = emitter.lines
     value = f"{name}_m" if instruction.type == BOOL else name
     zero = "zeroinitializer"
     condition = checks.within_bounds(emitter, access, index, name, _mask(emitter, name, mask, uniform), uniform)
-    if access.large and not uniform:
+    neighbours = not access.piece and not emitter.function.records and are_neighbours(emitter, index)
+    if access.large and not uniform and not neighbours and not same:
         ahead.ask(emitter, name, base, type_, index, access.wide, False)
     if access.piece:
         start, count, *offsets = access.piece
@@ -178,14 +184,38 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out.append(f"{name}_at = select i1 {condition}, ptr {name}_e, ptr %parameters")
         out.append(f"{name}_r = load {type_}, ptr {name}_at, align 1")
         out.append(f"{value} = select i1 {condition}, {type_} {name}_r, {type_} {zero}")
+    elif same:
+        any_ = control.any_element(f"{name}_any", condition, emitter.packets[BOOL], out)
+        out.append(f"{name}_e = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
+        out.append(f"{name}_at = select i1 {any_}, ptr {name}_e, ptr %parameters")
+        out.append(f"{name}_r = load {emitter.stored_type(instruction.type, True)}, ptr {name}_at, align 1")
+        emitter.splat(f"{name}_s", f"{name}_r", type_, out)
+        out.append(f"{value} = select {type_.mask} {condition}, {type_} {name}_s, {type_} {zero}")
+    elif neighbours:
+        _packet_at(emitter, name, type_, base, (index_type, position))
+        out.append(f"{value} = call {type_} @llvm.masked.load.{type_.suffix}.p0(ptr {name}_at, i32 {type_.info.size}, "
+                   f"{type_.mask} {condition}, {type_} zeroinitializer)")
     else:
-        pointers = type_.of("ptr")
-        out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
-        out.append(f"{value} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0("
-                   f"{pointers} {name}_at, i32 {type_.info.size}, {type_.mask} {condition}, {type_} {zero})")
+        bases = type_.of("ptr") if emitter.function.records else "ptr"
+        out.append(f"{name}_at = getelementptr {type_.element}, {bases} {base}, {index_type} {position}")
+        out.append(_gathered(emitter, value, type_, f"{name}_at", condition))
     if instruction.type == BOOL:
         out.append(f"{name} = icmp ne {type_} {value}, {type_.splat(0)}")
     emitter.define(instruction, name)
+
+
+def _gathered(emitter: FunctionEmitter, name: str, type_: TypeText, addresses: str, condition: str) -> str:
+    """Text of elements at addresses; of those that are masked out, which may be anywhere, zeros."""
+    return (f"{name} = call {type_} @llvm.masked.gather.{type_.suffix}.v{emitter.lanes}p0({type_.of('ptr')} "
+            f"{addresses}, i32 {type_.info.size}, {type_.mask} {condition}, {type_} zeroinitializer)")
+
+
+def _packet_at(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, index: tuple[str, str]) -> None:
+    """The address of the first one of neighbours, given the indices of all."""
+    index_type, positions = index
+    element = "i64" if "i64" in index_type else "i32"
+    emitter.lines += [f"{name}_first = extractelement {index_type} {positions}, i32 0",
+                      f"{name}_at = getelementptr {type_.element}, ptr {base}, {element} {name}_first"]
 
 
 # --- scatters --------------------------------------------------------------------------------------------------------
@@ -226,6 +256,11 @@ def scatter(emitter: FunctionEmitter, instruction: Instruction, name: str, in_re
         return
     data = _as_stored(emitter, f"{name}_m", value, type_)
     out = emitter.lines
+    if op == ReduceOp.Identity.value and not uniform and are_neighbours(emitter, index):
+        _packet_at(emitter, name, type_, base, (index_type, position))
+        out.append(f"call void @llvm.masked.store.{type_.suffix}.p0({type_} {data}, ptr {name}_at, "
+                   f"i32 {type_.info.size}, {type_.mask} {condition})")
+        return
     if op == ReduceOp.Identity.value and not uniform:
         out.append(f"{name}_at = getelementptr {type_.element}, ptr {base}, {index_type} {position}")
         out.append(f"call void @llvm.masked.scatter.{type_.suffix}.v{emitter.lanes}p0({type_} {data}, "

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from ..codegen.linear import Instruction
 from ..ir.node import BAKED
 from ..ops.table import CAST
-from ..types import TYPES, UINT32, UINT64
+from ..types import BOOL, TYPES, UINT32, UINT64
 from . import texts
-from .texts import TEXTS, constant
+from .texts import TEXTS, constant, zero
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
@@ -51,16 +51,16 @@ def literal(emitter: FunctionEmitter, instruction: Instruction) -> None:
     node = instruction.node
     if node.attr == BAKED:
         emitter.define(instruction, constant(node.type, node.payload))
-    elif not emitter.hold_literals:
+    elif not emitter.hold_literals and instruction.uniform:
         emitter.define(instruction, "")
     else:
         assert instruction.access is not None
         slot = instruction.access.slot
         if TYPES[node.type].kind != "b":
-            emitter.define(instruction, emitter.parameter(slot, emitter.scalars[node.type]))
+            emitter.define(instruction, emitter.parameter(slot, str(emitter.scalars[node.type])))
             return
-        byte = emitter.parameter(slot, "i8")
-        emitter.prologue.append(f"{byte}_b = icmp ne i8 {byte}, 0")
+        byte, type_ = emitter.parameter(slot, "i8"), emitter.stored_type(BOOL, instruction.uniform)
+        emitter.prologue.append(f"{byte}_b = icmp ne {type_} {byte}, {zero(type_)}")
         emitter.define(instruction, f"{byte}_b")
 
 

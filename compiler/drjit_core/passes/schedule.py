@@ -22,6 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from ..control.alike import KEPT_APART
 from ..ir.build import append
 from ..ir.extension import depends, take_over
 from ..ir.holders import held_elsewhere
@@ -35,6 +36,7 @@ from ..ops.table import (
     COUNTER,
     EVALUATED,
     FIRST_ELEMENTWISE,
+    GATHER,
     IS_BARRIER,
     IS_WRITE,
     NEEDS_MEMORY,
@@ -43,6 +45,7 @@ from ..ops.table import (
     PHI,
     REDUCE,
     RESULT,
+    SCATTER,
     SEGMENT,
     STEP,
     UNDEFINED,
@@ -285,6 +288,23 @@ def _merges(scatter: Node, previous: Node) -> bool:
     return scatter.d3 is previous.d3 and are_in_rows(scatter.d2, previous.d2)  # the same element of the same lane
 
 
+def _is_kept_apart(memory: Any, width: int) -> bool:
+    """Whether memory is what a loop, branch or call of so many elements has written, each to its own part of it.
+
+    Elements that read no other part need not wait for the others.
+    """
+    if memory.kind != RESULT or memory.d0.size != width:
+        return False
+    found = [memory]
+    while found:
+        version = found.pop()
+        if version.kind == SCATTER:
+            return bool(version.payload == KEPT_APART)
+        if version.kind == RESULT:  # else one side of a branch has not written
+            found += (region.results[-1][version.attr] for region in version.d0.payload.regions)
+    return False
+
+
 class _Rows:
     """What kernels that go over rows have in common."""
 
@@ -371,13 +391,14 @@ def _stages_from(order: list[Node], late: dict[int, int]) -> tuple[dict[int, int
         if NEEDS_MEMORY[kind]:
             for memory in memory_of(node):
                 if memory.id in stages:
-                    merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory)
+                    merged = IS_WRITE[kind] and IS_WRITE[memory.kind] and _merges(node, memory) or \
+                        kind == GATHER and _is_kept_apart(memory, node.size)
                     stage = max(stage, stages[memory.id] + (not merged))
             used: Iterable[Node | None] = values_of(node)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
-            stage = max((stages[memory.id] + (not is_local(memory)) for memory in _memory_of_regions(node)
-                         if memory.id in stages), default=first)
+            stage = max((stages[memory.id] + (not is_local(memory) and not _is_kept_apart(memory, node.size))
+                         for memory in _memory_of_regions(node) if memory.id in stages), default=first)
             stage = max(stage, late.get(node.id, stage))
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")

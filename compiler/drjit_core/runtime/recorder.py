@@ -92,14 +92,14 @@ class RecordedLaunch:
     """One launch, in terms of variables."""
 
     __slots__ = ("accesses", "bound", "functions", "inputs", "kernel", "limits", "made", "outputs", "releases",
-                 "reports", "single", "tables", "trips", "unit", "used", "width")
+                 "reports", "shared", "single", "tables", "trips", "unit", "used", "width")
 
     def __init__(self, kernel: LoadedKernel, program: Program, width: Expression, bound: Words) -> None:
         self.kernel = kernel
         self.width = width
         self.bound = bound
         self.single, self.trips, self.unit = program.single, program.trips, program.unit
-        self.functions = dict.fromkeys(program.functions)
+        self.functions, self.shared = dict.fromkeys(program.functions), program.shared
         self.reports = bounds.parts_of(program)
         self.accesses = bounds.accesses_of(program)
         self.limits: list[Expression] = []  # sizes of what the accesses read and write

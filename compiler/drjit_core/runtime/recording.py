@@ -236,7 +236,7 @@ class _Run:
                 value = semantics.normalise(source.type, self.value(source.expression))
                 parameters[slot] = semantics.bits_of(value, TYPES[source.type])
         result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links,
-                         launch.unit)
+                         launch.unit, launch.shared)
         result.calls = {number: Site(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result

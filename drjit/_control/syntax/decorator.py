@@ -19,6 +19,9 @@ __all__ = ["hint", "syntax"]
 
 T = TypeVar("T")
 
+#: The attribute of translated functions, which decorators around them copy.
+_DONE = "__drjit_syntax__"
+
 
 @overload
 def syntax(f: None = None, *, recursive: bool = False, print_ast: bool = False,
@@ -66,6 +69,8 @@ def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, p
     if not isinstance(f, types.FunctionType):
         raise TypeError(f"drjit.syntax(): expected a function, found an object of type '{type(f).__name__}'. Place the "
                         "decorator below others that return no functions.")
+    if _DONE in f.__dict__:  # this function, or the one in it, is translated already
+        return f
     if hasattr(f, "__wrapped__"):
         return _within(f, lambda inner: syntax(inner, recursive=recursive, print_ast=print_ast, print_code=print_code))
     return _translated(f, recursive, print_ast, print_code)
@@ -204,6 +209,7 @@ def _translated(f: types.FunctionType, recursive: bool, print_ast: bool, print_c
     result = types.FunctionType(inner, f.__globals__, f.__name__, f.__defaults__, _closure(inner, cells))
     _copy_attributes(f, result)
     result.__wrapped__ = f  # type: ignore[attr-defined]
+    setattr(result, _DONE, True)
     return result
 
 

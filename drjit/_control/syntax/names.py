@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterable, Iterator
+from typing import Any
 
-__all__ = ["TRY", "Guard", "Liveness", "attributes", "bound", "captured", "completes", "escapes", "is_true",
+__all__ = ["TRY", "Guard", "Liveness", "OwnScope", "attributes", "bound", "captured", "completes", "escapes", "is_true",
            "nested_scopes", "reads", "touched", "used", "walk"]
 
 TRY = (ast.Try, ast.TryStar)
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp, ast.SetComp, ast.DictComp,
-           ast.GeneratorExp)
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+_SCOPES = (*_FUNCTIONS, *_COMPREHENSIONS)
 
 
 class Guard(ast.stmt):
@@ -30,6 +31,17 @@ class Guard(ast.stmt):
         if body:  # not while it is copied
             self.body, self.flags = body, flags
             ast.copy_location(self, body[0])
+
+
+class OwnScope(ast.NodeTransformer):
+    """Leaves functions and classes within a program as they are, and, unless it is told otherwise, comprehensions."""
+
+    def __init__(self, comprehensions: bool = False) -> None:
+        self.others = _FUNCTIONS if comprehensions else _SCOPES
+
+    def visit(self, node: ast.AST) -> Any:
+        """Visit a node, or return that of a nested scope."""
+        return node if isinstance(node, self.others) else super().visit(node)
 
 
 def walk(nodes: ast.AST | Iterable[ast.AST]) -> Iterator[ast.AST]:

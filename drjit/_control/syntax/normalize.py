@@ -11,7 +11,8 @@ import copy
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from .names import TRY, Guard, completes, escapes, is_true, walk
+from .hints import rehinted, unhinted
+from .names import TRY, Guard, OwnScope, completes, escapes, is_true, walk
 
 __all__ = ["Normalizer"]
 
@@ -174,27 +175,6 @@ class Normalizer:
         return False
 
 
-def is_hint(node: ast.expr) -> bool:
-    """Whether an expression is a call of ``drjit.hint``."""
-    if not isinstance(node, ast.Call) or hasattr(node, "other"):  # another function of that name
-        return False
-    name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
-    return name == "hint"
-
-
-def unhinted(test: ast.expr) -> ast.expr:
-    """A condition without its hint."""
-    return test.args[0] if isinstance(test, ast.Call) and is_hint(test) and test.args else test
-
-
-def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
-    """Another condition with the hint of one."""
-    if not is_hint(test):
-        return value
-    assert isinstance(test, ast.Call)
-    return ast.Call(test.func, [value], test.keywords)
-
-
 def _statement(node: Any) -> ast.stmt:
     assert isinstance(node, ast.stmt)
     return node
@@ -220,17 +200,12 @@ def _without_continue(nodes: list[ast.stmt]) -> list[ast.stmt]:
     return nodes
 
 
-class _Chains(ast.NodeTransformer):
+class _Chains(OwnScope):
     """Turns ``a < b < c`` into ``a < b and b < c`` with one evaluation of ``b``."""
 
     def __init__(self, owner: Normalizer) -> None:
+        super().__init__()
         self.owner = owner
-
-    def visit(self, node: ast.AST) -> ast.AST:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.ClassDef, ast.ListComp,
-                             ast.SetComp, ast.DictComp, ast.GeneratorExp)):
-            return node
-        return super().visit(node)  # type: ignore[no-any-return]
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         self.generic_visit(node)

@@ -12,6 +12,7 @@ from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import int_array_t
+from ..._trees.classes import sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 from ..branch import if_stmt
 from ..loop import loop_of
@@ -33,8 +34,9 @@ UNSET = _Unset()
 
 
 def is_vector(value: Any) -> bool:
-    """Whether a condition is an array, which elements may fulfil or not."""
-    return isinstance(value, ArrayBase) and value._dynamic
+    """Whether a condition is an array, which elements may fulfil or not; masks of other packages are some, too."""
+    array = sole_array(value)
+    return isinstance(array, ArrayBase) and array._dynamic and (array is value or array._kind == "b")
 
 
 def remaining(*flags: Any) -> Any:
@@ -51,7 +53,7 @@ def remaining(*flags: Any) -> Any:
 def going(condition: Any, *flags: Any) -> Any:
     """The condition of a loop that elements may have left: no flag is set, and the condition holds."""
     left = remaining(*flags)
-    return condition if left is True else left & condition
+    return condition if left is True else left & sole_array(condition)
 
 
 def either(first: Any, second: Any) -> Any:
@@ -63,6 +65,7 @@ def either(first: Any, second: Any) -> Any:
 
 def negated(value: Any) -> Any:
     """``not value``, for each element of a mask."""
+    value = sole_array(value)
     return ~value if is_vector(value) and value._kind == "b" else not value
 
 
@@ -139,7 +142,7 @@ class _Kept:
 
 
 def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
-    for value in (condition, *flags):
+    for value in (sole_array(condition), *flags):
         if is_vector(value):
             return type(value)
     raise AssertionError("one of the flags of a translated construct is a mask")
@@ -156,6 +159,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     """
     if cond.__class__ is bool:  # all elements have left, or none
         return (true_fn if cond else false_fn)(*args)
+    cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
     changed = _Attributes(attributes, args)
@@ -165,7 +169,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
                 changed.values + args, cond, changed.wrapped(true_fn), changed.wrapped(false_fn),
                 changed.labels + tuple(arg_labels), changed.labels + tuple(rv_labels), flags, result, guard, **hints))
     sides = _Sides(len(rv_labels) - flags, type(cond), result, guard)
-    if _evaluated(args, hints, JitFlag.SymbolicConditionals):
+    if _evaluated(hints, JitFlag.SymbolicConditionals):
         # What is computed cannot be taken back, and what one branch has computed may be used outside.
         sides.final = True
     while True:
@@ -320,13 +324,12 @@ class _Sides:
             _require_type(values[0].spec, values[1].spec, self.result)
 
 
-def _evaluated(args: Any, hints: dict[str, Any], flag: JitFlag) -> bool:
+def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
     """Whether a construct runs in evaluated mode."""
     mode = hints.get("mode")
     if mode is not None:
         return bool(mode == "evaluated")
-    return not core.flag(flag) or \
-        any(core.tracked(node) is not None for node in flatten_nodes(args, "drjit.syntax")[0])
+    return not core.flag(flag)
 
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
@@ -350,7 +353,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     mask: Any = _mask_type(test, state[count:]) if flags else None
     state = state[:count] + tuple([mask(value) if value.__class__ is bool else value for value in state[count:]])
     place = count - 1 if result is not None else -1
-    if place >= 0 and state[place] is UNSET and _evaluated(state, hints, JitFlag.SymbolicLoops):
+    if place >= 0 and state[place] is UNSET and _evaluated(hints, JitFlag.SymbolicLoops):
         return _returning(state, cond, body, labels, place, result, hints)
     while True:
         found: list[Any] = []
@@ -395,7 +398,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
     def test(*values: Any) -> Any:
         nonlocal active
-        active = cond(*values[:place], value, *values[place:])
+        active = sole_array(cond(*values[:place], value, *values[place:]))
         return active
 
     def step(*values: Any) -> Any:
@@ -428,30 +431,59 @@ def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], fa
 
     A Python number on one side becomes an array of the type on the other side.
     """
+    cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return (_select(cond, true_fn(*args)[0], false_fn(*args)[0]), *args[:values - 1])
-    known: list[Any] = [None, None]  # the type of array on either side, or a Python number
-    kind: type | None = None  # what Python numbers become
+    names = ("value", *labels[:values - 1])
+    if _evaluated(hints, JitFlag.SymbolicConditionals):  # each function is called once: it may write
+        found: list[Any] = [None, None]
+
+        def first(function: Callable[..., Any], side: int) -> Callable[..., Any]:
+            def run(*arguments: Any) -> Any:
+                found[side], *rest = function(*arguments)
+                return tuple(rest)
+
+            return run
+
+        rest = if_stmt(args, cond, first(true_fn, 0), first(false_fn, 1), labels, names[1:], **hints)
+        kind = _array_for(found, cond)
+        yes, no = [kind(value) if _is_number(value) and kind is not None else value for value in found]
+        value, = if_stmt((), cond, lambda: (yes,), lambda: (no,), (), names[:1], **hints | {"mode": "evaluated"})
+        return (value, *rest)
+    known: list[Any] = [None, None]
+    kind = None
 
     def wrapped(function: Callable[..., Any], side: int) -> Callable[..., Any]:
         def run(*arguments: Any) -> Any:
             value, *rest = function(*arguments)
-            number = isinstance(value, (bool, int, float))
-            known[side] = value if number else type(value) if isinstance(value, ArrayBase) else None
-            return (kind(value) if number and kind is not None else value, *rest)
+            known[side] = value if _is_number(value) else type(value)
+            return (kind(value) if _is_number(value) and kind is not None else value, *rest)
 
         return run
 
     true_fn, false_fn = wrapped(true_fn, 0), wrapped(false_fn, 1)
-    names = ("value", *labels[:values - 1])
     try:
         return if_stmt(args, cond, true_fn, false_fn, labels, names, **hints)
     except ArgumentError:
-        arrays = [entry for entry in known if isinstance(entry, type)]
-        if None in known or len(arrays) == 2:
+        kind = _array_for(known, cond)
+        if kind is None:
             raise
-        kind = arrays[0] if arrays else type(_select(type(cond)(True), *known))
         return if_stmt(args, cond, true_fn, false_fn, labels, names, **hints)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (bool, int, float))
+
+
+def _array_for(values: Sequence[Any], cond: Any) -> Any:
+    """The type of array that Python numbers among the values of both sides become; ``None`` if that is of no use.
+
+    Values are arrays, or their types, or numbers.
+    """
+    types = [value if isinstance(value, type) else type(value) for value in values if not _is_number(value)]
+    if not types:
+        return type(_select(type(cond)(True), *values))
+    return types[0] if len(types) == 1 and issubclass(types[0], ArrayBase) else None
 
 
 #: The names by which translated functions call what is in here.

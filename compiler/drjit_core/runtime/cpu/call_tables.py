@@ -1,4 +1,5 @@
-"""Tables of calls: for each target the address of its function, and of a record with its literals and addresses."""
+"""Tables of calls: for each target the address of its function, of a record with its literals and addresses, and of the
+function that takes elements of several targets."""
 
 from __future__ import annotations
 
@@ -14,15 +15,19 @@ __all__ = ["fill", "names"]
 
 def names(bound: Program | Binding) -> list[str]:
     """Names of the functions that calls may reach, in its kernel's module."""
-    return [name_of_function(number) for number in range(len(bound.functions))]
+    return [name_of_function(number, records) for records in (False, True) for number, key in enumerate(bound.functions)
+            if not records or key in bound.shared]
 
 
 def fill(bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any]) -> None:
     """Make the tables of calls, whose addresses become parameters; ``keep`` gets what must live as long."""
-    _fill(bound, {key: addresses[name] for name, key in zip(names(bound), bound.functions)}, keep)
+    functions = {key: (addresses[name_of_function(number)],
+                       addresses[name_of_function(number, True)] if key in bound.shared else 0)
+                 for number, key in enumerate(bound.functions)}
+    _fill(bound, functions, keep)
 
 
-def _fill(bound: Program | Binding, functions: dict[Any, int], keep: list[Any]) -> None:
+def _fill(bound: Program | Binding, functions: dict[Any, tuple[int, int]], keep: list[Any]) -> None:
     for site in bound.calls.values():
         words: list[int] = []
         for target in site.targets:
@@ -31,7 +36,8 @@ def _fill(bound: Program | Binding, functions: dict[Any, int], keep: list[Any]) 
             _fill(target, functions, keep)
             record = (ctypes.c_uint64 * len(target.parameters))(*target.parameters)
             keep.append(record)
-            words += (functions[target.key], ctypes.addressof(record))
+            function, shared = functions[target.key]
+            words += (function, ctypes.addressof(record), shared)
         table = (ctypes.c_uint64 * len(words))(*words)
         keep.append(table)
         bound.parameters[site.slot] = ctypes.addressof(table)

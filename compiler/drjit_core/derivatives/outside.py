@@ -1,0 +1,111 @@
+"""Gradients that flow out of a symbolic loop, branch or call while that is being traced.
+
+A reverse traversal in there ends at variables from outside.  What reaches them is added to memory of their size while
+the construct runs, by the elements that take part; when it has been traced, what has come together flows on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import SymbolicValue
+from ..ir.build import counter, literal
+from ..ir.deferred import Memory, Statement, defer, version_of
+from ..ir.dual import primal
+from ..ir.node import Node
+from ..ir.symbolic import Tracing, call_site, innermost
+from ..ir.trace import scatter
+from ..ir.vertex import Vertex
+from ..ops.table import LITERAL
+from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
+from .flow import Flow
+
+__all__ = ["Outside", "hand_out"]
+
+_ADD, _AUTO, _NO_CONFLICTS = ReduceOp.Add.value, ReduceMode.Auto.value, ReduceMode.NoConflicts.value
+
+
+#: What is to happen when all gradients of some vertices are complete.
+GoOn = Callable[[list[Vertex]], object]
+
+
+class Outside:
+    """The variables from outside that a traversal in a region has reached."""
+
+    def __init__(self, region: Tracing, vertices: list[Vertex]) -> None:
+        _require_outermost(region, vertices)
+        self.region = region
+        self.vertices = vertices
+        self._before = [(vertex.gradient, vertex.pending, vertex.sparse) for vertex in vertices]
+        self._memory = [_memory(vertex) for vertex in vertices]
+        #: Arrays that gradients of reads by index are scattered to, by the ids of vertices.
+        self.versions = {vertex.id: version_of(memory, region)
+                         for vertex, memory in zip(vertices, self._memory, strict=True)}
+        if _repeats(region):
+            region.done.update(version.id for version in self.versions.values())
+
+    def begin(self, flow: Flow) -> None:
+        """Let the variables collect what this traversal brings, and nothing else."""
+        for vertex in self.vertices:
+            flow.clear(vertex)
+
+    def collect(self, flow: Flow, go_on: GoOn) -> None:
+        """Write what has come together; it goes on from there when it is complete."""
+        _write(self.region, list(zip(self.vertices, self._memory, map(flow.gradient, self.vertices), strict=True)),
+               go_on)
+
+    def end(self) -> None:
+        """Give the variables back the gradients that they have outside."""
+        for vertex, (gradient, pending, sparse) in zip(self.vertices, self._before, strict=True):
+            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
+
+
+def hand_out(gradients: list[tuple[Vertex, Node]], go_on: GoOn) -> None:
+    """Let gradients that have come together at the arguments of the region's function flow on from what is outside."""
+    region = innermost()
+    assert region is not None
+    _require_outermost(region, [vertex for vertex, _ in gradients])
+    _write(region, [(vertex, _memory(vertex), gradient) for vertex, gradient in gradients], go_on)
+
+
+def _require_outermost(region: Tracing, vertices: list[Vertex]) -> None:
+    if any(vertex.scope for vertex in vertices):
+        raise SymbolicValue(
+            f"{call_site('traverse')}(): derivatives would flow out of this symbolic {region.noun} to a variable of "
+            "another one around it. Differentiate where the variable is, or use drjit.detach() or drjit.suspend_grad() "
+            "if no derivative is meant to flow there.")
+
+
+def _memory(vertex: Vertex) -> Memory:
+    return Memory(literal(vertex.type, 0, vertex.size))
+
+
+def _write(region: Tracing, found: list[tuple[Vertex, Memory, Node | None]], go_on: GoOn) -> None:
+    """Add gradients to memory, where elements take part; ``go_on`` is called for their vertices at the end."""
+    if _repeats(region):
+        return
+    for vertex, memory, gradient in found:
+        if gradient is not None:
+            scalar = UINT32 if vertex.size <= 1 << 32 else UINT64
+            single = vertex.size == 1
+            scatter(version_of(memory, region), primal(gradient), literal(scalar, 0) if single else
+                    counter(vertex.size, scalar), literal(BOOL, True), _ADD, _AUTO if single else _NO_CONFLICTS)
+
+    def act() -> None:
+        flow, reached = Flow(), []
+        for vertex, memory, _ in found:
+            if memory.node.kind != LITERAL:
+                flow.give(vertex, memory.node, vertex.size, True)
+                reached.append(vertex)
+        go_on(reached)
+
+    defer(Statement((), act))
+
+
+def _repeats(region: Tracing | None) -> bool:
+    """Whether a function is traced once more for its derivative: its gradients have flowed."""
+    while region is not None:
+        if region.repeats:
+            return True
+        region = region.outer
+    return False

@@ -1,0 +1,204 @@
+"""Arrays of other objects, NumPy's functions on arrays, and how arrays are printed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import drjit as dr
+import drjit.array_api as xp
+from drjit.llvm.ad import Array2f, Complex2f, Float, TensorXf
+
+# --- asarray ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("value, dtype, error, message", [
+    ([2**63, 1], None, OverflowError, "9223372036854775808 does not fit into int64"),
+    ([2**63, -1], None, OverflowError, "9223372036854775808 does not fit into int64"),
+    ([2**63, -1], xp.uint64, OverflowError, "-1 does not fit into uint64"),
+    ([2**64], None, OverflowError, "18446744073709551616 does not fit into int64"),
+    ([300.0], xp.int8, OverflowError, "300.0 does not fit into int8"),
+    ([float("nan")], xp.int8, OverflowError, "nan does not fit into int8"),
+    (float("nan"), xp.int8, OverflowError, "nan does not fit into int8"),
+    (float("inf"), xp.int64, OverflowError, "inf does not fit into int64"),
+    (["a"], None, TypeError, "found str"), ([None], None, TypeError, "found NoneType"),
+    ("a", None, TypeError, "found str"),
+    ({1, 2}, None, TypeError, "set"),
+    (xp.asarray([1j]), xp.float32, TypeError, "complex numbers cannot become float32"),
+    (np.array([1j]), xp.float32, TypeError, "complex numbers cannot become float32"),
+    (Complex2f(1, 2), xp.float32, TypeError, "complex numbers cannot become float32"),
+    ([xp.asarray(1), 2.5], None, TypeError, "int64 and a Python float"),
+    ([xp.ones(2), 1], None, ValueError, "ragged"), ([xp.ones(2), xp.ones(3)], None, ValueError, "ragged")])
+def test_what_cannot_become_an_array(value, dtype, error, message):
+    with pytest.raises(error, match=rf"drjit\.array_api\.asarray\(\): .*{message}"):
+        xp.asarray(value, dtype=dtype)
+
+
+def test_large_floating_point_numbers_are_no_integers():
+    assert xp.asarray([1e30, -1.0]).dtype == xp.float64
+    assert xp.asarray([2**63, 1], dtype=xp.uint64).tolist() == [2**63, 1]
+    exact = [[2**64 - 1025, 2**63 + 1], [0, 1]]
+    assert xp.asarray(exact, dtype=xp.uint64).tolist() == exact
+    assert xp.asarray([2**64], dtype=xp.float64).tolist() == [2.0**64]
+
+
+def test_numbers_beside_arrays_take_their_type():
+    x = xp.asarray(1, dtype=xp.float32)
+    assert xp.asarray([x, 2.5]).dtype == xp.float32
+    assert xp.asarray([[x, 0.0], [0, 1.0]]).dtype == xp.float32
+    assert xp.asarray([x, 1j]).dtype == xp.complex64
+    assert xp.asarray([xp.ones(2), [1, 2]]).tolist() == [[1, 1], [1, 2]]
+    assert xp.asarray([xp.ones(2), np.zeros(2)]).tolist() == [[1, 1], [0, 0]]
+
+
+def test_memory_is_shared_where_no_copy_is_wanted():
+    memory = np.arange(4.0)
+    x = xp.asarray(memory, copy=False)
+    memory[0] = 7
+    assert x.tolist() == [7, 1, 2, 3]
+    x[1] = 9  # which copies
+    assert memory.tolist() == [7, 1, 2, 3] and x.tolist() == [7, 9, 2, 3]
+    raw = bytearray(b"abc")
+    y = xp.asarray(raw, copy=False)
+    raw[0] = 1
+    assert y.tolist() == [1, 98, 99]
+    copied = xp.asarray(memory)
+    memory[2] = -1
+    assert copied.tolist() == [7, 1, 2, 3]
+    assert xp.asarray(TensorXf([1, 2]), copy=False).tolist() == [1, 2]
+    assert xp.asarray(Float([1, 2]), copy=False).tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("value, dtype", [
+    ([1, 2], None), (1, None), (np.arange(4.0)[::2], None), (np.arange(4.0), xp.float32), (np.array([1j]), None),
+    (np.arange(3, dtype=np.dtype(np.int32).newbyteorder()), None), (xp.ones(2), xp.float32), (Array2f(1, 2), None),
+    (Float([1]), xp.float64)])
+def test_copies_that_are_needed_and_ruled_out(value, dtype):
+    with pytest.raises(ValueError, match="copy"):
+        xp.asarray(value, dtype=dtype, copy=False)
+
+
+def test_devices_are_strings():
+    for device in ("cuda:0", 5, np.array([1, 2])):
+        with pytest.raises(ValueError, match=r"ones\(\): there is no device"):
+            xp.ones(3, device=device)
+
+
+# --- NumPy -----------------------------------------------------------------------------------------------------------
+
+
+def test_functions_of_numpy_convert():
+    x = xp.asarray([1.0, 2.0])
+    assert isinstance(np.sin(x), np.ndarray) and np.allclose(np.sin(x), np.sin([1, 2]))
+    assert np.add(np.ones(2), x).tolist() == [2, 3] and np.sum(x) == 3 and np.mean(x) == 1.5
+    assert np.where([True, False], x, 0).tolist() == [1, 0] and np.isnan(x).tolist() == [False, False]
+    np.testing.assert_allclose(x, [1, 2])
+    dr.enable_grad(x)
+    with pytest.warns(RuntimeWarning, match="derivatives, which end here"):
+        np.exp(x)
+
+
+@pytest.mark.parametrize("operation", [
+    lambda a, b: a + b, lambda a, b: a - b, lambda a, b: a * b, lambda a, b: a / b, lambda a, b: a @ b,
+    lambda a, b: a == b, lambda a, b: a < b, lambda a, b: a ** b])
+def test_operators_with_arrays_of_numpy_raise(operation):
+    for a, b in ((np.ones(2), xp.ones(2)), (xp.ones(2), np.ones(2))):
+        with pytest.raises(TypeError, match=r"drjit\.array_api\.Array\.__\w+__\(\): the other operand must be an array "
+                                            r"of drjit.array_api .* found numpy.ndarray"):
+            operation(a, b)
+
+
+def test_numbers_of_numpy_are_numbers():
+    for found in (np.float64(2) * xp.ones(2, dtype=xp.float32), xp.ones(2, dtype=xp.float32) * np.float64(2),
+                  np.float32(4) / xp.full(2, 2, dtype=xp.float32)):
+        assert found.dtype == xp.float32 and found.tolist() == [2, 2]
+    assert (np.float64(0) < xp.ones(2)).tolist() == [True, True]
+    assert (np.int64(1) << xp.asarray([2])).tolist() == [4]
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("array, text", [
+    (xp.asarray(1.5), "Array(1.5, dtype=float64)"), (xp.zeros(0), "Array([], dtype=float64)"),
+    (xp.zeros((0, 3), dtype=xp.int8), "Array([], shape=(0, 3), dtype=int8)"),
+    (xp.arange(2000), "Array([   0,    1,    2, ..., 1997, 1998, 1999], shape=(2000,), dtype=int64)")])
+def test_text_tells_shapes_that_cannot_be_seen(array, text):
+    assert repr(array) == text
+
+
+def test_numbers_are_formatted_as_numbers():
+    assert f"{xp.asarray(3.14159):.2f} {xp.asarray(7):03d} {xp.asarray(2.5)}" == "3.14 007 Array(2.5, dtype=float64)"
+    assert f"{xp.arange(2):>30}" == "    Array([0, 1], dtype=int64)"
+    with pytest.raises(ValueError, match="format"):
+        f"{xp.arange(2):.2f}"
+
+
+def test_the_class_is_found_where_users_look_for_it():
+    assert repr(xp.Array) == "<class 'drjit.array_api.Array'>"
+    with pytest.raises(TypeError, match=r"found drjit\.array_api\.Array"):
+        dr.sin(xp.ones(2))
+
+
+# --- data types ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(tuple(map(int, np.__version__.split(".")[:2])) < (2, 4),
+                    reason="the protocol of data types is that of NumPy 2.4")
+def test_numpy_knows_data_types():
+    for name in ("bool", "int8", "uint64", "float16", "float32", "complex128"):
+        own, other = getattr(xp, name), np.dtype(name)
+        assert np.dtype(own) == other and np.zeros(2, dtype=own).dtype == other
+        assert own == other and other == own and hash(own) == hash(other)
+        assert len({own, other}) == 1
+    assert np.issubdtype(xp.float32, np.floating) and xp.float32 != np.dtype("float64") and xp.float32 != "a"
+
+
+# --- numbers that are none -------------------------------------------------------------------------------------------
+
+
+def test_integers_have_no_negative_powers():
+    x = xp.asarray([1, 2])
+    for function in (lambda: x ** -1, lambda: xp.pow(x, np.int64(-2))):
+        with pytest.raises(ValueError, match=r"array_api\.pow\(\): integers to the power of -[12] are no integers"):
+            function()
+    assert (xp.asarray([2.0]) ** -1).tolist() == [0.5]
+    assert xp.pow(xp.asarray([1, -1, 2]), xp.asarray([-1, -1, -1])).tolist() == [1, -1, 0]
+
+
+def test_arguments_of_other_kinds():
+    with pytest.raises(TypeError, match=r"linalg\.matrix_power\(\): 'n' must be an int, found float"):
+        xp.linalg.matrix_power(xp.eye(2), 0.5)
+    with pytest.raises(TypeError, match=r"linalg\.vector_norm\(\): 'ord' must be a number, found 'fro'"):
+        xp.linalg.vector_norm(xp.ones(2), ord="fro")
+    with pytest.raises(ValueError, match=r"linalg\.vector_norm\(\): there is no element along the axes \(0,\)"):
+        xp.linalg.vector_norm(xp.ones(0), ord=float("inf"))
+    with pytest.raises(TypeError, match=r"linalg\.outer\(\): no data type is defined for arrays of int64 and float64"):
+        xp.linalg.outer(xp.arange(2), xp.ones(2))
+    with pytest.raises(TypeError, match=r"Array\.__dlpack__\(\): 'max_version' must be a tuple of two ints"):
+        xp.ones(2).__dlpack__(max_version="1.0")
+    with pytest.raises(BufferError, match=r"Array\.__dlpack__\(\): .* found dl_device='cpu'"):
+        xp.ones(2).__dlpack__(dl_device="cpu")
+
+
+@pytest.mark.parametrize("name, function, error, message", [
+    ("sum", lambda: xp.sum(xp.ones(2) + 1j, dtype=xp.float64), TypeError, "complex numbers cannot become float64"),
+    ("prod", lambda: xp.prod(xp.ones(2) + 1j, dtype=xp.float64), TypeError, "complex numbers cannot become float64"),
+    ("cumulative_sum", lambda: xp.cumulative_sum(xp.ones(2) + 1j, dtype=xp.int8), TypeError, "complex numbers"),
+    ("sum", lambda: xp.sum(xp.ones(2), dtype="foo"), TypeError, "'dtype' must be a data type"),
+    ("concat", lambda: xp.concat([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
+    ("stack", lambda: xp.stack([xp.ones(2), xp.arange(2)]), TypeError, "float64 and int64"),
+    ("clip", lambda: xp.clip(xp.arange(3), 1.5), TypeError, "int64 and a Python float"),
+    ("roll", lambda: xp.roll(xp.arange(3), 1.5), TypeError, "'shift' must be an int"),
+    ("full", lambda: xp.full(2, float("nan"), dtype=xp.int8), OverflowError, "nan does not fit into int8"),
+    ("full", lambda: xp.full(2, 1j, dtype=xp.float32), TypeError, "complex numbers cannot become float32"),
+    ("arange", lambda: xp.arange(300, dtype=xp.int8), OverflowError, "299 does not fit into int8"),
+    ("arange", lambda: xp.arange(-1, 3, dtype=xp.uint8), OverflowError, "-1 does not fit into uint8")])
+def test_messages_name_the_function_of_the_user(name, function, error, message):
+    with pytest.raises(error, match=rf"^drjit\.array_api\.{name}\(\): .*{message}"):
+        function()
+
+
+def test_sums_take_data_types_of_numpy():
+    assert xp.sum(xp.ones(2), dtype=np.float32).dtype == xp.float32
+    assert xp.sum(xp.ones(2), dtype=xp.complex64).tolist() == 2 and xp.arange(128, dtype=xp.int8)[-1] == 127

@@ -1,0 +1,347 @@
+"""Traversals in the functions of loops, branches and calls: gradients in there, and those that flow outside."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Array3f, Bool, Float, Float16, Int, UInt
+from tests.derivatives.harness import flat
+
+
+def variable(*values: float, cls: Any = Float) -> Any:
+    found = cls(*values)
+    dr.enable_grad(found)
+    return found
+
+
+def numbers(array: Any) -> list[float]:
+    return flat(array).tolist()
+
+
+def gradient(function: Callable[[Any], Any], x: Any) -> Any:
+    """By a variable that is made where this is called."""
+    y = type(x)(dr.detach(x))
+    dr.enable_grad(y)
+    dr.backward(function(y))
+    return y.grad
+
+
+def loop(body: Callable[[Any, Any], Any], x: Any, mode: str, count: Any = 3, **options: Any) -> Any:
+    counter = Int(0) if dr.width(x) == 1 else dr.zeros(Int, dr.width(x))
+    return dr.while_loop((counter, x), lambda i, x: i < count, lambda i, x: (i + 1, body(i, x)), mode=mode,
+                         **options)[1]
+
+
+def forward_change(x: Any) -> Any:
+    y = Float(x)
+    dr.enable_grad(y)
+    z = y * y
+    dr.forward(y)
+    return z.grad
+
+
+def isolated(x: Any) -> Any:
+    y = Float(x)
+    dr.enable_grad(y)
+    z = y * y
+    with dr.isolate_grad():
+        dr.backward(z * z)
+    return y.grad
+
+
+class Product(dr.CustomOp):
+    def eval(self, x: Any, y: Any) -> Any:
+        self.x, self.y = x, y
+        return x * y
+
+    def backward(self) -> None:
+        self.set_grad_in("x", self.y * self.grad_out())
+        self.set_grad_in("y", self.x * self.grad_out())
+
+
+def inner_loop(y: Any) -> Any:
+    return dr.while_loop((Int(0), Float(y)), lambda j, z: j < 2, lambda j, z: (j + 1, z * y), max_iterations=2)[1]
+
+
+def inner_branch(y: Any) -> Any:
+    return dr.if_stmt((y,), y > 1.1, lambda y: y * y, lambda y: 3 * y)
+
+
+BODIES = {
+    "square": lambda x: gradient(lambda y: y * y, x),
+    "newton": lambda x: x - (x * x - 2) / gradient(lambda y: y * y - 2, x),
+    "forward": forward_change,
+    "chosen": lambda x: gradient(lambda y: dr.select(y > 1, y * y, y * 3), x),
+    "isolated": lambda x: isolated(x) / 8,
+    "custom": lambda x: gradient(lambda y: dr.custom(Product, y, y), x),
+    "loop": lambda x: gradient(inner_loop, x) * 0.3,
+    "branch": lambda x: gradient(inner_branch, x) * 0.5,
+    "enabled in place": lambda x: enabled_in_place(x),
+}
+
+
+def enabled_in_place(x: Any) -> Any:
+    dr.enable_grad(x)
+    dr.backward(x * x * x)
+    found = x.grad
+    dr.disable_grad(x)
+    return found * 0.2
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_loops_branches_and_calls_use_gradients(name: str) -> None:
+    step, x = BODIES[name], Float(0.75, 1.25, 1.5)
+    expected = x
+    for _ in range(3):
+        expected = step(expected)
+    for mode in ("symbolic", "evaluated"):
+        assert numbers(loop(lambda i, x: step(x), x, mode)) == pytest.approx(numbers(expected), rel=1e-5)
+        branch = dr.if_stmt((x,), x > 1, step, lambda x: x, mode=mode)
+        assert numbers(branch) == pytest.approx(numbers(dr.select(x > 1, step(x), x)), rel=1e-5)
+        call = dr.switch(UInt(0, 1, 0), [step, lambda x: x], x, mode=mode)
+        assert numbers(call) == pytest.approx(numbers(dr.select(Bool(True, False, True), step(x), x)), rel=1e-5)
+
+
+def test_vectors_have_gradients_in_symbolic_loops() -> None:
+    step = lambda x: gradient(lambda y: dr.dot(y, y) * y.x, x) * 0.1  # noqa: E731
+    expected = x = Array3f(Float(1, 1.5), Float(2, 1), Float(3, 0.5))
+    for _ in range(3):
+        expected = step(expected)
+    assert numbers(loop(lambda i, x: step(x), x, "symbolic")) == pytest.approx(numbers(expected), rel=1e-5)
+
+
+def test_a_single_value_has_a_gradient_for_each_element_in_a_symbolic_loop() -> None:
+    def body(i: Any, x: Any) -> Any:
+        y = variable(5)
+        dr.backward(y * x)
+        return x + y.grad
+
+    assert numbers(loop(body, Float(1, 3), "symbolic", 2)) == [4, 12]
+
+
+# --- variables from outside ------------------------------------------------------------------------------------------
+
+SURROUNDED = {
+    "wide": (lambda: variable(2, 3), lambda w, i, x: x * w, [6, 12]),
+    "single": (lambda: variable(2), lambda w, i, x: x * w, [18]),
+    "both": (lambda: variable(2, 3), lambda w, i, x: x * w * w + w, [27, 75]),
+    "half precision": (lambda: variable(2, 3, cls=Float16), lambda w, i, x: x * Float(w), [6, 12]),
+    "vector": (lambda: variable(2, 3, 4, cls=Array3f), lambda w, i, x: dr.dot(w, w) * x, [72, 108, 144]),
+    "read by index": (lambda: variable(2, 3, 4), lambda w, i, x: x * dr.gather(Float, w, UInt(i)), [4, 6, 8]),
+    "read by index and as it is": (lambda: variable(2, 3), lambda w, i, x: x * w * dr.gather(Float, w, UInt(0, 0)),
+                                   [60, 24]),
+    "custom": (lambda: variable(2, 3), lambda w, i, x: dr.custom(Product, w, x), [6, 12]),
+    "in a branch": (lambda: variable(2, 3), lambda w, i, x: dr.if_stmt(
+        (x,), x > 2, lambda x: x * w, lambda x: x), [3, 12]),
+    "in a loop": (lambda: variable(2, 3), lambda w, i, x: dr.while_loop(
+        (Int(0), Float(x)), lambda j, z: j < 2, lambda j, z: (j + 1, z + dr.gather(Float, w, UInt(j)) * x))[1],
+        [18, 18]),
+}
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", SURROUNDED)
+def test_gradients_flow_out_of_loops(name: str, mode: str) -> None:
+    make, function, expected = SURROUNDED[name]
+    w = make()
+    dr.accum_grad(w, 100)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(function(w, i, x))
+        return x + 1
+
+    assert numbers(loop(body, Float(1, 3), mode)) == [4, 6]
+    assert numbers(w.grad) == [number + 100 for number in expected]
+
+
+def test_elements_that_take_no_part_have_no_gradients_outside() -> None:
+    w, single = variable(2, 3, 4), variable(1)
+
+    def side(x: Any) -> Any:
+        dr.backward(x * x * w * single)
+        return x
+
+    dr.if_stmt((Float(1, 2, 3),), Bool(False, True, True), side, lambda x: x, mode="symbolic")
+    assert numbers(w.grad) == [0, 4, 9] and numbers(single.grad) == [48]
+    dr.switch(UInt(0, 1, 0), [side, lambda x: x], Float(1, 2, 3), mode="symbolic")
+    assert numbers(w.grad) == [1, 4, 18] and numbers(single.grad) == [86]
+    v = variable(2, 3, 1, 4)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * v)
+        return i + 1, x + 1
+
+    dr.while_loop((Int(0, 2, 5, 1), Float(1, 3, 1, 1)), lambda i, x: i < 3, body, mode="symbolic")
+    assert numbers(v.grad) == [6, 3, 0, 3]
+
+
+def test_gradients_flow_on_from_what_was_computed_outside() -> None:
+    a = variable(2, 3)
+    w = a * a
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * w)
+        return x + 1
+
+    loop(body, Float(1, 3), "symbolic")
+    assert numbers(a.grad) == [24, 72] and numbers(w.grad) == [0, 0]
+    with dr.isolate_grad():
+        loop(body, Float(1, 3), "symbolic")
+        assert numbers(a.grad) == [24, 72]
+    assert numbers(a.grad) == [48, 144]
+
+
+def test_gradients_flow_from_the_arguments_of_branches_and_calls() -> None:
+    a = variable(2, 3, 4)
+
+    def side(y: Any) -> Any:
+        dr.backward(y * y)
+        return y
+
+    dr.if_stmt((a * 2,), Bool(True, False, True), side, lambda y: y, mode="symbolic")
+    assert numbers(a.grad) == [16, 0, 32]
+    dr.switch(UInt(1, 0, 1), [side, lambda y: y], a, mode="symbolic")
+    assert numbers(a.grad) == [16, 6, 32]
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_gradients_in_a_function_that_is_differentiated_flow_once(mode: str) -> None:
+    def run() -> Any:
+        return loop(lambda i, x: x * a + gradient(lambda y: y * y * w, x) * 0.01, Float(1, 3), mode, max_iterations=3)
+
+    w, a = variable(2, 3), variable(1.5, 1.25)
+    found, x, expected, by_a = run(), [1.0, 3.0], [0.0, 0.0], [0.0, 0.0]
+    for _ in range(3):
+        for lane, (w_, a_) in enumerate([(2, 1.5), (3, 1.25)]):
+            expected[lane] += x[lane] ** 2
+            by_a[lane] = by_a[lane] * a_ + x[lane]
+            x[lane] = x[lane] * a_ + 2 * x[lane] * w_ * 0.01
+    assert numbers(found) == pytest.approx(x, rel=1e-5)
+    dr.backward(found)
+    assert numbers(w.grad) == pytest.approx(expected, rel=1e-5)  # once, and gradients have no derivatives
+    assert numbers(a.grad) == pytest.approx(by_a, rel=1e-5)
+    dr.set_grad(a, 1)
+    dr.forward_to(run())
+    assert numbers(w.grad) == pytest.approx([2 * number for number in expected], rel=1e-5)
+
+
+@pytest.mark.parametrize("single", [True, False])
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_branches_and_calls_that_are_differentiated_flow_once(construct: str, single: bool) -> None:
+    w, x = (variable(2) if single else variable(2, 2, 2)), variable(1, 2, 3)
+
+    def side(x: Any) -> Any:
+        return x * w + gradient(lambda y: y * y * w, x)
+
+    found = dr.if_stmt((x,), Bool(True, False, True), side, lambda x: x, mode="symbolic") if construct == "branch" else \
+        dr.switch(UInt(0, 1, 0), [side, lambda x: x], x, mode="symbolic")
+    assert numbers(found) == [6, 2, 18] and numbers(w.grad) == ([10] if single else [1, 0, 9])
+    dr.backward(found)
+    assert numbers(w.grad) == ([14] if single else [2, 0, 12]) and numbers(x.grad) == [2, 1, 2]
+
+
+def test_gradients_flow_out_of_methods_of_instances() -> None:
+    class Surface:
+        def __init__(self, weight: float) -> None:
+            self.weight = variable(weight)
+
+        def shade(self, x: Any) -> Any:
+            dr.backward(x * x * self.weight)
+            return x * self.weight
+
+    first, second = Surface(2), Surface(3)
+    surfaces = dr.instance_array(Surface, UInt)(first, second, first, None)
+    assert numbers(dr.dispatch(surfaces, Surface.shade, Float(1, 2, 3, 4))) == [2, 6, 6, 0]
+    assert numbers(first.weight.grad) == [10] and numbers(second.weight.grad) == [4]
+
+
+def test_a_loop_that_is_traced_again_lets_gradients_flow_once() -> None:
+    w, target = variable(2, 3), dr.zeros(Float, 4)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.scatter_add(target, x, UInt(i))
+        dr.backward(x * w)
+        dr.backward(x * x * w)
+        return x + 1
+
+    loop(body, Float(1, 3), "symbolic")
+    assert numbers(w.grad) == [20, 62] and numbers(target) == [4, 6, 8, 0]
+
+
+def test_a_body_that_raises_leaves_gradients_outside_alone() -> None:
+    w = variable(2, 3)
+    dr.set_grad(w, 5)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * w)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        loop(body, Float(1, 3), "symbolic")
+    assert numbers(w.grad) == [5, 5]
+
+
+def test_forward_mode_takes_changes_from_outside() -> None:
+    a = variable(2, 3)
+    w = a * a
+    dr.set_grad(a, 1)
+    found = loop(lambda i, x: x + dr.forward_to(x * w), Float(1, 3), "symbolic")
+    assert numbers(found) == [125, 3 * 7**3] and numbers(a.grad) == [1, 1]
+    dr.clear_grad(a)
+    dr.backward(w)  # which is as it was
+    assert numbers(a.grad) == [4, 6]
+
+
+def inner_traversal(x: Any) -> Any:
+    y = variable(1, 2)
+
+    def side(x: Any) -> Any:
+        dr.backward(y * x)
+        return x
+
+    return dr.if_stmt((x,), x > 1, side, lambda x: x, mode="symbolic")
+
+
+REFUSED = {
+    "the gradient of an argument": (lambda w, x: dr.backward_to(w), r"drjit.backward_to\(\): the argument was made "
+                                                                    r"outside of the symbolic loop"),
+    "a traversal that begins outside": (lambda w, x: dr.backward(w), r"drjit.backward\(\): this changes the gradient "
+                                                                     r"of an array that was made outside"),
+    "one that goes on outside": (lambda w, x: dr.backward_from(w), r"drjit.backward_from\(\): the argument was made "
+                                                                   r"outside of the symbolic loop"),
+    "a variable of a loop around it": (lambda w, x: inner_traversal(x), r"derivatives would flow out of this symbolic "
+                                                                        r"branch to a variable of another one"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_symbolic_loops_refuse(name: str) -> None:
+    act, message = REFUSED[name]
+    w = variable(2, 3)
+    dr.set_grad(w, 7)
+
+    def body(i: Any, x: Any) -> Any:
+        act(w, x)
+        return x + 1
+
+    with pytest.raises(RuntimeError, match=message):
+        loop(body, Float(1, 3), "symbolic")
+    assert numbers(w.grad) == [7, 7]
+
+
+def test_the_state_of_a_loop_is_no_place_to_begin() -> None:
+    a = variable(2, 3)
+
+    def body(i: Any, x: Any) -> Any:
+        dr.backward(x * x)
+        return x * a
+
+    with pytest.raises(RuntimeError, match=r"drjit.while_loop\(\): a traversal in the body.*to the state variable "
+                                           + re.escape("'state[1]'")):
+        loop(body, a * 2, "symbolic")
+    assert numbers(a.grad) == [0, 0]
