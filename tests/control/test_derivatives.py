@@ -276,6 +276,8 @@ def many(x: Any, scale: Any) -> tuple[Any, Any]:
 
 DERIVED: dict[str, Any] = {
     "branch": lambda x, s: sum(dr.if_stmt((x, s), x > 0, many, lambda x, s: (x * s, x))),
+    "branch, passed": lambda x, s: sum(dr.if_stmt((x, s), x > 0, lambda x, s: (s, long(x, s), x * s),
+                                                  lambda x, s: (s, x * s, x))),
     "call": lambda x, s: sum(dr.switch(INDEX, [many, lambda x, s: (s * x, x), lambda x, s: (x, s)], x, s)),
     "sum": lambda x, s: dr.while_loop((U(0), F(0)), lambda k, y: k < 4, lambda k, y: (k + 1, y + long(x * F(k), s)))[1],
     "loop": lambda x, s: dr.while_loop((U(0), x), lambda k, y: k < 4, lambda k, y: (k + 1, long(y, s)))[1]}

@@ -24,7 +24,7 @@ from ..ir.node import Node
 from ..ir.region import Choice, Region
 from ..ir.symbolic import innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
-from ..ops.table import RESULT
+from ..ops.table import LOOP, RESULT
 from ..types import TYPES
 from .flow import Flow, full
 from .outside import hand_out
@@ -214,7 +214,7 @@ class _Choice:
             return choose(self.name, self.trace, [*self.given, *memory], targets, name_of)
         results, versions = self.trace([*(primal(node) for node in self.given), *memory], targets, name_of)
         if self.node is not None and not memory:
-            _extend(self.node, results, len(self.outputs))
+            _extend(self.node, self.outputs, results)
         return results, versions
 
     def besides(self, found: Sequence[Node], flow: Flow, memory: Sequence[Node]) -> list[Node]:
@@ -255,24 +255,31 @@ def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple
 
 
 def _without_effects(results: Sequence[Node]) -> Node | None:
-    """The branch or call whose values some results are, all of them, if it stands in no region and writes nothing."""
-    choice = results[0].d0 if results and results[0].kind == RESULT else None
-    if choice is None or choice.scope or choice.payload.writes or any(
-            node.kind != RESULT or node.d0 is not choice or node.attr != place for place, node in enumerate(results)):
+    """The branch or call that some of its results tell, if it stands in no region and writes nothing; what its
+    functions return as it is is no result of it."""
+    choice = next((node.d0 for node in results if node.kind == RESULT), None)
+    if choice is None or choice.kind == LOOP or choice.scope or choice.payload.writes or any(
+            node.kind == RESULT and node.d0 is not choice for node in results):
         return None
     return choice
 
 
-def _extend(before: Node, results: Sequence[Node], count: int) -> None:
+def _extend(before: Node, outputs: Sequence[Node], results: Sequence[Node]) -> None:
     """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
-    derivative, own = _without_effects(results), len(results) - count
-    if derivative is None or not own:
+    derivative, count = _without_effects(results), len(results) - len(outputs)
+    if derivative is None:
+        return
+    places = {output.attr: result.attr for output, result in zip(outputs, results[count:], strict=True)
+              if output.d0 is before and result.d0 is derivative}
+    own = [result for result in results[:count] if result.d0 is derivative]
+    if not own or len(places) != before.payload.count:
         return
     whole: Choice = derivative.payload
-    regions = [Region(region.id, region.formals, region.masks, [region.results[0][:own]]) for region in whole.regions]
-    derivative.payload = part = type(whole)(regions, whole.initial, whole.label, own, ())
-    part.outputs = [ref(result) for result in results[:own]]
-    part.extension = Extension(before, whole, {place: own + place for place in range(count)})
+    regions = [Region(region.id, region.formals, region.masks, [region.results[0][:len(own)]])
+               for region in whole.regions]
+    derivative.payload = part = type(whole)(regions, whole.initial, whole.label, len(own), ())
+    part.outputs = [ref(result) for result in own]
+    part.extension = Extension(before, whole, places)
 
 
 def spread(gradient: Node, size: int) -> Node:
