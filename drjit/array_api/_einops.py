@@ -49,7 +49,7 @@ class _Finder(MetaPathFinder):
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
-            found = None if finder is self or find is None else find(name, path, target)
+            found: ModuleSpec | None = None if finder is self or find is None else find(name, path, target)
             if found is not None and found.loader is not None:
                 found.loader = _Loader(found.loader)
                 return found

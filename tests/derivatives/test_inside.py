@@ -238,8 +238,10 @@ def test_branches_and_calls_that_are_differentiated_flow_once(construct: str, si
     def side(x: Any) -> Any:
         return x * w + gradient(lambda y: y * y * w, x)
 
-    found = dr.if_stmt((x,), Bool(True, False, True), side, lambda x: x, mode="symbolic") if construct == "branch" else \
-        dr.switch(UInt(0, 1, 0), [side, lambda x: x], x, mode="symbolic")
+    if construct == "branch":
+        found = dr.if_stmt((x,), Bool(True, False, True), side, lambda x: x, mode="symbolic")
+    else:
+        found = dr.switch(UInt(0, 1, 0), [side, lambda x: x], x, mode="symbolic")
     assert numbers(found) == [6, 2, 18] and numbers(w.grad) == ([10] if single else [1, 0, 9])
     dr.backward(found)
     assert numbers(w.grad) == ([14] if single else [2, 0, 12]) and numbers(x.grad) == [2, 1, 2]
