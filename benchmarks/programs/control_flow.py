@@ -260,10 +260,36 @@ def _pose(given: list[Any]) -> Any:
     return traced(FloatAD, UInt32AD, given, max_iterations=48)
 
 
+def _shaded(given: list[Any]) -> Any:
+    """What renderers do: rays are traced without derivatives; the points found depend on the parameters to first order,
+    and so do the normals, which are differences of the distance, and the light."""
+    dx, dy, dz = rays(FloatAD, UInt32AD)
+    t = dr.detach(traced(FloatAD, UInt32AD, [dr.detach(value) for value in given]))
+    hit = t < 10
+    t = t + scene(dx * t, dy * t, dz * t, given)
+    x, y, z, step, normal = dx * t, dy * t, dz * t, 1e-2, [0, 0, 0]
+    for signs in ((1, -1, -1), (-1, -1, 1), (-1, 1, -1), (1, 1, 1)):
+        distance = scene(x + signs[0] * step, y + signs[1] * step, z + signs[2] * step, given)
+        normal = [part + sign * distance for part, sign in zip(normal, signs)]
+    scale = dr.rsqrt(normal[0] * normal[0] + normal[1] * normal[1] + normal[2] * normal[2])
+    return dr.select(hit, dr.maximum((normal[0] * 0.5 + normal[1] * 0.7 - normal[2] * 0.5) * scale, 0), 0.2)
+
+
+def _unrolled(given: list[Any]) -> Any:
+    """Without a loop: eight steps of every ray."""
+    dx, dy, dz = rays(FloatAD, UInt32AD)
+    t = dr.zeros(FloatAD, PICTURE * PICTURE)
+    for _ in range(8):
+        t = t + scene(dx * t, dy * t, dz * t, given)
+    return t
+
+
 reverse("gradient of a loop that adds up, 1M", _sum, _two)
 reverse("gradient of a loop with state, 1M", _state, _two)
 reverse("gradient of a switch, 1M", _switch, _two)
 reverse("gradient of sphere tracing by 16 numbers, 512²", _pose, lambda: opaque(*PARAMETERS))
+reverse("gradient of a shaded picture of spheres by 16 numbers, 512²", _shaded, lambda: opaque(*PARAMETERS))
+reverse("gradient of eight steps of sphere tracing by 16 numbers, 512²", _unrolled, lambda: opaque(*PARAMETERS))
 
 if __name__ == "__main__":
     main()

@@ -21,7 +21,7 @@ import drjit_core as core
 from drjit_core import Node
 
 from .._base.array import ArrayBase
-from .._trees.pytree import flatten_nodes
+from .._promotion.promote import wrap_like
 
 __all__ = ["Frozen"]
 
@@ -84,8 +84,7 @@ class Frozen:
         found = value
         if isinstance(value, ArrayBase):
             if value._dynamic:
-                nodes, leaves, spec = flatten_nodes(value, self.function)
-                found = spec.rebuild_nodes(nodes, leaves)
+                found = wrap_like(value, type(value), list(value._nodes()))
             else:
                 found = type(value)(value)
         elif value.__class__ is FunctionType:

@@ -71,9 +71,11 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     Differentiable. A symbolic loop that writes what is differentiated by index has no derivative of its own: it is run
     in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when
     derivatives are computed, with the variables that it referred to the first time. Reverse mode keeps the state of
-    each iteration in memory, unless the body does nothing with what is differentiated but to add to it: for
-    ``max_iterations`` of them (gradients of elements that take more are NaN), or for as many as there are, which an
-    evaluation finds out.
+    each iteration, unless the body does nothing with what is differentiated but to add to it: for ``max_iterations`` of
+    them, for as many as the condition allows if it counts (``i < 48``), or else for as many as there are, which an
+    evaluation finds out. Gradients of elements that take more than ``max_iterations`` are NaN, and a ``RuntimeError``
+    says so the next time that the program waits for a result. Within loops, branches and calls, a loop without a bound
+    computes its state again for each iteration.
 
     >>> from drjit.llvm import Int
     >>> steps, x = dr.while_loop(
@@ -362,9 +364,13 @@ def _traced(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable
     return results, final
 
 
-def _longest(numbers: Node) -> int:
-    """The largest number of iterations; evaluates them."""
-    return int(core.read_element(core.reduce(numbers, core.ReduceOp.Max.value), 0)) if numbers.size else 0
+def _longest(numbers: Node, others: list[Node]) -> int:
+    """The largest number of iterations; evaluates them, and others that the same loop computes."""
+    if not numbers.size:
+        return 0
+    most = core.reduce(numbers, core.ReduceOp.Max.value)
+    core.evaluate([most, *others])
+    return int(core.read_element(most, 0))
 
 
 def _widened(nodes: list[Node], leaves: list[Any]) -> list[Node]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Any
 
 import drjit_core as core
@@ -68,10 +69,9 @@ def make_opaque(*args: Any) -> None:
     """
     found = [leaf for arg in args for leaf in leaves(arg, "drjit.make_opaque")
              if isinstance(leaf, ArrayBase) and leaf._dynamic]
-    core.evaluate([node for array in found for node in array._nodes()])
-    opaque = [[core.opaque(node) for node in array._nodes()] for array in found]
-    for array, nodes in zip(found, opaque, strict=True):  # nothing has changed if one of them failed
-        array._replace(nodes)
+    nodes = iter(core.opaque_all([node for array in found for node in array._nodes()]))
+    for array in found:
+        array._replace(list(islice(nodes, len(array._nodes()))))
 
 
 def width(*args: Any) -> int:

@@ -213,12 +213,204 @@ def test_custom_operations_inside() -> None:
     np.testing.assert_allclose(x.grad.numpy(), np.where(value > 0, 3 * value ** 2, 1) + 4 * value ** 3)
 
 
-def test_a_bound_that_is_too_small_makes_gradients_nan() -> None:
+def test_a_bound_that_is_too_small_makes_gradients_nan_and_raises() -> None:
     x = F(X)
     dr.enable_grad(x)
-    _, y = dr.while_loop((U(0), x), lambda i, y: i < COUNTS, lambda i, y: (i + 1, dr.sin(y) * 2), max_iterations=3)
+    _, y = dr.while_loop((U(0), x), lambda i, y: i < COUNTS, lambda i, y: (i + 1, dr.sin(y) * 2), max_iterations=3,
+                         label="doubling")
     dr.backward(y)
+    dr.eval(x.grad)
+    with pytest.raises(RuntimeError, match="the symbolic loop 'doubling' took more iterations than max_iterations=3"):
+        x.grad.numpy()
     assert np.isnan(x.grad.numpy()).tolist() == [False, True, False, False]
+    assert y.numpy().shape == (4,)
+
+
+def test_a_bound_that_a_condition_keeps_is_not_checked() -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    _, y = dr.while_loop((U(0), x), lambda i, y: (i < 3) & (y < 5), lambda i, y: (i + 1, dr.sin(y) * 2),
+                         max_iterations=3)
+    dr.backward(y)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.eval(x.grad)
+        (kernel,) = dr.kernel_history()
+    assert kernel["output_count"] == 1
+
+
+def doubled(bound: int | None) -> Any:
+    """The value of a loop, as a function."""
+    return lambda x: dr.while_loop((U(0), Bool(True), x), lambda i, b, y: (i < 40) & (dr.abs(y) < 3), lambda i, b, y: (
+        i + 1, y > 0.8, dr.select(b, dr.sin(y) * 1.7, y * 1.1) + 0.1), max_iterations=bound)[2]
+
+
+@pytest.mark.parametrize("bound", [None, 40, 1000])
+def test_the_loop_that_is_differentiated_runs_once(bound: int | None) -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    y = doubled(bound)(x)
+    dr.backward(y)
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.eval(x.grad, y)
+        kernels = [entry for entry in dr.kernel_history() if entry["type"] == dr.KernelType.JIT]
+    assert len(kernels) == (1 if bound != 1000 else 2)
+    assert_gradients(doubled(bound), x)
+
+
+def assert_gradients(function: Any, x: Any, times: int = 1) -> None:
+    """Compare the gradient that a variable has with finite differences."""
+    steps = [(np.asarray(function(F(x.numpy() + step))) - np.asarray(function(F(x.numpy() - step)))) / (2 * step)
+             for step in [1e-6]]
+    np.testing.assert_allclose(x.grad.numpy(), times * steps[0], rtol=1e-5, atol=1e-8)
+
+
+def long(x: Any, scale: Any) -> Any:
+    for k in range(12):
+        x = dr.sin(x * scale + k)
+    return x
+
+
+def many(x: Any, scale: Any) -> tuple[Any, Any]:
+    return long(x, scale), long(x, scale) * scale + 1
+
+
+DERIVED: dict[str, Any] = {
+    "branch": lambda x, s: sum(dr.if_stmt((x, s), x > 0, many, lambda x, s: (x * s, x))),
+    "branch, passed": lambda x, s: sum(dr.if_stmt((x, s), x > 0, lambda x, s: (s, long(x, s), x * s),
+                                                  lambda x, s: (s, x * s, x))),
+    "call": lambda x, s: sum(dr.switch(INDEX, [many, lambda x, s: (s * x, x), lambda x, s: (x, s)], x, s)),
+    "sum": lambda x, s: dr.while_loop((U(0), F(0)), lambda k, y: k < 4, lambda k, y: (k + 1, y + long(x * F(k), s)))[1],
+    "loop": lambda x, s: dr.while_loop((U(0), x), lambda k, y: k < 4, lambda k, y: (k + 1, long(y, s)))[1]}
+
+
+def derived(what: str, direction: str, *, depends: bool = False, before: bool = False) -> tuple[Any, Any]:
+    """The values of a program, which may be evaluated before, and a derivative, which may depend on the values."""
+    x, scale = F(X), dr.opaque(F, 0.7)
+    dr.enable_grad(x, scale)
+    y = DERIVED[what](x, scale)
+    if before:
+        dr.eval(y)
+    if direction == "reverse":
+        dr.backward(dr.sum(y * y if depends else 3 * y))
+        return dr.detach(y), scale.grad
+    dr.set_grad(scale, dr.sum(dr.detach(y)) if depends else 1)
+    return dr.detach(y), dr.forward_to(y)
+
+
+@pytest.mark.parametrize("depends", [False, True])
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("what", DERIVED)
+def test_values_and_their_derivatives_together_and_apart(what: str, direction: str, depends: bool) -> None:
+    wanted = derived(what, direction, depends=depends)
+    dr.eval(wanted)
+    apart = derived(what, direction, depends=depends, before=True)
+    for one, other in zip(wanted, apart, strict=True):
+        np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-14)
+
+
+@pytest.mark.parametrize("direction", ["reverse", "forward"])
+@pytest.mark.parametrize("what", DERIVED)
+def test_a_kernel_of_both_computes_values_with_their_derivatives(what: str, direction: str) -> None:
+    def operations(function: Any) -> int:
+        with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+            dr.kernel_history_clear()
+            dr.eval(function())
+            return max(entry["operation_count"] for entry in dr.kernel_history())
+
+    value = operations(lambda: DERIVED[what](F(X), dr.opaque(F, 0.7)))
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        after = derived(what, direction, before=True)
+        dr.kernel_history_clear()
+        dr.eval(after)
+        gradient = max(entry["operation_count"] for entry in dr.kernel_history())
+    assert gradient < operations(lambda: derived(what, direction)) < gradient + 0.7 * value
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_the_local_memory_of_many_loops_does_not_exhaust_the_stack(at_once: bool) -> None:
+    def value(x: Any) -> Any:
+        return dr.while_loop((U(0), x), lambda k, y: k < 1000, lambda k, y: (k + 1, dr.sin(y + 0.2)))[1] * x
+
+    x, total = F(np.linspace(0.5, 1, 40)), F(0)
+    dr.enable_grad(x)
+    for _ in range(12):
+        if at_once:
+            total += dr.sum(value(x))
+        else:
+            dr.backward(dr.sum(value(x)))
+    if at_once:
+        dr.backward(total)
+    assert_gradients(value, x, 12)
+
+
+@pytest.mark.parametrize("bound", [None, 40, 1000])
+def test_traversals_that_share_a_loop(bound: int | None) -> None:
+    """Gradients of both are asked for together: each has a loop that keeps the state."""
+    x = F(X)
+    dr.enable_grad(x)
+    y = doubled(bound)(x)
+    for _ in range(2):
+        dr.set_grad(y, 1)
+        dr.enqueue(dr.ADMode.Backward, y)
+        dr.traverse(dr.ADMode.Backward, dr.ADFlag.ClearInterior)
+    assert_gradients(doubled(bound), x, 2)
+
+
+@pytest.mark.parametrize("bound", [None, 40, 1000])
+def test_a_gradient_that_depends_on_a_sum_of_the_loop(bound: int | None) -> None:
+    x = F(X)
+    dr.enable_grad(x)
+    y = doubled(bound)(x)
+    dr.backward(dr.sum(y * y) * dr.sum(y))
+    value = np.asarray(doubled(None)(dr.detach(x)))
+    scale = 2 * value * value.sum() + (value * value).sum()
+    found = x.grad.numpy()
+    z = F(X)
+    dr.enable_grad(z)
+    dr.backward(doubled(None)(z))
+    np.testing.assert_allclose(found, scale * z.grad.numpy(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("what", ["nothing", "the number", "the value", "both"])
+@pytest.mark.parametrize("bound", [None, 40, 1000])
+def test_results_of_a_loop_that_were_evaluated_before(bound: int | None, what: str) -> None:
+    def value(x: Any) -> Any:
+        number, y = dr.while_loop((U(0), x), lambda i, y: (i < 40) & (dr.abs(y) < 3),
+                                  lambda i, y: (i + 1, dr.sin(y) * 1.7 + 0.1), max_iterations=bound)
+        if what in ("the number", "both"):
+            dr.eval(number)
+        if what in ("the value", "both"):
+            dr.eval(y)
+        return y * F(number)
+
+    x = F(X)
+    dr.enable_grad(x)
+    y = value(x)
+    dr.backward(y)
+    assert_gradients(value, x)
+    assert not np.isnan(y.numpy()).any()
+
+
+@pytest.mark.parametrize("outer", [None, 3, 1000])
+@pytest.mark.parametrize("inner", [None, 5, 5000])
+@pytest.mark.parametrize("how", ["loop", "branch", "call"])
+def test_loops_in_regions(outer: int | None, inner: int | None, how: str) -> None:
+    def value(x: Any) -> Any:
+        def repeated(y: Any, count: Any) -> Any:
+            return dr.while_loop((U(0), y), lambda k, y: (k < count) & (y < 10),
+                                 lambda k, y: (k + 1, dr.sin(y * x) + 0.2 * y), max_iterations=inner)[1]
+
+        if how == "branch":
+            return dr.if_stmt((x,), x < 0.5, lambda y: repeated(y, U(4)), lambda y: y * y)
+        if how == "call":
+            return dr.switch(INDEX & 1, [lambda y: repeated(y, U(4)), lambda y: y * y], x)
+        return dr.while_loop((U(0), x), lambda k, y: k < COUNTS % 4, lambda k, y: (k + 1, repeated(y, k + 2) * 1.1),
+                             max_iterations=outer)[1]
+
+    x = F(X)
+    dr.enable_grad(x)
+    dr.backward(value(x))
+    assert_gradients(value, x)
 
 
 def test_gradients_of_a_loop_are_few_kernels() -> None:

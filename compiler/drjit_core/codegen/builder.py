@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from ..ir.node import BAKED, Node
 from ..ir.packets import place_in_row
-from ..ir.region import Cond, Region, is_version
+from ..ir.region import Cond, Region, is_local, is_version
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -20,6 +20,7 @@ from ..ops.table import (
     FIRST_EXPANDED,
     GATHER,
     LITERAL,
+    LOCAL,
     LOOP,
     OFFER,
     OPS,
@@ -81,6 +82,8 @@ class Builder:
         self.offset = 0  # what is added to the places of nodes: numbers of instructions that occur once more
         #: Scatter-reductions of which is wanted what they find.
         self.fetched = {node.d0.id for node in expanded.order if node.kind == FETCH and node.d0 is not None}
+        #: The loops that formals belong to, by the numbers of these.
+        self.loops: dict[int, Instruction] = {}
         #: Values of loops that are asked for when they have ended.
         self.asked = {(node.d0.id, node.attr) for node in expanded.order if node.kind == RESULT and node.d0 is not None}
         #: Reads of rows; checks look at each read by itself.
@@ -178,6 +181,10 @@ class Builder:
             function.needs_mask |= layout == UNALIGNED
         elif node.kind == COUNTER:
             uniform = not function.vectorized
+        elif node.kind == LOCAL:
+            assert self.program is not None
+            uniform = not function.vectorized
+            access = Access(self.program.pointers[node.id])
         self.append(Instruction(number, node, (), uniform), block).access = access
 
     def add_access(self, node: Node, number: int, block: Block | None) -> None:
@@ -207,7 +214,8 @@ class Builder:
             self.add_rows(node, number, block, piece)
             return
         uniform = all(operand.uniform for operand in operands) and not self.function.records
-        if block is None and self.function.vectorized and is_version(source) and source.kind != PHI:
+        if self.function.vectorized and (
+                block is None and is_version(source) and source.kind != PHI or is_local(source)):
             uniform = False  # what a function has written before is not there yet where it begins
         gather = self.append(Instruction(number, node, operands, uniform), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
@@ -250,6 +258,10 @@ class Builder:
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
                                 program.checks.get(node.id), strategy, node.id in self.fetched, large=is_large(target))
         self.function.needs_mask = True
+        if scatter.access.slot < 0:
+            loop = self.loops[operands[1].number]
+            loop.blocks[0].counts = True
+            scatter.access = scatter.access._replace(loop=loop.number)
         return scatter
 
     def scatters(self, program: Program) -> list[Instruction]:
@@ -319,6 +331,7 @@ class Builder:
         alike: set[int] = set() if uniform else self.alike_in(node)
         condition.formals = [self.formal(formal, instruction.once, uniform or formal.id in alike)
                              for _, formal, _ in values]
+        self.loops.update((formal.number, instruction) for formal in condition.formals)
         condition.mask = self.formal(region.masks[0], instruction.once, uniform)
         self.add_part(region.parts[0], condition)
         condition.results = (self.at(loop.condition),)
@@ -482,14 +495,15 @@ class Builder:
 
 
 def _varies(region: Region) -> bool:
-    """Whether something in a region is never uniform where there are packets: what chooses by element, and writes."""
+    """Whether something in a region is never uniform where there are packets: what chooses by element, writes, and what
+    elements have to themselves."""
     return any(node.kind in (COND, CALL, SCATTER, FETCH) or node.kind == LOOP and _varies(node.payload.region)
-               for node in region.nodes)
+               or node.kind == GATHER and node.d0 is not None and is_local(node.d0) for node in region.nodes)
 
 
 #: Kinds of which more is to be known than their operands; what is left are rows of the table, casts and copies.
 _SPECIAL: dict[int, Callable[[Builder, Node, int, Block | None], None]] = {
-    **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED), lambda self, *rest: self.add_leaf(*rest)),
+    **dict.fromkeys((LITERAL, EVALUATED, COUNTER, UNDEFINED, LOCAL), lambda self, *rest: self.add_leaf(*rest)),
     ACCESS: Builder.add_access, VIEW: lambda self, *rest: self.add_view(*rest),
     GATHER: Builder.add_gather, SCATTER: Builder.add_scatter, FETCH: Builder.add_fetch, OFFER: Builder.add_offer,
     RESULT: Builder.add_result, LOOP: Builder.add_loop, COND: Builder.add_cond, CALL: Builder.add_call,

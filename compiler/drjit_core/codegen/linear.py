@@ -48,7 +48,7 @@ __all__ = ["Access", "Block", "CallSite", "Function", "Instruction", "Linear", "
 class Access(NamedTuple):
     """How an instruction gets at a parameter, or at memory whose address is one."""
 
-    slot: int  # the parameter
+    slot: int  # the parameter; for local memory, minus its number
     layout: int = SCALAR  # of what is read by position, see the constants of :mod:`.program`
     wide: bool = False  # whether indices need 64 bits
     check: Check | None = None  # the comparison of indices with the size of the memory
@@ -57,6 +57,7 @@ class Access(NamedTuple):
     first: int = 0  # of a part of an array: the parameter with the position of its first element
     large: bool = False  # whether the memory is asked for ahead
     short: Short = Short(0)  # of a view of short rows
+    loop: int = -1  # of a write to local memory: the loop whose iterations number the entries
     piece: tuple[int, ...] = ()  # of rows: first offset and length, and the offset that each result has in the piece
 
 
@@ -112,7 +113,7 @@ class Block:
     In kernels that go over rows there are also those that run for each row, and several of either kind.
     """
 
-    __slots__ = ("copy", "formals", "instructions", "is_region", "is_row", "mask", "once", "results")
+    __slots__ = ("copy", "counts", "formals", "instructions", "is_region", "is_row", "mask", "once", "results")
 
     def __init__(self, once: bool, is_region: bool, is_row: bool = False, copy: int = 0) -> None:
         self.once = once  # whether it runs once, or is within what does
@@ -120,6 +121,7 @@ class Block:
         self.copy = copy  # which of the rows that are worked on together it is about
         self.is_region = is_region  # whether it is part of a loop or branch, not one of the function's own
         self.instructions: list[Instruction] = []
+        self.counts = False  # of a loop: whether something in it is numbered by iterations
         self.formals: list[Instruction] = []
         self.mask: Instruction | None = None  # the elements that take part
         self.results: tuple[Instruction, ...] = ()  # a condition, the state after an iteration, what a branch computes

@@ -13,7 +13,7 @@ from ..ir.node import BAKED, Node
 from ..ir.print import location_of
 from ..ir.region import Choice, Loop
 from ..ops.reductions import name_of_update
-from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOOP, OPS, RESULT, SCATTER
+from ..ops.table import ACCESS, CALL, COND, EVALUATED, GATHER, LITERAL, LOCAL, LOOP, OPS, RESULT, SCATTER
 from ..types import TYPES
 from .program import ALIGNED, ATOMIC, PLAIN, REVERSED, ROW, SCALAR, UNALIGNED, Program
 from .signature import Role, Slot, slots_of
@@ -88,7 +88,7 @@ def _loop_lines(program: Program, loop: Loop, inner: str, done: set[int]) -> Ite
     region = loop.region
     for formal, value in zip(region.formals, loop.initial, strict=True):
         if formal.payload:
-            yield f"{inner}memory, parameter {program.pointers[formal.id]}"
+            yield f"{inner}memory, {_where(program.pointers[formal.id])}"
         else:
             done.add(formal.id)
             yield (f"{inner}v{program.position[formal.id]}: {TYPES[formal.type].name} = phi, initially "
@@ -112,7 +112,7 @@ def _cond_lines(program: Program, choice: Choice, inner: str, done: set[int]) ->
         yield f"{inner}{word}:"
         for formal in region.formals:
             if formal.payload:
-                yield f"{inner}  memory, parameter {program.pointers[formal.id]}"
+                yield f"{inner}  memory, {_where(program.pointers[formal.id])}"
             else:
                 done.add(formal.id)  # has the name of what it stands for
         done.add(region.masks[0].id)
@@ -155,21 +155,28 @@ def _right_side(program: Program, node: Node) -> str:
                 f"{program.firsts[node.id]} on{backwards}")
     if kind == GATHER:
         assert node.d0 is not None and node.d1 is not None and node.d2 is not None
-        used = [f"parameter {program.pointers[node.d0.id]}",
+        used = [_where(program.pointers[node.d0.id]),
                 *(f"v{program.position[d.id]}" for d in (node.d1, node.d2))]
     if kind == SCATTER:
         return _scatter(program, node)
+    if kind == LOCAL:
+        return f"{name} of {node.size} entries, {_where(program.pointers[node.id])}"
     if kind == RESULT:
         used.append(str(node.attr))
     text = f"{name}({', '.join(used)})"
     return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")
 
 
+def _where(slot: int) -> str:
+    """Where memory is: at an address that is a parameter, or the element's own."""
+    return f"parameter {slot}" if slot >= 0 else f"local memory {-slot}"
+
+
 def _scatter(program: Program, node: Node) -> str:
     operands = ", ".join(f"v{program.position[d.id]}" for d in (node.d1, node.d2, node.d3) if d is not None)
     name = OPS[SCATTER].word
     text = f"{name}_{name_of_update(node.attr)}" if node.attr else name
-    text += f"(parameter {program.pointers[node.id]}, {operands})"
+    text += f"({_where(program.pointers[node.id])}, {operands})"
     if node.attr:
         text += f", {_STRATEGIES[program.strategies[node.id]]}"
     return text + (f", checked against parameter {program.checks[node.id].slot}" if node.id in program.checks else "")

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from ..ir.node import Node
 from ..ir.packets import place_in_row
+from ..ir.region import is_local
 from ..ops.table import GATHER
 from ..types import BOOL, TYPES, ReduceOp
 
@@ -37,7 +38,7 @@ def pieces_of(nodes: Iterable[Node]) -> dict[int, Piece]:
         if node.kind != GATHER or node.type == BOOL or TYPES[node.type].size < 4 or node.scope and node.d3 is None:
             continue
         assert node.d0 is not None and node.d1 is not None and node.d2 is not None
-        place = place_in_row(node.d1)
+        place = None if is_local(node.d0) else place_in_row(node.d1)
         if place is not None:
             row = (node.d0.id, place.first.id, place.length, node.d2.id, 0 if node.d3 is None else node.d3.id)
             rows.setdefault(row, (place.length, {}))[1].setdefault(place.offset, node)

@@ -26,7 +26,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from ..ir.node import BAKED, PARAMETER, Node, new_node
-from ..ir.region import CONTROL, in_record
+from ..ir.region import CONTROL, in_record, is_local
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -39,6 +39,7 @@ from ..ops.table import (
     FIRST_ELEMENTWISE,
     GATHER,
     LITERAL,
+    LOCAL,
     LOOP,
     OFFER,
     OPAQUE,
@@ -157,10 +158,10 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
-                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "moving", "numbers",
-                 "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters", "shared",
-                 "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips", "versions", "wide",
-                 "width")
+                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals", "moving",
+                 "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters",
+                 "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
+                 "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
         self.domain = domain
@@ -180,7 +181,9 @@ class Program:
         self.firsts: dict[int, int] = {}  # node id -> parameter with the first position of a part of an array
         self.short: dict[int, Short] = {}  # view of a flat kernel -> its rows
         self.moving: dict[int, int] = {}  # view -> axes but the innermost, as bits, along which its rows differ
-        self.pointers: dict[int, int] = {}  # node id -> parameter of memory that is gathered from or scattered to
+        #: Node id -> parameter of memory that is gathered from or scattered to; for local memory, minus its number.
+        self.pointers: dict[int, int] = {}
+        self.locals = 0
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
@@ -262,6 +265,8 @@ class Program:
 
     def access_class(self, access: Node, memory: Node) -> int:
         """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
+        if is_local(memory):
+            return 0
         wide = (memory.size >= WIDE_EXTENT) | is_large(memory) << 2
         if not self.checked:
             return wide
@@ -381,6 +386,10 @@ class Program:
             key.append(kind << 4 | node.type)
             if not self.domain.is_flat:
                 key.append(self.has_rows(node))
+        elif kind == LOCAL:
+            self.locals += 1
+            self.pointers[node.id] = -self.locals
+            key += (kind << 4 | node.type, node.size)
         elif kind == OPAQUE:  # the same value, whatever becomes of it
             assert node.d0 is not None
             self.order.pop()

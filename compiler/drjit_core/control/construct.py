@@ -18,7 +18,7 @@ from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, versio
 from ..ir.dual import primal, tracked
 from ..ir.extents import sized_as
 from ..ir.node import Node
-from ..ir.region import CONTROL, Region, writes
+from ..ir.region import CONTROL, OWN, Region, is_local, writes
 from ..ir.symbolic import (
     Tracing,
     call_site,
@@ -118,7 +118,7 @@ class Construct:
         region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
         formals = [value if i in self.constant else
                    append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                          payload=i in self.memory, scope=region.id)
+                          payload=OWN if is_local(value) else i in self.memory, scope=region.id)
                    for i, value in enumerate(self.given)]
         traced = Traced(region, formals,
                         [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id) for attr in masks])
@@ -201,7 +201,8 @@ class Construct:
         control, results = node.payload, []
         for position, last in enumerate(control.regions[0].results[-1]):
             memory = control.is_memory(position)
-            result = append(RESULT, last.type, last.size if memory else node.size, node, attr=position, payload=memory)
+            result = append(RESULT, last.type, last.size if memory else node.size, node, attr=position,
+                            payload=OWN if memory and is_local(last) else memory)
             control.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(control.origin(position), result)

@@ -6,13 +6,27 @@ from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ..ir import trace
-from ..ir.build import literal
+from ..ir.build import append, literal
 from ..ir.expansion import TRACED
 from ..ir.node import Node
 from ..ir.region import Region
 from ..ir.symbolic import innermost
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGES
-from ..ops.table import BITCAST, CALL, CAST, COND, FETCH, FIRST_ELEMENTWISE, GATHER, LOOP, OFFER, OPS, RESULT, SCATTER
+from ..ops.table import (
+    BITCAST,
+    CALL,
+    CAST,
+    COND,
+    FETCH,
+    FIRST_ELEMENTWISE,
+    GATHER,
+    LOCAL,
+    LOOP,
+    OFFER,
+    OPS,
+    RESULT,
+    SCATTER,
+)
 from ..types import BOOL
 
 __all__ = ["ROWS", "Rows", "TraceFunctions", "inline", "live_mask"]
@@ -139,6 +153,9 @@ def _again(node: Node, values: _Values, functions: TraceFunctions) -> Any:
         return functions.bitcast(operands[0], node.type)
     if kind == RESULT:
         return operands[0][node.attr]
+    if kind == LOCAL:
+        region = innermost()
+        return append(LOCAL, node.type, node.size, None if region is None else region.live)
     assert kind in (COND, CALL), f"{node!r} in a region"
     return _choice_again(node, operands, values, functions)
 

@@ -14,7 +14,7 @@ from ..ir.build import append, broadcast_size
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.extents import common_size, size_of
 from ..ir.node import Node
-from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
+from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, origin_of
 from ..ir.symbolic import call_site, innermost, scope_of
 from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
@@ -79,7 +79,7 @@ class _Loop(Construct):
         self.body = body
         self.trips = trips
         self.together = together
-        self.memory = frozenset(range(variables, len(initial)))
+        self.memory = frozenset(i for i, value in enumerate(initial) if i >= variables or is_local(value))
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
         self.changed: frozenset[int] = frozenset()
         #: Whether it is wide only for the sake of what it writes.

@@ -12,15 +12,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
+from weakref import ref
 
 from ..context import state
 from ..control.choice import Versions
 from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.dual import STRUCTURE, Scope, dual, primal, require_recording, tracked, vertex_of
+from ..ir.extension import Extension
 from ..ir.node import Node
+from ..ir.region import Choice, Region
 from ..ir.symbolic import innermost
 from ..ir.vertex import HUB, LEAF, Vertex, last_vertex
+from ..ops.table import LOOP, RESULT
 from ..types import TYPES
 from .flow import Flow, full
 from .outside import hand_out
@@ -78,6 +82,8 @@ class _Choice:
         #: Positions of arguments that are written to by index, and not read.
         self.written: frozenset[int] = frozenset()
         self.outputs: list[Node] = []
+        #: The branch or call itself, if it stands in no region and has no effects.
+        self.node: Node | None = None
         #: Places of the results that are differentiable.
         self.places: set[int] = set()
         #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
@@ -100,6 +106,7 @@ class _Choice:
         if not places:
             return outputs, versions
         self.written = versions.only_written
+        self.node = _without_effects(outputs)
         require_recording(self.name)
         self.find_inputs(places)
         hub = Vertex(HUB, outputs[0].type, max(node.size for node in outputs), info=self)
@@ -170,15 +177,15 @@ class _Choice:
 
         def gradient_of(number: int) -> Function:
             def run(formals: list[Node]) -> list[Node]:
-                _, tape = self.traced(number, formals, again=True)
+                found, tape = self.traced(number, formals, again=True)
                 ends = self.ends(tape)
                 to = {ends[place].id: formal
                       for place, formal in zip(self.read, formals[len(self.given):], strict=True)}
                 pairs = [(vertex, gradient) for place, gradient in gradients.items()
                          if (vertex := tape.results[place]) is not None]
                 results = pull(pairs, ends, again=flow.again, memory=to)
-                return [literal(end.type, 0) if result is None else result
-                        for end, result in zip(ends, results, strict=True)]
+                return [*(literal(end.type, 0) if result is None else result
+                          for end, result in zip(ends, results, strict=True)), *self.besides(found, flow, memory)]
 
             return run
 
@@ -201,8 +208,8 @@ class _Choice:
                          if change is not None]
                 results = [vertex for vertex in tape.results if vertex is not None]
                 moved = iter(push(pairs, results, again=flow.again, lanes=True))
-                return [literal(node.type, 0) if vertex is None else next(moved) or literal(node.type, 0)
-                        for node, vertex in zip(found, tape.results, strict=True)]
+                return [*(literal(node.type, 0) if vertex is None else next(moved) or literal(node.type, 0)
+                          for node, vertex in zip(found, tape.results, strict=True)), *self.besides(found, flow, [])]
 
             return run
 
@@ -216,7 +223,14 @@ class _Choice:
 
         if flow.again:
             return choose(self.name, self.trace, [*self.given, *memory], targets, name_of)
-        return self.trace([*(primal(node) for node in self.given), *memory], targets, name_of)
+        results, versions = self.trace([*(primal(node) for node in self.given), *memory], targets, name_of)
+        if self.node is not None and not memory:
+            _extend(self.node, self.outputs, results)
+        return results, versions
+
+    def besides(self, found: Sequence[Node], flow: Flow, memory: Sequence[Node]) -> list[Node]:
+        """What a derivative returns after its own results: the original ones, in case that a kernel needs both."""
+        return [] if self.node is None or flow.again or memory else [primal(node) for node in found]
 
     def ends(self, tape: Tape) -> list[Vertex]:
         """The variables, in a region."""
@@ -249,6 +263,34 @@ def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple
         return found, Tape(boundary, leaves, [tracked(node) for node in found])
     finally:
         state.derivatives = before
+
+
+def _without_effects(results: Sequence[Node]) -> Node | None:
+    """The branch or call that some of its results tell, if it stands in no region and writes nothing; what its
+    functions return as it is is no result of it."""
+    choice = next((node.d0 for node in results if node.kind == RESULT), None)
+    if choice is None or choice.kind == LOOP or choice.scope or choice.payload.writes or any(
+            node.kind == RESULT and node.d0 is not choice for node in results):
+        return None
+    return choice
+
+
+def _extend(before: Node, outputs: Sequence[Node], results: Sequence[Node]) -> None:
+    """Let a derivative compute the last of its results only if a kernel would compute the original ones as well."""
+    derivative, count = _without_effects(results), len(results) - len(outputs)
+    if derivative is None:
+        return
+    places = {output.attr: result.attr for output, result in zip(outputs, results[count:], strict=True)
+              if output.d0 is before and result.d0 is derivative}
+    own = [result for result in results[:count] if result.d0 is derivative]
+    if not own or len(places) != before.payload.count:
+        return
+    whole: Choice = derivative.payload
+    regions = [Region(region.id, region.formals, region.masks, [region.results[0][:len(own)]])
+               for region in whole.regions]
+    derivative.payload = part = type(whole)(regions, whole.initial, whole.label, len(own), ())
+    part.outputs = [ref(result) for result in own]
+    part.extension = Extension(before, whole, places)
 
 
 def spread(gradient: Node, size: int) -> Node:

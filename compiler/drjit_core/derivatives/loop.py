@@ -6,8 +6,9 @@ Reverse mode depends on what the body does with the gradients of the state:
 
 * *Sums.* If each variable that is differentiated is only added to (``total += f(i, x)``), its gradient is the same in
   each iteration. Then the loop runs once more, in its own direction, and adds up what flows to other variables.
-* Otherwise, iterations are visited from the last to the first one. A loop over the state writes it to memory, one
-  entry for each iteration, which the loop over gradients reads. Its length is what the user says, or else what the
+* Otherwise, iterations are visited from the last to the first one. The loop writes its state to memory, one entry for
+  each iteration, which the loop over gradients reads: it becomes a loop that does so, if it has not been evaluated yet,
+  or else runs once more. The length of the memory is what the user says, what the condition tells, or else what the
   loop turns out to take. Within other loops, branches and calls there is no such memory: there, the state is computed
   again for each iteration.
 
@@ -21,17 +22,20 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..context import state
+from ..control.extend import Counted, fits, loop_of, most_iterations
 from ..control.loop import while_loop
 from ..errors import NoDerivative, SymbolicValue
-from ..ir.build import counter, literal, undefined
+from ..ir.build import literal
+from ..ir.deferred import assume_not
 from ..ir.dual import STRUCTURE, dual, primal, require_recording, tracked
+from ..ir.extension import Extension, take_over
 from ..ir.node import Node
 from ..ir.region import is_version
 from ..ir.symbolic import call_site, innermost
-from ..ir.trace import cast, gather, ops, scatter
+from ..ir.trace import ops, reduce
 from ..ir.vertex import HUB, Vertex
 from ..ops.table import GATHER, RESULT
-from ..types import BOOL, TYPES, UINT32, UINT64, ReduceMode, ReduceOp
+from ..types import TYPES, UINT32, ReduceOp
 from .choice import Tape, ends_of, spread, taped
 from .flow import Flow
 from .traversal import pull, push
@@ -40,11 +44,8 @@ __all__ = ["Longest", "repeat"]
 
 Condition = Callable[[list[Node]], Node]
 Body = Callable[[list[Node]], list[Node]]
-#: Evaluates numbers of iterations, and returns the largest.
-Longest = Callable[[Node], int]
-
-_TRUE = literal(BOOL, True)
-_IDENTITY, _NO_CONFLICTS = ReduceOp.Identity.value, ReduceMode.NoConflicts.value
+#: Evaluates numbers of iterations, and values besides, and returns the largest of the numbers.
+Longest = Callable[[Node, list[Node]], int]
 
 
 class _Again(Exception):
@@ -74,8 +75,8 @@ class _Repetition:
         self.variables = variables
         self.bound = bound
         self.longest = longest
-        #: How many iterations there turned out to be, and how wide the loop is.
-        self.found: tuple[int, int] | None = None
+        #: How many iterations there are at most, if that is known by now.
+        self.found: int | None = None
         #: Which derivatives are tracked while the body runs.
         self.scope = state.derivatives
         #: Positions of the state that is differentiated.
@@ -94,7 +95,13 @@ class _Repetition:
         self.direct: list[int] = []
         #: Positions of the state that is written to by index.
         self.written: list[int] = []
-        self.outputs: list[Node] = []
+        #: The loop itself, if it has no effects and stands in no region; by positions of the state, its variables.
+        self.node: Node | None = None
+        #: How often iterations have been visited from the last to the first.
+        self.visits = 0
+        self.places: dict[int, int] = {}
+        #: The widths of the results.
+        self.widths: list[int] = []
         #: Gradients by the places of results: what reverse mode has brought, and what forward mode sends.
         self.received: dict[int, Node] = {}
         self.sent: dict[int, Node] = {}
@@ -121,11 +128,14 @@ class _Repetition:
             except _Again:
                 continue
             break
-        self.outputs = outputs
         if not self.changed:
             return [self.given[position] if position in self.unchanged else node
                     for position, node in enumerate(outputs)]
         require_recording(self.name)
+        self.widths = [node.size for node in outputs]
+        self.node = loop_of(outputs)
+        if self.node is not None:
+            self.places = {position: node.attr for position, node in enumerate(outputs) if node.d0 is self.node}
         tape = self.tape
         assert tape is not None
         if _reads_what_it_writes(outputs):
@@ -203,14 +213,15 @@ class _Repetition:
                               next(moved) or literal(self.given[position].type, 0) for position in order)]
 
         results = self.loop(flow, changes, lambda formals: self.test_again(formals[:count]), body)
+        self.extend(results)
         for position, change in zip(order, results[count:], strict=True):
-            self.sent[position] = spread(change, self.outputs[position].size)
+            self.sent[position] = spread(change, self.widths[position])
 
     # --- reverse mode ------------------------------------------------------------------------------------------------
 
     def reverse(self, flow: Flow) -> None:
         """Let gradients flow from the results to the variables."""
-        gradients = {position: spread(gradient, self.outputs[position].size)
+        gradients = {position: spread(gradient, self.widths[position])
                      for position, gradient in self.received.items()}
         assert self.tape is not None
         totals = [literal(self.shared[place].type, 0) for place in self.direct]
@@ -256,33 +267,89 @@ class _Repetition:
             return [*found, *sums, *versions]
 
         results = self.loop(flow, [*totals, *memory], lambda formals: self.test_again(formals[:count]), body)
+        self.extend(results)
         return results[count:end], results[end:]
 
     def reverse_general(self, flow: Flow, gradients: dict[int, Node], totals: list[Node],
                         memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
         """Gradients of initial values and of shared variables, from the last iteration to the first."""
-        if innermost() is not None or flow.again:
-            number, state_of = self.recomputed(flow)
-            return self.backwards(flow, number, state_of, gradients, totals, memory)[1]
-        entries: set[int] | None = None
-        while True:  # once more if some of the state is not needed
-            number, state_of, stored = self.stored(flow, entries)
-            at_once = gradients
-            if self.bound is not None:
-                missing = ops.gt(number, literal(UINT32, self.bound))
-                at_once = {position: ops.select(missing, literal(node.type, math.nan), node)
-                           for position, node in gradients.items()}
-                number = ops.minimum(number, literal(UINT32, self.bound))
-            sources, results = self.backwards(flow, number, state_of, at_once, totals, memory)
-            used = {position for position, version in stored.items() if version.id in sources}
-            if len(used) == len(stored):
-                return results
-            entries = used
+        if flow.again:
+            return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
+        loop, places = self.without_effects(flow)
+        most = self.most(loop)
+        if most is None or innermost() is not None and not fits(loop.payload, most):
+            return self.backwards(flow, *self.recomputed(flow), gradients, totals, memory)
+        counted = Counted(loop, most, anew=self.visits > 0 or innermost() is not None)
+        self.visits += 1
+        found = self.visited(flow, counted, places, gradients, totals, memory)
+        if found is None:
+            counted = Counted(loop, most, apart=True, anew=True)
+            found = self.visited(flow, counted, places, gradients, totals, memory)
+            assert found is not None
+        if not counted.local:
+            take_over(counted.node)
+        return found
+
+    def visited(self, flow: Flow, counted: Counted, places: dict[int, int], gradients: dict[int, Node],
+                totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]] | None:
+        """Likewise, given a loop that keeps the state; ``None`` if the kernels of both loops are not as wide, which
+        those that share local memory are."""
+        number = counted.number
+        sure = most_iterations(counted.loop.payload)
+        if self.bound is not None and (sure is None or sure > self.bound):
+            limit = literal(UINT32, self.bound)
+            missing = ops.gt(number, limit)
+            gradients = {position: ops.select(missing, literal(node.type, math.nan), node)
+                         for position, node in gradients.items()}
+            number = ops.minimum(number, limit)
+            if innermost() is None and state.recording is None:
+                assume_not(reduce(missing, ReduceOp.Or.value), self.too_many())
+
+        def state_of(iteration: Node) -> list[Node]:
+            before = counted.state(iteration)
+            return [before[places[position]] if position in places else primal(node)
+                    for position, node in enumerate(self.given)]
+
+        results = self.backwards(flow, number, state_of, gradients, totals, memory)
+        read: set[int] = set()
+        for node in (*results[0].values(), *results[1], *results[2]):
+            if node.kind == RESULT and node.d0 is not None:
+                read.update(source.id for source in node.d0.payload.sources())
+                if counted.local and node.d0.size != counted.node.size:
+                    return None
+        counted.keep([place for place, version in enumerate(counted.kept) if version.id in read])
+        return results
+
+    def too_many(self) -> str:
+        """What is wrong if some element takes more iterations than there may be."""
+        label = "" if self.label is None else f" '{self.label}'"
+        return (f"drjit.while_loop(): elements of the symbolic loop{label} took more iterations than "
+                f"max_iterations={self.bound}, and their gradients are NaN: there is room for the state of so many "
+                "iterations only. Use a larger bound, or none, so that an evaluation finds out how many there are.")
+
+    def without_effects(self, flow: Flow) -> tuple[Node, dict[int, int]]:
+        """A loop that computes the state and does nothing else, and which of its variables it is, by positions."""
+        if self.node is not None:
+            return self.node, self.places
+        results = self.loop(flow, [], self.test_again, lambda formals: self.traced(formals, again=True)[0])
+        loop = loop_of(results)
+        assert loop is not None, "a loop writes once more what it has written"
+        return loop, {position: node.attr for position, node in enumerate(results) if node.d0 is loop}
+
+    def most(self, loop: Node) -> int | None:
+        """How many iterations there are at most: that is known, or else an evaluation finds out, outside of regions."""
+        if self.bound is not None:
+            return self.bound
+        if self.found is None:
+            self.found = most_iterations(loop.payload)
+        if self.found is None and innermost() is None:
+            counted = Counted(loop)
+            self.found = self.longest(counted.number, take_over(counted.node))
+        return self.found
 
     def backwards(self, flow: Flow, number: Node, state_of: Callable[[Node], list[Node]], gradients: dict[int, Node],
-                  totals: list[Node], memory: list[Node]) -> tuple[
-                      set[int], tuple[dict[int, Node], list[Node], list[Node]]]:
-        """The loop from the last iteration to the first: ids of what it reads by index, and its results."""
+                  totals: list[Node], memory: list[Node]) -> tuple[dict[int, Node], list[Node], list[Node]]:
+        """Likewise, given the numbers of iterations, and what the state was at the beginning of one."""
         order = self.changed
         now = [gradients.get(position) or literal(self.given[position].type, 0) for position in order]
         first, last = 1 + len(order), 1 + len(order) + len(totals)
@@ -304,9 +371,7 @@ class _Repetition:
                     *(found[position] for position in self.written)]
 
         results = _loop(flow, [number, *now, *totals, *memory, *written], condition, body, self.label, str)
-        sources = {source.id for node in map(primal, results) if node.kind == RESULT and node.d0 is not None
-                   for source in node.d0.payload.sources()}
-        return sources, (dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:end])
+        return dict(zip(order, results[1:first], strict=True)), results[first:last], results[last:end]
 
     def counted(self, flow: Flow, more: Callable[[list[Node]], Node] | None = None) -> list[Node]:
         """The state after the loop, and the number of iterations; ``more`` may end it earlier."""
@@ -320,46 +385,6 @@ class _Repetition:
             return [*self.traced(formals, again=True)[0], ops.add(formals[count], literal(UINT32, 1))]
 
         return self.loop(flow, [literal(UINT32, 0)], condition, body)
-
-    def stored(self, flow: Flow, needed: set[int] | None) -> tuple[Node, Callable[[Node], list[Node]], dict[int, Node]]:
-        """The numbers of iterations; what the state was at the beginning of one; and where it is, by positions."""
-        bound, width = self.bound, self.outputs[self.changed[0]].size
-        if bound is None:
-            if self.found is None:
-                number = self.counted(flow)[-1]
-                self.found = self.longest(number), number.size
-            bound, width = self.found
-        scalar = UINT32 if bound * width < 1 << 32 else UINT64
-        lane = counter(width, scalar)
-
-        def place(iteration: Node) -> Node:
-            return ops.fma(cast(iteration, scalar), literal(scalar, width), lane)  # type: ignore[no-any-return]
-
-        kept = [position for position, node in enumerate(self.given)
-                if position not in self.written and self.outputs[position] is not primal(node) and
-                (needed is None or position in needed)]
-        room = [undefined(self.given[position].type, max(bound, 1) * width) for position in kept]
-        count = len(self.given)
-
-        def condition(formals: list[Node]) -> Node:
-            return self.test_again(formals[:count])
-
-        def body(formals: list[Node]) -> list[Node]:
-            iteration = formals[count]
-            inside = ops.lt(iteration, literal(UINT32, bound))
-            versions = [scatter(version, formals[position], place(iteration), inside, _IDENTITY, _NO_CONFLICTS)
-                        for position, version in zip(kept, formals[count + 1:], strict=True)]
-            return [*self.traced(formals, again=True)[0], ops.add(iteration, literal(UINT32, 1)), *versions]
-
-        results = self.loop(flow, [literal(UINT32, 0), *room], condition, body)
-        entries = dict(zip(kept, results[count + 1:], strict=True))
-
-        def state_of(iteration: Node) -> list[Node]:
-            index = place(iteration)
-            return [gather(entries[position], index, _TRUE) if position in entries else primal(node)
-                    for position, node in enumerate(self.given)]  # of what is not needed, anything
-
-        return results[count], state_of, entries
 
     def recomputed(self, flow: Flow) -> tuple[Node, Callable[[Node], list[Node]]]:
         """Likewise, where there is no memory: it is computed again for each iteration."""
@@ -395,11 +420,25 @@ class _Repetition:
         return _loop(flow, [*given, *further], condition, body, self.label, self.any_name)
 
 
+    def extend(self, results: Sequence[Node]) -> None:
+        """Let a loop over the state and more compute what this one does, if a kernel would compute both."""
+        before = self.node
+        if before is None or before.scope:
+            return
+        loop = loop_of(results)  # one that is a derivative has duals as results
+        if loop is None:
+            return
+        places = {attr: results[position].attr for position, attr in self.places.items()
+                  if results[position].d0 is loop}
+        if len(places) == len(self.places):
+            loop.payload.extension = Extension(before, None, places)
+
+
 def _loop(flow: Flow, given: Sequence[Node], condition: Condition, body: Body, label: str | None,
           name_of: Callable[[int], str]) -> list[Node]:
     """A loop of a derivative, which is differentiable in turn if that is asked for."""
     if flow.again:  # which needs no memory, and so no bound: its own state is computed again
-        return repeat(given, condition, body, label, name_of, len(given), None, lambda number: 0)
+        return repeat(given, condition, body, label, name_of, len(given), None, lambda number, others: 0)
 
     def values(formals: list[Node]) -> list[Node]:
         region = innermost()

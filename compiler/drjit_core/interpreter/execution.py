@@ -19,7 +19,7 @@ from ..codegen.expand import stand_in
 from ..flags import DEBUG, state
 from ..ir.expansion import EXPANSIONS, expanding
 from ..ir.node import BAKED, Node
-from ..ir.region import Choice, Control, Loop, Region, memory_of, operands
+from ..ir.region import Choice, Control, Loop, Region, is_local, memory_of, operands
 from ..ops.steps import Step
 from ..ops.table import (
     ACCESS,
@@ -36,6 +36,7 @@ from ..ops.table import (
     GATHER,
     INVALID,
     LITERAL,
+    LOCAL,
     LOOP,
     OFFER,
     OPAQUE,
@@ -116,6 +117,9 @@ class Interpreter:
     def _undefined(self, node: Node) -> Array:
         return filled(node.type, 0, node.size)
 
+    def _local(self, node: Node) -> Array:
+        return np.zeros((node.size, 1), dtype_of(node.type))  # entries of each element, as many as turn out to write
+
     def _counter(self, node: Node) -> Array:
         return np.arange(node.size, dtype=dtype_of(node.type))
 
@@ -160,7 +164,7 @@ class Interpreter:
     def _memory(self, node: Node | None) -> Array:
         """An array with an element for each index."""
         assert node is not None
-        return np.broadcast_to(self[node], node.size)
+        return self[node] if is_local(node) else np.broadcast_to(self[node], node.size)
 
     def _opaque(self, node: Node) -> Array:
         return self._memory(node.d0)
@@ -170,6 +174,8 @@ class Interpreter:
         if node.d3 is not None:
             active = self[node.d3]
             mask = mask & (active if node.size > 1 else active.any())
+        if node.d0 is not None and is_local(node.d0):
+            return memory.gather_local(self[node.d0], self[node.d1], mask)
         return memory.gather(self._memory(node.d0), self[node.d1], mask, self.checked)
 
     def _access(self, node: Node) -> Array:
@@ -198,6 +204,8 @@ class Interpreter:
         width = max(node.d1.size, node.d2.size, node.d3.size)
         index = np.broadcast_to(self[node.d2], width)  # equal elements are written as often as they occur
         value, expected = self._offer(node.d1)
+        if is_local(node):
+            return memory.scatter_local(self[node.d0], value, index)
         return memory.scatter(self._memory(node.d0), value, index, self[node.d3], node.attr, self.checked, expected)
 
     def _offer(self, value: Node) -> tuple[Array, Array | None]:
@@ -296,7 +304,8 @@ class Interpreter:
 #: What the kinds of nodes mean.  Formals of regions get their values from the region.
 _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
     INVALID: Interpreter._invalid, LITERAL: Interpreter._literal, BOUND: Interpreter._literal,
-    UNDEFINED: Interpreter._undefined, EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
+    UNDEFINED: Interpreter._undefined, LOCAL: Interpreter._local,
+    EVALUATED: Interpreter._evaluated, COUNTER: Interpreter._counter,
     GATHER: Interpreter._gather, ACCESS: Interpreter._access, VIEW: Interpreter._view,
     SEGMENT: Interpreter._segment, SCATTER: Interpreter._scatter, FETCH: Interpreter._fetch, STEP: Interpreter._step,
     OFFER: Interpreter._offered,

@@ -10,7 +10,7 @@ from ..ops.reductions import EXCHANGES, REDUCTIONS
 from ..types import ReduceOp
 from .elementwise import Array
 
-__all__ = ["exchange", "fetch", "gather", "reduce", "reduce_axis", "scatter"]
+__all__ = ["exchange", "fetch", "gather", "gather_local", "reduce", "reduce_axis", "scatter", "scatter_local"]
 
 
 def _inside(index: Array, mask: Array, size: int, checked: bool) -> tuple[Array, Array]:
@@ -47,6 +47,22 @@ def scatter(target: Array, value: Array, index: Array, mask: Array, op: int, che
     else:
         with np.errstate(all="ignore"):
             _UPDATES[op].at(result, index, value)
+    return result
+
+
+def gather_local(source: Array, index: Array, mask: Array) -> Array:
+    """What elements have in entries, each in its own, where the mask is set, else zero."""
+    index, mask = np.broadcast_arrays(index, mask)
+    entry = np.where(mask, np.minimum(index, len(source) - 1), index.dtype.type(0)).astype(np.int64)
+    found: Array = np.where(mask, source[entry, np.arange(index.size) % source.shape[1]], source.dtype.type(0))
+    return found
+
+
+def scatter_local(target: Array, value: Array, index: Array) -> Array:
+    """A copy of the target after each element has written to an entry of its own; beyond the last one, to that."""
+    value, index = np.broadcast_arrays(value, index)
+    result = np.array(np.broadcast_to(target, (len(target), max(index.size, target.shape[1]))))
+    result[np.minimum(index, len(target) - 1).astype(np.int64), np.arange(index.size)] = value
     return result
 
 

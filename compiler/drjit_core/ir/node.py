@@ -25,8 +25,8 @@ VIEW                                           base, extents, strides
 SEGMENT        reduction (ReduceOp value)      extent of the middle one of three
                                                axes, and of the last one; how many
                                                elements are reduced to one
-PHI            position among the formals;     whether it is memory
-               -1, -2: a mask of the region;
+PHI            position among the formals;     whether it is memory (``OWN``:
+               -1, -2: a mask of the region;   local memory)
                -3: memory of a deferred
                statement (see :mod:`.deferred`)
 SCATTER        reduction (ReduceOp value),     scatter mode (ReduceMode value)
@@ -36,7 +36,7 @@ REDUCE         reduction (ReduceOp value)
 LOOP                                           the :class:`drjit_core.ir.region.Loop`
 COND                                           the :class:`drjit_core.ir.region.Cond`
 CALL                                           the :class:`drjit_core.ir.region.Call`
-RESULT         position among the results      whether it is memory
+RESULT         position among the results      whether it is memory (as a ``PHI``)
 FETCH
 STEP           position among the results      the :class:`drjit_core.ops.steps.Step`
 =============  ==============================  =====================================

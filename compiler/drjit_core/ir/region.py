@@ -17,15 +17,20 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
-from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, MEMORY_OPERANDS, OPS, PHI, RESULT
+from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY_OPERANDS, OPS, PHI, RESULT
 from .node import Node
 
-__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "Region", "in_record", "is_version",
-           "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
+__all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "in_record",
+           "is_local", "is_version", "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
 
 #: Kinds of nodes with regions.
 CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
+
+
+#: The payload of formals and results that are local memory; that of other memory is ``True``, of values ``False``.
+OWN = 2
 
 
 class MemoryAsValue(Exception):
@@ -129,7 +134,7 @@ def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int
         else:
             values, memory = values_of(node), memory_of(node)
             accesses.append(node)
-            written = written or bool(IS_WRITE[kind])
+            written = written or IS_WRITE[kind] and not is_local(node)
         for version in memory:
             if version.scope == id_:
                 stack.append(version)
@@ -192,7 +197,7 @@ class Control:
     by some region: what is only read is captured.
     """
 
-    __slots__ = ("initial", "label", "outputs", "regions", "writes")
+    __slots__ = ("extension", "initial", "label", "outputs", "regions", "writes")
 
     def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None) -> None:
         self.regions = tuple(regions)
@@ -202,6 +207,8 @@ class Control:
         self.outputs: list[weakref.ref[Node]] = []
         #: Whether anything is written.
         self.writes = any(region.writes for region in regions)
+        #: What it can do besides, see :mod:`.extension`.
+        self.extension: Any = None
 
     def arguments(self) -> Iterator[Node]:
         """What formals that are values stand for."""
@@ -351,8 +358,17 @@ def is_version(node: Node) -> bool:
 
 
 def writes(node: Node) -> bool:
-    """Whether a node writes to memory, itself or in its regions."""
-    return IS_WRITE[node.kind] or node.kind in CONTROL and node.payload.writes
+    """Whether a node writes to memory, itself or in its regions; local memory is none of it."""
+    return IS_WRITE[node.kind] and not is_local(node) or node.kind in CONTROL and node.payload.writes
+
+
+def is_local(memory: Node) -> bool:
+    """Whether a version of memory is local, see :mod:`.extension`."""
+    node: Node | None = memory
+    while node is not None and IS_WRITE[node.kind]:
+        node = node.d0
+    return node is not None and (
+        node.kind == LOCAL or (node.kind == PHI or node.kind == RESULT) and node.payload is OWN)
 
 
 def width_of_write(node: Node) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE, state
-from ..ops.table import COUNTER, GATHER, LITERAL, PHI, RESULT
+from ..ops.table import COUNTER, GATHER, LITERAL, LOCAL, PHI, RESULT
 from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
@@ -153,7 +153,7 @@ def require_memory(operation: str, source: Node) -> None:
 
     A version that a write has replaced cannot be read any more: regions make no copies of memory.
     """
-    if not source.scope:
+    if not source.scope or source.kind == LOCAL:
         return
     region: Tracing | None = state.open.get(source.scope)
     if region is not None:

@@ -21,6 +21,7 @@ from ..ops.table import (
     INVALID,
     IS_WRITE,
     LITERAL,
+    LOCAL,
     MASK,
     MEMORY,
     OFFER,
@@ -271,12 +272,12 @@ def _check_region(region: Region, node: Node) -> None:
             _require(version.id not in replaced, inner, f"reads {version!r} after it was replaced")
         _require(not IS_WRITE[inner.kind] or width_of_write(inner) <= node.size, inner,
                  "writes more elements than there are")
-        _require(is_version(inner) or inner.size <= node.size, inner, f"is wider than {node!r}")
+        _require(is_version(inner) or inner.kind == LOCAL or inner.size <= node.size, inner, f"is wider than {node!r}")
         read = {version.id for version in _versions_read(inner)}
         for version in _versions_written(inner):
             _require(version.id not in read, inner, f"reads {version!r}, and replaces it")
-            _require(version.scope == region.id and is_version(version), inner, f"writes to {version!r}, no memory of "
-                     f"region {region.id}")
+            _require(version.scope == region.id and (is_version(version) or version.kind == LOCAL), inner,
+                     f"writes to {version!r}, no memory of region {region.id}")
             _require(version.id not in replaced, inner, f"replaces {version!r} a second time")
             replaced.add(version.id)
         defined.add(inner.id)

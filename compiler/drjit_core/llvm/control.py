@@ -52,6 +52,9 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
     entering, live = (f"%loop{number}_{part}" for part in ("active", "live"))
     out.append(f"{entering} = phi {mask} [ {outer_active}, %{before} ], [ {live}, %{latch} ]")
     outer, outer_block = (emitter.active, emitter.scalar_active), emitter.block
+    if condition_block.counts:
+        count = f"%loop{number}_count"
+        out.append(f"{count} = phi i64 [ 0, %{before} ], [ {count}_next, %{latch} ]")
     emitter.set_active(entering, uniform)
     emitter.define(condition_block.mask, entering)
     emitter.region(condition_block)
@@ -72,6 +75,8 @@ def loop(emitter: FunctionEmitter, instruction: Instruction) -> None:
         out[place] = f"{name} = phi {type_} [ {start}, %{before} ], [ {value}, %{latch} ]"
     out.append(f"br label %{latch}")
     emitter.open_block(latch)
+    if condition_block.counts:
+        out.append(f"%loop{number}_count_next = add i64 %loop{number}_count, 1")
     out.append(f"br label %{head}")
     emitter.open_block(done)
     emitter.active, emitter.scalar_active = outer

@@ -34,6 +34,7 @@ from ..ops.table import (
     FIRST_EXPANDED,
     GATHER,
     LITERAL,
+    LOCAL,
     LOOP,
     OFFER,
     OPS,
@@ -44,7 +45,7 @@ from ..ops.table import (
     VIEW,
 )
 from ..types import ReduceOp
-from . import calls, control, expansions, jit, many, memory, reduction, rows, short, texts, values
+from . import calls, control, expansions, jit, local, many, memory, reduction, rows, short, texts, values
 from .function import FunctionEmitter
 
 __all__ = ["COMBINE", "KERNEL", "ModuleEmitter", "emit", "exports", "packets_per_iteration"]
@@ -68,7 +69,7 @@ class ModuleEmitter:
     #: What prints an instruction, by its kind.
     printers: ClassVar[dict[int, Printer]] = {
         LITERAL: values.literal, UNDEFINED: values.undefined, COUNTER: values.counter, EVALUATED: memory.load,
-        CAST: values.conversion, BITCAST: values.conversion,
+        LOCAL: local.allocate, CAST: values.conversion, BITCAST: values.conversion,
         ACCESS: memory.access, VIEW: short.view, GATHER: memory.gather, SCATTER: memory.scatter_in_region,
         FETCH: memory.fetch, OFFER: memory.offer,
         LOOP: control.loop, COND: control.cond, CALL: calls.call, RESULT: control.result,

@@ -52,6 +52,7 @@ class FunctionEmitter:
         self.index = "%index"  # position of the first element of a packet
         self.alignment = 64  # bytes that packets in memory of our own are aligned to; 0: as their elements are
         self.scalar_active = "true"  # the same for scalars: false only in a scalar loop that is over
+        self.locals: dict[int, int] = {}  # entries of local memory, by its numbers
         self.loaded: set[str] = set()  # parameters and positions that have been emitted
         self.banks: Banks | None = None  # accumulators in memory
         self.labels = 0

@@ -8,7 +8,7 @@ from ..codegen.linear import Access, Instruction, Store
 from ..codegen.program import ALIGNED, ATOMIC, PRIVATE, REVERSED, SCALAR, SHIFTED, UNALIGNED
 from ..ops.reductions import COMPARE_EXCHANGE, EXCHANGE, EXCHANGES, name_of_update
 from ..types import BOOL, FLOAT16, INT32, INT64, TYPES, UINT32, UINT64, ReduceOp
-from . import ahead, checks, control, counting, pieces
+from . import ahead, checks, control, counting, local, pieces
 from .neighbours import are_neighbours
 from .texts import ATOMIC_INSTRUCTIONS, TypeText, update, zero
 
@@ -155,6 +155,9 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Masked indirect read; lanes that are masked out yield zero and touch no memory."""
     access, (index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
     assert access is not None
+    if access.slot < 0:
+        local.read(emitter, instruction)
+        return
     base = emitter.parameter(access.slot, "ptr")
     name = f"%v{instruction.number}"
     type_ = emitter.stored_type(instruction.type, uniform)
@@ -221,7 +224,10 @@ def _packet_at(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, 
 def scatter_in_region(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A write where it stands in a region."""
     name = f"%v{instruction.number}"
-    scatter(emitter, instruction, name, True)
+    if instruction.access is not None and instruction.access.slot < 0:
+        local.write(emitter, instruction)
+    else:
+        scatter(emitter, instruction, name, True)
     emitter.define(instruction, name)
 
 

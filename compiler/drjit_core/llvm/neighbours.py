@@ -39,7 +39,7 @@ def _course(emitter: FunctionEmitter, value: Instruction) -> int:
 def _course_of(emitter: FunctionEmitter, value: Instruction) -> int:
     if value.kind == COUNTER:
         return _RISING
-    if value.kind < FIRST_ELEMENTWISE or not value.operands:  # an argument is known by its node only
+    if value.kind < FIRST_ELEMENTWISE or not value.operands:  # an argument of a function is whatever it was there
         return _ANY
     if value.kind == _AND:
         first, second = value.operands

@@ -61,4 +61,6 @@ rows = Rows([
                 result="own", size="own", barrier=True, needs_memory=True),
     _structural("offer", (VALUE, VALUE), "What a compare-and-exchange expects to find, and stores if it does.",
                 speculable=False),
+    _structural("local", (), "Memory that each element has to itself, see :mod:`drjit_core.ir.extension`.",
+                result="own", size="own", speculable=False, numbered=False),
 ])

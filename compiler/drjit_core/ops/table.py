@@ -32,7 +32,7 @@ OPS: list[Op] = [row._replace(kind=kind, roles=row.roles or (VALUE,) * row.arity
 KIND: dict[str, int] = {op.name: op.kind for op in OPS}
 FIRST_ELEMENTWISE = len(structure.rows)
 (INVALID, DUAL, LITERAL, BOUND, UNDEFINED, EVALUATED, COUNTER, PHI, GATHER, SCATTER, REDUCE, OPAQUE, CAST, BITCAST,
- LOOP, COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, OFFER) = range(FIRST_ELEMENTWISE)
+ LOOP, COND, CALL, RESULT, FETCH, ACCESS, VIEW, SEGMENT, STEP, OFFER, LOCAL) = range(FIRST_ELEMENTWISE)
 FIRST_EXPANDED = FIRST_ELEMENTWISE + len(_elementwise)
 #: Rows that compute each element of the result from the same element of the operands.
 ELEMENTWISE: list[Op] = OPS[FIRST_ELEMENTWISE:FIRST_EXPANDED]

@@ -24,10 +24,11 @@ from typing import Any
 
 from ..control.alike import KEPT_APART
 from ..ir.build import append
+from ..ir.extension import depends, take_over
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
 from ..ir.packets import are_in_rows
-from ..ir.region import CONTROL, is_version, memory_of, operands, values_of, width_of_write, writes
+from ..ir.region import CONTROL, is_local, is_version, memory_of, operands, values_of, width_of_write, writes
 from ..ops.table import (
     ACCESS,
     BITCAST,
@@ -360,6 +361,23 @@ def _filled(order: list[Node]) -> set[int]:
 
 def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
     """Stage by node id, for unevaluated nodes; what is computed row by row."""
+    late: dict[int, int] = {}
+    while True:
+        stages, rows = _stages_from(order, late)
+        before = dict(late)
+        for node in order:  # whoever writes local memory shares a kernel with its readers
+            if node.kind in CONTROL:
+                for memory in _memory_of_regions(node):
+                    if memory.kind == RESULT and is_local(memory):
+                        loop: Any = memory.d0
+                        if stages[loop.id] < stages[node.id]:
+                            late[loop.id] = max(late.get(loop.id, 0), stages[node.id])
+        if late == before:
+            return stages, rows
+
+
+def _stages_from(order: list[Node], late: dict[int, int]) -> tuple[dict[int, int], _Rows]:
+    """Likewise, where some nodes have a stage, or a later one."""
     stages: dict[int, int] = {}
     rows = _Rows(order)
     filled = _filled(order)
@@ -379,8 +397,9 @@ def _stages(order: list[Node]) -> tuple[dict[int, int], _Rows]:
             used: Iterable[Node | None] = values_of(node)
         elif kind in CONTROL:
             used = (node.d0, node.d1, *node.payload.values())
-            stage = max((stages[memory.id] + (not _is_kept_apart(memory, node.size))
+            stage = max((stages[memory.id] + (not is_local(memory) and not _is_kept_apart(memory, node.size))
                          for memory in _memory_of_regions(node) if memory.id in stages), default=first)
+            stage = max(stage, late.get(node.id, stage))
         elif kind == PHI:
             raise AssertionError(f"{node!r} is used outside of its region")
         elif kind == VIEW:
@@ -525,6 +544,7 @@ class _Planner:
         """
         seen: set[int] = set()
         views: list[Node] = []
+        extensions: list[Node] = []
         position, regions = 0, False
         while position < len(kernel.outputs):
             stack = [kernel.outputs[position]]
@@ -541,8 +561,13 @@ class _Planner:
                 elif node.kind in CONTROL:
                     regions = True
                     for memory in _memory_of_regions(node):
-                        self.require(kernel, memory)
+                        if is_local(memory):
+                            stack.append(memory)
+                        else:
+                            self.require(kernel, memory)
                     register = (node.d0, node.d1, *node.payload.values())
+                    if node.payload.extension is not None:
+                        extensions.append(node)
                 elif node.kind == VIEW:
                     if self.rows.whole.get(node.id) == kernel.row != 0:
                         register = (node.d0,)
@@ -558,6 +583,9 @@ class _Planner:
                 for operand in register:
                     if operand is not None and operand.id in self.stages and not self.from_memory(operand, kernel):
                         stack.append(operand)
+        for node in extensions:
+            if node.payload.extension.of.id in seen and not depends(node, seen | self.stored):
+                take_over(node)
         _choose_domain(kernel, views, regions)
 
     def require(self, kernel: Kernel, memory: Any) -> None:

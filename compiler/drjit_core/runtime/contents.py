@@ -7,6 +7,7 @@ from typing import Any
 from ..context import current as context_of
 from ..flags import FORBID_SYNCHRONIZATION, JitFlag
 from ..ir import trace
+from ..ir.deferred import assumed
 from ..ir.dual import without
 from ..ir.node import Node
 from ..ir.symbolic import symbolic_error
@@ -32,6 +33,19 @@ def sync() -> None:
     current().wait()
     if _launched or _found:
         bounds.warn()
+    if assumed:
+        _check_assumptions()
+
+
+def _check_assumptions() -> None:
+    """Raise what is wrong, if one of the masks that have been computed by now is set; each is looked at once."""
+    for entry in list(assumed):
+        mask, message = entry
+        buffer = mask.payload
+        if mask.kind == EVALUATED and buffer.backend.is_done(buffer.ticket) and entry in assumed:
+            assumed.remove(entry)
+            if peek(mask.type, buffer.backend.host_address(buffer), 0):
+                raise RuntimeError(message)
 
 
 def _check_synchronization() -> None:
@@ -50,6 +64,8 @@ def address_of(buffer: Buffer) -> int:
     address: int = host_address(_LLVM, buffer) if buffer.backend is _LLVM else buffer.backend.host_address(buffer)
     if _launched or _found:
         bounds.warn()
+    if assumed:
+        _check_assumptions()
     return address
 
 

@@ -5,10 +5,11 @@ The host touches memory once the last launch that uses it has ended.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from ..flags import state
-from ..ir import build
+from ..ir import build, trace
 from ..ir.dual import dual, without
 from ..ir.holders import held_elsewhere
 from ..ir.node import Node
@@ -18,9 +19,10 @@ from .backends import current
 from .buffer import Buffer, share
 from .contents import address_of, in_memory, read_element, sync
 from .elements import poke
+from .evaluation import evaluate
 
-__all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "read_element",
-           "state_of", "sync", "unshared", "write_element"]
+__all__ = ["address_of", "host_view", "import_copy", "import_shared", "in_memory", "opaque", "opaque_all",
+           "read_element", "state_of", "sync", "unshared", "write_element"]
 
 
 def opaque(node: Node) -> Node:
@@ -28,6 +30,15 @@ def opaque(node: Node) -> Node:
     if node.kind == DUAL:
         return _with_derivative(node, opaque(without(node)))
     return node if node.kind == INVALID else in_memory(node)
+
+
+def opaque_all(nodes: Sequence[Node]) -> list[Node]:
+    """Likewise several nodes, which are evaluated together."""
+    values = [without(node) if node.kind == DUAL else node for node in nodes]
+    values = [trace.opaque(value) if value.kind == LITERAL or value.kind == BOUND else value for value in values]
+    evaluate(values)
+    return [_with_derivative(node, opaque(value)) if node.kind == DUAL else opaque(value)
+            for node, value in zip(nodes, values, strict=True)]
 
 
 def _with_derivative(node: Node, value: Node) -> Node:

@@ -80,6 +80,11 @@ def _code() -> jit.NativeCode:
 _KEY = "pool"
 
 
+#: Bytes of a thread's stack, of which local memory takes 1 MiB at most (see :mod:`drjit_core.control.extend`); and more
+#: than the attributes of a thread take in any library of C.
+_STACK_BYTES, _ATTRIBUTES_BYTES = 8 << 20, 128
+
+
 class _Pool:
     """The native queue with its threads, one of which is the host's; tickets go on from ``last``.
 
@@ -135,7 +140,8 @@ class _Pool:
         blocked = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
         try:
             self.uncertain = True
-            failed = self.library.pthread_create(ctypes.byref(thread), None, entry, ctypes.byref(argument))
+            failed = self.library.pthread_create(ctypes.byref(thread), self._attributes(), entry,
+                                                 ctypes.byref(argument))
             if not failed:
                 self.workers.append(thread.value)
             self.uncertain = False
@@ -147,6 +153,14 @@ class _Pool:
         if processors is not None:
             self.library.pthread_setaffinity_np(thread, ctypes.c_size_t(len(processors)), processors)
         return True
+
+    def _attributes(self) -> Any:
+        """What threads are created with: a stack that kernels with local memory fit into, whatever the system gives."""
+        attributes = ctypes.create_string_buffer(_ATTRIBUTES_BYTES)
+        if self.library.pthread_attr_init(attributes):
+            return None
+        self.library.pthread_attr_setstacksize(attributes, ctypes.c_size_t(_STACK_BYTES))
+        return attributes
 
     @property
     def submitted(self) -> int:
