@@ -90,8 +90,9 @@ def at_peer(peer: str, seed: int) -> dict[str, Any]:
     """What the peer finds."""
     with tempfile.TemporaryDirectory() as folder:
         target = Path(folder) / "found.npz"
+        environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # which leads here
         subprocess.run([peer, __file__, "--worker", str(target), "--seed", str(seed)], cwd=folder, check=True,
-                       timeout=600)
+                       timeout=600, env=environment)
         with np.load(target) as arrays:
             return {**arrays, **json.loads(target.with_suffix(".json").read_text("utf-8"))}
 

@@ -72,6 +72,9 @@ EXACT: dict[str, Callable[..., Any]] = {
     "dr.tan(x)": _over(lambda x: 1 / mpmath.cos(x) ** 2), "dr.asinh(x)": lambda x: 1 / np.hypot(1, x),
     "dr.acosh(x)": lambda x: 1 / np.sqrt(x - 1) / np.sqrt(x + 1),
     "dr.erfinv(x)": _over(lambda x: mpmath.exp(mpmath.erfinv(x) ** 2) * mpmath.sqrt(mpmath.pi) / 2),
+    # the wheel clips within the domain, at its last number, of which there is no derivative then
+    "dr.safe_sqrt(x)": lambda x: 0.5 / np.sqrt(x), "dr.safe_asin(x)": lambda x: 1 / np.sqrt(1 - x * x),
+    "dr.safe_acos(x)": lambda x: -1 / np.sqrt(1 - x * x),
     "dr.lgamma(x)": _over(mpmath.digamma), "x ** 0.5": lambda x: 0.5 * np.power(x, -0.5),
     "x / y": lambda x, y: (1 / y, -x / y / y), "x ** y": _power, "dr.power(x, y)": _power,
     "dr.atan2(x, y)": lambda x, y: (y / np.hypot(x, y) / np.hypot(x, y), -x / np.hypot(x, y) / np.hypot(x, y)),

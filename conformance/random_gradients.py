@@ -158,8 +158,9 @@ def at_peer(peer: str, programs: list[Program], folder: Path) -> list[Any]:
     source, target = folder / "programs", folder / "results"
     source.write_bytes(pickle.dumps(programs))
     target.unlink(missing_ok=True)
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # which leads here
     while True:
-        status = subprocess.run([peer, __file__, "--worker", str(source), str(target)], cwd=folder,
+        status = subprocess.run([peer, __file__, "--worker", str(source), str(target)], cwd=folder, env=environment,
                                 stderr=subprocess.DEVNULL, timeout=600).returncode
         if status == 0:
             return [json.loads(line) for line in target.read_text("utf-8").splitlines()]
