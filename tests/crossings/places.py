@@ -2,8 +2,9 @@
 
 The runners take a state and touches, and return for each touch in words what went wrong; the empty string if nothing
 did. In loops, lanes take 2, 0, 3 and 1 iterations by turns, so that from the first iteration on some have finished.
-Arrays are *carried* by a loop (a state variable) or *captured* (made outside, used inside). Whatever is raised, by a
-touch, its model, or by reading what it has made, is caught here: the runner reports it, unless it was to be expected.
+Branches and calls are taken by the lanes that take an iteration at least. *Nested* is a loop in a branch in a loop.
+Arrays are *carried* by a construct (a state variable) or *captured* (made outside, used inside). Whatever is raised, by
+a touch, its model, or by reading what it has made, is caught here: the runner reports it, unless it was to be expected.
 """
 
 from __future__ import annotations
@@ -299,7 +300,7 @@ def _keeps_result(entry: _Entry, result: Any) -> bool:
     return entry.room in ("lanes", "gather", "scatter") and not isinstance(result, (Host, int, float, bool, str, list))
 
 
-def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
+def _simulate(entry: _Entry, construct: str, carried: bool) -> tuple[Array, Any, list[Any]]:
     """The array, the result, and what is seen in each iteration, after a loop of models."""
     o, touch = entry.operands, entry.touch
     shape = o.shape if carried and entry.room in ("lanes",
@@ -325,12 +326,35 @@ def _simulate(entry: _Entry, carried: bool) -> tuple[Array, Any, list[Any]]:
         else:
             seen.append(expected)
         left -= 1
+        if construct in ("branch", "call"):
+            break
     o.active = np.ones(o.lanes, bool)
     return model, result, seen
 
 
-def _run_loop(entries: list[_Entry], lanes: int, mode: str, carried: bool) -> tuple[list[Any], list[Any]]:
-    """One loop that does all touches. Errors leave the body, as they do in a user's."""
+def _construct(construct: str, mode: str, state: tuple[Any, ...], body: Callable[..., Any]) -> tuple[Any, ...]:
+    """A loop, branch or call for which the first state variable says how many times each lane takes part."""
+    def loop(*state: Any) -> Any:
+        return dr.while_loop(state, lambda left, *_: left > 0, body, mode=mode)
+
+    def same(*state: Any) -> Any:
+        return state
+
+    if construct == "branch":
+        return dr.if_stmt(state, state[0] > 0, body, same, mode=mode)
+    if construct == "call":
+        return dr.switch(dr.select(state[0] > 0, llvm.UInt32(1), llvm.UInt32(0)), [same, body], *state, mode=mode)
+    if construct == "nested":
+        def outer(again: Any, *state: Any) -> Any:
+            return again - 1, *dr.if_stmt(state, state[0] > 0, loop, same, mode=mode)
+        return dr.while_loop((dr.full(llvm.Int, 1, dr.width(state[0])), *state), lambda again, *_: again > 0, outer,
+                             mode=mode)[1:]
+    return loop(*state)
+
+
+def _run_construct(entries: list[_Entry], lanes: int, construct: str, mode: str,
+                   carried: bool) -> tuple[list[Any], list[Any]]:
+    """One construct that does all touches. Errors leave the body, as they do in a user's."""
     results = [entry.initial for entry in entries if entry.initial is not None]
     where = {id(entry): number for number, entry in enumerate(e for e in entries if e.initial is not None)}
 
@@ -346,7 +370,7 @@ def _run_loop(entries: list[_Entry], lanes: int, mode: str, carried: bool) -> tu
 
     left = llvm.Int(np.resize(_TRIPS, lanes).tolist())
     arrays = [entry.sample.array for entry in entries] if carried else []
-    _, arrays, results = dr.while_loop((left, arrays, results), lambda left, arrays, results: left > 0, body, mode=mode)
+    _, arrays, results = _construct(construct, mode, (left, arrays, results), body)
     dr.eval(arrays, results)  # in one kernel
     return arrays, results
 
@@ -360,11 +384,11 @@ def _frozen(found: Any) -> Any:
     return found
 
 
-def _check(entry: _Entry, array: Any, result: Any, carried: bool, mode: str) -> str:
-    """What is wrong after a loop."""
+def _check(entry: _Entry, array: Any, result: Any, construct: str, mode: str, carried: bool) -> str:
+    """What is wrong after a construct."""
     o = entry.operands
     try:
-        model, expected, seen = _simulate(entry, carried)
+        model, expected, seen = _simulate(entry, construct, carried)
     except Exception as caught:
         return f"the model {_shown(caught)}"
     try:
@@ -415,34 +439,35 @@ def _after_refusal(entry: _Entry, refusal: Refusal) -> str:
         return f"after the error, reading {_shown(caught)}"
 
 
-def _refused(touch: Touch, state: State, mode: str, carried: bool, refusal: Refusal) -> str:
-    """A touch that must fail, in a loop of its own."""
+def _refused(touch: Touch, state: State, construct: str, mode: str, carried: bool, refusal: Refusal) -> str:
+    """A touch that must fail, in a construct of its own."""
     entry = _entry(touch, state, refusal)
     try:
-        _run_loop([entry], max(entry.operands.lanes, 1), mode, carried)
+        _run_construct([entry], max(entry.operands.lanes, 1), construct, mode, carried)
     except Exception as error:
         entry.error = error
     return _after_refusal(entry, refusal)
 
 
-def _together(touches: list[Touch], state: State, mode: str, carried: bool) -> Failures:
-    """Touches that share a loop; if that fails, each half of them does, until the one that fails is alone."""
+def _together(touches: list[Touch], state: State, construct: str, mode: str, carried: bool) -> Failures:
+    """Touches that share a construct; if that fails, each half of them does, until the one that fails is alone."""
     entries = [_entry(touch, state, None) for touch in touches]
     try:
-        arrays, results = _run_loop(entries, entries[0].operands.lanes, mode, carried)
+        arrays, results = _run_construct(entries, entries[0].operands.lanes, construct, mode, carried)
     except Exception as error:
         if len(touches) == 1:
             return {touches[0].name: _shown(error)}
         half = len(touches) // 2
-        return _together(touches[:half], state, mode, carried) | _together(touches[half:], state, mode, carried)
+        return _together(touches[:half], state, construct, mode, carried) | \
+            _together(touches[half:], state, construct, mode, carried)
     values = iter(results)
     return {entry.touch.name: _check(entry, arrays[number] if carried else None,
-                                     next(values) if entry.initial is not None else None, carried, mode)
+                                     next(values) if entry.initial is not None else None, construct, mode, carried)
             for number, entry in enumerate(entries)}
 
 
-def _in_loop(mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expected], Failures]:
-    """A runner of loops. Touches share one as far as possible; what fails is tried again in a loop of its own."""
+def _in_construct(construct: str, mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expected], Failures]:
+    """A runner of constructs. Touches share one as far as possible; what fails is tried again in one of its own."""
 
     def run(state: State, touches: Iterable[Touch], expected: Expected) -> Failures:
         failures: Failures = {}
@@ -450,7 +475,7 @@ def _in_loop(mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expe
         for touch in touches:
             refusal = expected(touch)
             if refusal is not None:
-                failures[touch.name] = _refused(touch, state, mode, carried, refusal)
+                failures[touch.name] = _refused(touch, state, construct, mode, carried, refusal)
                 continue
             try:
                 lanes = _entry(touch, state, None).operands.lanes
@@ -459,19 +484,21 @@ def _in_loop(mode: str, carried: bool) -> Callable[[State, Iterable[Touch], Expe
             else:
                 groups.setdefault(lanes, []).append(touch)
         for group in groups.values():
-            found = _together(group, state, mode, carried)
+            found = _together(group, state, construct, mode, carried)
             for touch in group:
                 if found[touch.name] and len(group) > 1:
-                    problem = _together([touch], state, mode, carried)[touch.name]
+                    problem = _together([touch], state, construct, mode, carried)[touch.name]
                     found[touch.name] = problem or f"beside other touches only: {found[touch.name]}"
             failures |= found
         return failures
     return run
 
 
-#: Places by name; of loops the name says the mode, and how the array comes in.
+#: Places by name; of constructs the name says which one it is (but for loops), the mode, and how the array comes in.
+#: (Evaluated calls are given some of the lanes, which have no operands of their own here.)
 PLACES: dict[str, Callable[[State, Iterable[Touch], Expected], Failures]] = {
     "plain": plainly, "thread": in_thread, "fork": in_fork, "exception": after_exception,
-    **{f"{mode}-{'carried' if carried else 'captured'}": _in_loop(mode, carried)
-       for mode in ("symbolic", "evaluated") for carried in (True, False)},
+    **{f"{construct}{mode}-{'carried' if carried else 'captured'}": _in_construct(construct[:-1], mode, carried)
+       for construct in ("", "branch-", "call-", "nested-") for mode in ("symbolic", "evaluated")
+       for carried in (True, False) if (construct, mode) != ("call-", "evaluated")},
 }

@@ -34,6 +34,11 @@ class Cell(NamedTuple):
         return f"{self.touch.name}-{self.state}-{self.place}"
 
     @property
+    def way(self) -> str:
+        """How the array comes into the construct of the place, and how that is run: the place without its construct."""
+        return self.place.removeprefix("branch-").removeprefix("call-").removeprefix("nested-")
+
+    @property
     def room(self) -> str:
         """What the touch needs of this kind of array."""
         return self.touch.room(self.kind)
@@ -50,28 +55,34 @@ def _named(names: str) -> frozenset[str]:
 
 #: Predicates and reasons; the first that applies is the one.
 EXCLUDED: list[tuple[Predicate, str]] = [
-    (lambda c: "tracked" in c.state and c.place.startswith("symbolic"),
-     "symbolic loops refuse what tracks derivatives, see tests/derivatives"),
+    (lambda c: c.place.startswith(("branch", "call")) and c.place.endswith("carried") and
+     c.room != "lanes", "an argument that is accessed by index, or as a whole, is the array itself if nothing writes"),
+    (lambda c: c.place.startswith(("branch", "call")) and c.count == 1,
+     "where there is one element, the condition is a constant, and the construct part of what is around it"),
+    (lambda c: c.place.startswith(("branch", "call")) and c.count == 0 and c.way.endswith("carried"),
+     "an empty array has no lane that could take part"),
+    (lambda c: "tracked" in c.state and c.way.startswith("symbolic"),
+     "what tracks derivatives in symbolic constructs: see tests/control/test_derivatives.py"),
     (lambda c: not c.room or c.letter not in c.touch.letters, "*"),  # the row of the touch says why
-    (lambda c: c.count == 0 and c.place.endswith("captured"),
+    (lambda c: c.count == 0 and c.way.endswith("captured"),
      "an empty array has no lane that could be combined with those of a loop"),
-    (lambda c: c.place.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
+    (lambda c: c.way.startswith(("symbolic", "evaluated")) and c.touch.name in _WIDE_RESULTS and c.count == 1,
      "how many elements an array of one has inside of a loop is not defined"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
+    (lambda c: c.way == "symbolic-carried" and c.count == 1 and c.room in ("read", "write", "scatter") and
      c.touch.name.startswith(("slice", "key", "set-slice", "element", "item", "set-", "increase-")),
      "what covers all elements, or none, needs no memory"),
-    (lambda c: c.place == "symbolic-carried" and c.count == 1 and
+    (lambda c: c.way == "symbolic-carried" and c.count == 1 and
      c.touch.name in ("argmin", "argmax", "argmax-first", "argsort"),
      "the position of the only element needs no memory"),
     (lambda c: c.touch.name == "block-sum" and c.state.endswith("-broadcast"),
      "components of one element stay as they are, which depends on the operation: block-max has these states"),
-    (lambda c: c.place == "evaluated-captured" and
+    (lambda c: c.way == "evaluated-captured" and
      (c.count == 1 and c.touch.name == "set-mask-of-array" or
       c.state == "nested-broadcast" and c.touch.name == "set-mask-of-array"),
      "what is written to all lanes at once, when some have finished, is not defined"),
-    (lambda c: c.place.startswith("symbolic") and c.touch.name == "print",
+    (lambda c: c.way.startswith("symbolic") and c.touch.name == "print",
      "all iterations are printed at once, after the loop: tests/arrays/test_symbolic_print.py prints these states"),
-    (lambda c: c.place == "symbolic-carried" and (c.touch.name == "slice-nothing" or "literal" in c.state) and
+    (lambda c: c.way == "symbolic-carried" and (c.touch.name == "slice-nothing" or "literal" in c.state) and
      c.room == "read" and c.touch.name.startswith(("slice", "item", "element", "key", "take", "list", "sum-axis")),
      "what covers all elements or none, or elements that are all the same, needs no memory"),
     (lambda c: c.count == 0 and c.kind in "ND" and c.touch.name in _COMPONENT_WRITES,
@@ -109,10 +120,10 @@ _SYMBOLIC = Refusal((RuntimeError,), "symbolic", "the value of a symbolic array 
 _AS_A_WHOLE = Refusal((RuntimeError,), "symbolic.*changes.*as a whole|computes with all of its elements",
                       "an array from outside may be written by index, but not get other values as a whole")
 _OWN = Refusal((RuntimeError,), "symbolic", "what is written in a symbolic loop has no values before it runs")
-_TOGETHER = Refusal((RuntimeError,), "symbolic loop with .* elements, each of which writes",
+_TOGETHER = Refusal((RuntimeError,), "symbolic (loop|branch|call) with .* elements, each of which writes",
                     "what writes several elements at once is done by no single lane")
-_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*no values before the loop runs",
-                       "there is no copy of what an array held before a write of the loop")
+_ONE_VERSION = Refusal((RuntimeError,), "symbolic.*(writes to|no values before the loop runs)",
+                       "there is no copy of what an array held before a write of the construct")
 
 #: What is written along the first axis, by touch: few elements, or rows.
 _SELECTIONS: dict[str, Any] = {
@@ -155,17 +166,17 @@ _THE_SAME = {
 
 REFUSED: list[tuple[Predicate, Refusal]] = [
     (lambda c: "tracked" in c.state and (c.touch.name.startswith("scatter-cas") or
-                                         c.touch.name.startswith("scatter-exch") and c.place.startswith("symbolic")),
+                                         c.touch.name.startswith("scatter-exch") and c.way.startswith("symbolic")),
      Refusal((RuntimeError,), "no derivative of an update", "what an update finds decides what it does")),
-    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.place.endswith("carried")),
+    (lambda c: c.touch.name == "take-interp" and c.shape[0] < 2 and (c.count or not c.way.endswith("carried")),
      Refusal((RuntimeError,), "at least 2 entries", "there is nothing to interpolate between")),
     (lambda c: c.touch.name in _POSITIONS and c.count == 0 and not (c.touch.name == "median" and c.kind == "T") and
-     not c.place.endswith("carried"), Refusal((RuntimeError,), "no elements", "an element that does not exist")),
-    (lambda c: c.count == 0 and c.place.endswith("carried"),
+     not c.way.endswith("carried"), Refusal((RuntimeError,), "no elements", "an element that does not exist")),
+    (lambda c: c.count == 0 and c.way.endswith("carried"),
      Refusal((RuntimeError,), "empty", "the state of a loop must have elements")),
     (lambda c: c.touch.name in ("item-beyond", "set-item-beyond"),
      Refusal((IndexError,), "99.*out of bounds", "the element does not exist")),
-    (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.place == "symbolic-carried",
+    (lambda c: c.touch.name in _OF_ONE and c.count != 1 and c.way == "symbolic-carried",
      Refusal((TypeError, RuntimeError), "1 element|one element|symbolic", "a number has one element, and a value")),
     (lambda c: c.touch.name in _OF_ONE and c.count != 1, NOT_ONE),
     (lambda c: c.touch.name == "set-item-text" and c.count == 0 and c.kind in "FVTS",
@@ -185,17 +196,17 @@ REFUSED: list[tuple[Predicate, Refusal]] = [
      not (c.letter == "b" and c.touch.name in ("copy", "deepcopy")), _SIZES),
     (lambda c: c.touch.name in (*_LOCAL, "scatter-storage")
      and c.count == 0, _TARGET),
-    (lambda c: c.place == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
+    (lambda c: c.way == "symbolic-carried" and c.touch.name in ("repr", "str", "f-string"),
      Refusal((), "symbolic", "text says that an array is symbolic")),
-    (lambda c: c.place == "symbolic-captured" and c.touch.name in _LOCAL, _OWN),
-    (lambda c: c.place.startswith("symbolic") and c.touch.name in ("write-after-copy", "scatter-after-copy"),
+    (lambda c: c.way == "symbolic-captured" and c.touch.name in _LOCAL, _OWN),
+    (lambda c: c.way.startswith("symbolic") and c.touch.name in ("write-after-copy", "scatter-after-copy"),
      _ONE_VERSION),
-    (lambda c: c.place.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
-    (lambda c: c.place == "symbolic-carried" and c.room == "read", _SYMBOLIC),
-    (lambda c: c.place.startswith("symbolic") and c.place != "symbolic-captured"
+    (lambda c: c.way.startswith("symbolic") and c.touch.name == "increase-item" and c.room == "item", _SYMBOLIC),
+    (lambda c: c.way == "symbolic-carried" and c.room == "read", _SYMBOLIC),
+    (lambda c: c.way.startswith("symbolic") and c.way != "symbolic-captured"
      and c.touch.name == "random-permutation" and c.shape[0] > 1, _SYMBOLIC),
-    (lambda c: c.place.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
-    (lambda c: c.place == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
+    (lambda c: c.way.startswith("symbolic") and c.room == "write" and _written(c) > 1, _TOGETHER),
+    (lambda c: c.way == "symbolic-captured" and _replaces_all(c), _AS_A_WHOLE),
 ]
 
 
