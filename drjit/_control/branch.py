@@ -19,6 +19,7 @@ from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, blended, run_directly, store_arguments, traced, written
+from .iteration import uninitialized
 from .outside import Words
 from .state import arguments
 
@@ -82,6 +83,8 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
     if label is not None and not isinstance(label, str):
         raise TypeError(f"{_FUNCTION}(): 'label' must be a str or None, found {describe(label)} ({label!r}).")
     for name, labels in (("arg_labels", arg_labels), ("rv_labels", rv_labels)):
+        if labels == ():
+            continue
         if isinstance(labels, str) or not isinstance(labels, Sequence) or \
                 not all(isinstance(entry, str) for entry in labels):
             raise TypeError(f"{_FUNCTION}(): '{name}' must be a sequence of strings, found {describe(labels)} "
@@ -109,7 +112,7 @@ def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[.
     results = Results(_FUNCTION, tuple(rv_labels), strict, ", or pass strict=False")
     names = tuple(arg_labels) or tuple([f"args[{k}]" for k in range(len(args))])
     if mask.size:
-        _require_initialized(leaves, spec, names)
+        _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated" or not mask.size:
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
     functions = [("'true_fn'", true_fn), ("'false_fn'", false_fn)]
@@ -117,19 +120,19 @@ def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[.
         function = true_fn if mask.payload else false_fn
         return run_directly(_FUNCTION, lambda values: function(*values), mask.size, nodes, leaves, spec)
     try:
-        return traced(_WORDS, lambda values, targets, name_of, count: core.cond(
-            mask, values, targets[0], targets[1], label, name_of, count),
+        return traced(_WORDS, lambda values, targets, name_of, count, gives_way: core.cond(
+            mask, values, targets[0], targets[1], label, name_of, count, gives_way),
                       lambda function, values: function(*values), functions, nodes, leaves, spec, names, results)
     except core.NoDerivative:  # of writes, for example: both sides have some
         results.spec = None
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
 
 
-def _require_initialized(leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
-    for position, leaf in enumerate(leaves):
-        if isinstance(leaf, ArrayBase) and leaf._dynamic and not min([node.size for node in leaf._nodes()], default=0):
-            raise ArgumentError(f"{_FUNCTION}(): the argument '{spec.paths(names)[position]}' of type {leaf._name} is "
-                                "empty; it must be initialized before the branch.")
+def _require_initialized(nodes: list[Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
+    position = uninitialized(nodes, spec)
+    if position >= 0:
+        raise ArgumentError(f"{_FUNCTION}(): the argument '{spec.paths(names)[position]}' of type "
+                            f"{leaves[position]._name} is empty; it must be initialized before the branch.")
 
 
 def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec, true_fn: Callable[..., Any],

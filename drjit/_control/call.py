@@ -122,8 +122,8 @@ class _Call:
         try:
             return traced(
                 self.words,
-                lambda values, targets, name_of, count: core.call(
-                    self.index, mask, targets, values, self.label, name_of, count),
+                lambda values, targets, name_of, count, gives_way: core.call(
+                    self.index, mask, targets, values, self.label, name_of, count, gives_way),
                 lambda target, values: target(*values[0], **values[1]),
                 [(f"'{name}'", target) for target, name in zip(self.targets, self.names, strict=True)],
                 self.nodes, self.leaves, self.spec, ("args", "kwargs"), self.results)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes
 from ..ir import trace
@@ -35,7 +34,7 @@ Function = Callable[[list[Node]], Sequence[Node]]
 
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
@@ -45,14 +44,14 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
     """
     if mask.kind == LITERAL:
         return _Choice("cond", COND, mask, None, (true if mask.payload else false,), arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
     return _Choice("cond", COND, mask, None, (true, false), arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -62,7 +61,7 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
     if index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
     return _Choice("call", CALL, mask, index, targets, arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
 
 
 class _Choice(Construct):
@@ -80,9 +79,8 @@ class _Choice(Construct):
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
-                 count: int) -> None:
-        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of,
-                         count)
+                 count: int, gives_way: bool) -> None:
+        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of, count, gives_way)
         self.memory = frozenset(range(count, len(arguments)))
         self.kind = kind
         self.mask = mask
@@ -110,7 +108,7 @@ class _Choice(Construct):
                 self.fail()
             self.add_borrowed()
             varying = self.memory - self.constant
-            written = {i for traced in self.traced for i in varying if traced.formals[i].id in traced.latest}
+            written = self.written_of(varying) if varying else varying
             if varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values():
@@ -120,16 +118,20 @@ class _Choice(Construct):
                 values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
                 regions = self.regions(values, sorted(written))
                 if not self.grows(regions, len(values)):
-                    if self.uniform and not all(_is_single(self.traced[0].results[i]) for i in values):
+                    if self.uniform and not all([_is_single(self.traced[0].results[i]) for i in values]):
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, values, sorted(written))
 
-    def regions(self, values: Sequence[int], written: Sequence[int]) -> list[Region]:
+    def written_of(self, positions: frozenset[int]) -> frozenset[int]:
+        """Those of some positions of arguments that are written to."""
+        return frozenset([i for traced in self.traced for i in positions if traced.formals[i].id in traced.latest])
+
+    def regions(self, values: list[int], written: list[int]) -> list[Region]:
         """The regions that were traced."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
         return [self.region(traced, varying, values, written) for traced in self.traced]
 
-    def grows(self, regions: Sequence[Region], count: int) -> bool:
+    def grows(self, regions: list[Region], count: int) -> bool:
         """Whether it writes, and is wider than the elements that take part in that: all its elements do in the next
         trace.  (Or whether it does not write, and was traced apart from what is around it.)
 
@@ -137,10 +139,10 @@ class _Choice(Construct):
         written at once, single writes happen once.
         """
         mask, apart = self.traced[0].masks[0], self.apart
-        results = [mask, *(value for region in regions for value in region.results[0][:count])]
-        if not any(region.writes for region in regions):
+        if not [region for region in regions if region.writes]:
             self.joins |= apart is not None
             return apart is not None
+        results = [mask, *[value for region in regions for value in region.results[0][:count]]]
         size = self.size(regions, count)
         if apart is not None:
             size = max(size, apart.size)
@@ -156,7 +158,7 @@ class _Choice(Construct):
     def size(self, regions: Sequence[Region], count: int) -> int:
         """The number of elements: of what decides, of results, and of what is written."""
         return broadcast_size(self.function, self.traced[0].masks[0],
-                              *(value for region in regions for value in region.results[0][:count]),
+                              *[value for region in regions for value in region.results[0][:count]],
                               *_written(regions))
 
     def mask_is_known(self) -> bool:
@@ -184,18 +186,19 @@ class _Choice(Construct):
             traced = self.enter(0, width, (-1,))
             if self.uniform:
                 traced.region.uniform, traced.region.single = True, self.single[number]
-            if not self.run(traced, self.trace_target):
+            if not self.run(traced):
                 return
 
-    def trace_target(self, traced: Traced) -> None:
+    def trace_into(self, traced: Traced) -> None:
         """Trace the target whose turn it is."""
         target = self.targets[len(self.traced) - 1]
         (traced.region.live,) = traced.masks
         formals = list(traced.formals)
-        first: dict[int, Node] = {}
-        for i, value in enumerate(self.given):
-            if self.merged and i not in self.memory | self.constant:
-                formals[i] = first.setdefault(value.id, formals[i])
+        if self.merged:
+            first: dict[int, Node] = {}
+            for i, value in enumerate(self.given):
+                if i not in self.memory | self.constant:
+                    formals[i] = first.setdefault(value.id, formals[i])
         traced.results = self.values(target(formals))
         self.check(traced.results)
 
@@ -204,20 +207,21 @@ class _Choice(Construct):
         first = self.traced[0].results
         if len(results) != len(first):
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
-        for i, (one, other) in enumerate(zip(first, results, strict=True)):
+        for i, other in enumerate(results):
+            one = first[i]
             if one.type != other.type:
                 raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
-    def finish(self, regions: list[Region], aliases: dict[int, int], values: Sequence[int],
-               written: Sequence[int]) -> tuple[list[Node], Versions]:
+    def finish(self, regions: list[Region], aliases: dict[int, int], values: list[int],
+               written: list[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
         used = set().union(*[region.used for region in regions])
         # what no function uses is no argument: memory in particular, which would be a value
-        varying = [i for i in varying if any(traced.formals[i].id in used for traced in self.traced)]
+        varying = [i for i in varying if [traced for traced in self.traced if traced.formals[i].id in used]]
         for region, traced in zip(regions, self.traced, strict=True):
-            region.formals = tuple(traced.formals[i] for i in varying)
+            region.formals = tuple([traced.formals[i] for i in varying])
         initial = [self.initial[i] for i in varying]
         self.check_memory_of(regions, initial)
         if self.mask_is_known():
@@ -230,20 +234,22 @@ class _Choice(Construct):
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
         versions = Versions(zip(written, outputs[len(values):], strict=True))
-        versions.only_written = frozenset(position for position in written if not any(
-            _reads(region, traced.formals[position]) for region, traced in zip(regions, self.traced, strict=True)))
+        if written:
+            versions.only_written = frozenset([position for position in written if not [
+                region for region, traced in zip(regions, self.traced, strict=True)
+                if _reads(region, traced.formals[position])]])
         found = dict(zip(values, outputs, strict=False))
         results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
         self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
         return results, versions
 
-    def region(self, traced: Traced, varying: Sequence[int], values: Sequence[int], written: Sequence[int]) -> Region:
+    def region(self, traced: Traced, varying: list[int], values: list[int], written: list[int]) -> Region:
         """A region that was traced, with the last versions of what any of them has written to."""
         formals, results = traced.formals, traced.results
         finals = [traced.latest.get(formals[i].id, formals[i]) for i in written]
         try:
             return Region(traced.region.id, [formals[i] for i in varying], traced.masks,
-                          ([*(results[i] for i in values), *finals],))
+                          ([*[results[i] for i in values], *finals],))
         except MemoryAsValue as error:
             raise self.refusal(self.AS_VALUE, origin_of(error.node, error.node.scope)) from None
 
@@ -308,9 +314,12 @@ def _is_single(value: Node) -> bool:
     return all(map(_is_single, (*deciding, *(region.results[0][value.attr] for region in choice.payload.regions))))
 
 
-def _written(regions: Sequence[Region]) -> Iterator[Node]:
+def _written(regions: Sequence[Region]) -> list[Node]:
     """What is written in any of some regions."""
-    return itertools.chain.from_iterable(map(written_widths, regions))
+    found: list[Node] = []
+    for region in regions:
+        found += written_widths(region)
+    return found
 
 
 class _Plain(Rows):
