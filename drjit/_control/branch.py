@@ -115,7 +115,7 @@ def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[.
         _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated" or not mask.size:
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
-    functions = [("'true_fn'", true_fn), ("'false_fn'", false_fn)]
+    functions = [("true_fn", true_fn), ("false_fn", false_fn)]
     if mask.kind == _LITERAL:
         function = true_fn if mask.payload else false_fn
         return run_directly(_FUNCTION, lambda values: function(*values), mask.size, nodes, leaves, spec)
@@ -142,11 +142,11 @@ def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec,
     with masked_access(TRUE):  # which is the scope of what is known of versions
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(mask, some=False):
-            yes = results.add(true_fn(*before), "'true_fn'")
+            yes = results.add(true_fn(*before), "true_fn")
         nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(ops.inv(mask), some=False):
-            no = results.add(false_fn(*before), "'false_fn'")
+            no = results.add(false_fn(*before), "false_fn")
         nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         store_arguments(leaves, original, nodes)
         return results.rebuilt([last if last is first or written_from(last, first) else

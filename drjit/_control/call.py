@@ -6,6 +6,7 @@ the elements of a packet ask for; in *evaluated* mode elements are grouped by fu
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -64,8 +65,7 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
         if not 0 <= number < len(targets):
             raise IndexError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")
         return targets[number](*args, **kwargs)
-    names = [f"targets[{position}]" for position in range(len(targets))]
-    return call(function, index, "index", targets, names, args, kwargs, mode, label)
+    return call(function, index, "index", targets, _names(len(targets)), args, kwargs, mode, label)
 
 
 def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..., Any]], names: Sequence[str],
@@ -84,14 +84,25 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
         raise presented(error, function)  # noqa: B904
 
 
+@functools.cache
+def _words(function: str) -> Words:
+    return Words(function, "a function of this symbolic call", "return it from the functions", "call",
+                 "switch off drjit.JitFlag.SymbolicCalls")
+
+
+@functools.lru_cache(16)
+def _names(count: int) -> tuple[str, ...]:
+    """What the functions of a ``switch`` are called."""
+    return tuple([f"targets[{position}]" for position in range(count)])
+
+
 class _Call:
     """One call."""
 
     def __init__(self, function: str, index: ArrayBase, targets: Sequence[Callable[..., Any]], names: Sequence[str],
                  args: tuple[Any, ...], kwargs: dict[str, Any], mode: str | None, label: str | None) -> None:
         self.function = function
-        self.words = Words(function, "a function of this symbolic call", "return it from the functions", "call",
-                           "switch off drjit.JitFlag.SymbolicCalls")
+        self.words = _words(function)
         self.targets = targets
         self.names = names
         self.label = label
@@ -125,7 +136,7 @@ class _Call:
                 lambda values, targets, name_of, count, gives_way: core.call(
                     self.index, mask, targets, values, self.label, name_of, count, gives_way),
                 lambda target, values: target(*values[0], **values[1]),
-                [(f"'{name}'", target) for target, name in zip(self.targets, self.names, strict=True)],
+                list(zip(self.names, self.targets, strict=True)),
                 self.nodes, self.leaves, self.spec, ("args", "kwargs"), self.results)
         except core.NoDerivative:  # of writes, for example: the functions have some, one by one
             self.results.spec = None
@@ -156,7 +167,7 @@ class _Call:
     def invoke(self, number: int, nodes: Sequence[Node], spec: TreeSpec) -> tuple[list[Node], list[Node]]:
         """The results of a function, and what it has made of the arguments."""
         before = arguments(self.function, spec, nodes, self.leaves)
-        values = self.results.add(self.targets[number](*before[0], **before[1]), f"'{self.names[number]}'")
+        values = self.results.add(self.targets[number](*before[0], **before[1]), self.names[number])
         return values, flatten_nodes(before, self.function)[0]
 
     def blended(self) -> Any:

@@ -68,8 +68,8 @@ class Results:
             if difference is not None:
                 place, what, first, second = difference
                 raise ArgumentError(
-                    f"{self.function}(): {self.which} and {which} must return values of the same types and structure, "
-                    f"but the {what} of '{place}' is {first} in {self.which} and {second} in {which}."
+                    f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
+                    f"structure, but the {what} of '{place}' is {first} in '{self.which}' and {second} in '{which}'."
                     f"{_advice(what, first, second)}")
             leaves = list(self.spec.aligned(spec, leaves))
             nodes, _, _ = flatten_nodes(self.spec.rebuild(leaves), self.function)
@@ -80,8 +80,8 @@ class Results:
                 if not (isinstance(new, ArrayBase) and new._dynamic or old is new or equal(old, new)):
                     place = self.spec.paths(self.root(value))[position]
                     raise ArgumentError(
-                        f"{self.function}(): {self.which} and {which} return different values of '{place}', a Python "
-                        f"object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit array "
+                        f"{self.function}(): '{self.which}' and '{which}' return different values of '{place}', a "
+                        f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit array "
                         f"instead{self.otherwise}.")
         else:
             self.leaves = [old if isinstance(new, ArrayBase) and new._dynamic else new
@@ -124,7 +124,7 @@ class _SymbolicChoice:
         self.words = words
         self.trace = trace
         self.invoke = invoke
-        self.labels = [which for which, _ in functions]
+        self.labels = [name for name, _ in functions]
         #: The user's functions; once they are traced, copies of them for derivatives.
         self.functions = [function for _, function in functions]
         self.nodes = nodes

@@ -115,7 +115,7 @@ def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: An
     return tuple(labels)
 
 
-@functools.cache
+@functools.lru_cache(16)
 def _names(count: int) -> tuple[str, ...]:
     """What variables are called that have no labels."""
     return tuple([f"state[{k}]" for k in range(count)])

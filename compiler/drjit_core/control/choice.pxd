@@ -1,10 +1,10 @@
 cimport cython
 from libc.stdint cimport int64_t
 
-from ..ir.build cimport append
+from ..ir.build cimport append, broadcast_size_of
 from ..ir.node cimport Node
 from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
-from ..ir.symbolic cimport Tracing, innermost
+from ..ir.symbolic cimport Tracing, innermost, scope_of_all
 from .construct cimport Construct, Traced, written_widths
 
 cdef int CALL, COND, FETCH, GATHER, LITERAL, LOOP, RESULT, BOOL

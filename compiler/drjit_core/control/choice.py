@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes
 from ..ir import trace
-from ..ir.build import append, broadcast_size, literal
+from ..ir.build import append, broadcast_size_of, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import innermost, scope_of
+from ..ir.symbolic import innermost, scope_of_all
 from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
@@ -157,9 +157,10 @@ class _Choice(Construct):
 
     def size(self, regions: Sequence[Region], count: int) -> int:
         """The number of elements: of what decides, of results, and of what is written."""
-        return broadcast_size(self.function, self.traced[0].masks[0],
-                              *[value for region in regions for value in region.results[0][:count]],
-                              *_written(regions))
+        found = [self.traced[0].masks[0]]
+        for region in regions:
+            found += region.results[0][:count]
+        return broadcast_size_of(self.function, found + _written(regions))
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""
@@ -177,7 +178,7 @@ class _Choice(Construct):
         live = None if outer is None else outer.live
         self.apart = live if outer is not None and outer.uniform and not self.joins else None
         wide = [node for node in (self.mask, self.index, live if self.apart is None else None) if node is not None]
-        width = broadcast_size(self.function, *wide)
+        width = broadcast_size_of(self.function, wide)
         if self.least > width:
             width = self.least
         else:
@@ -260,7 +261,7 @@ class _Choice(Construct):
         size = self.size(choice.regions, choice.count)
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
-        scope = scope_of(self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources())
+        scope = scope_of_all([self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, payload=choice, scope=scope)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, payload=choice, scope=scope)

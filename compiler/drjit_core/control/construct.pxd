@@ -6,7 +6,7 @@ from ..ir.build cimport append
 from ..ir.dual cimport primal, tracked
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, writes
-from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version
+from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
 
 cdef int PHI, RESULT, BOOL
 
@@ -49,6 +49,9 @@ cdef class Construct:
     cpdef bint finds_memory(self) except -1
     @cython.locals(traced=Traced)
     cpdef add_borrowed(self)
+    @cython.locals(first=Region, formal=Node, value=Node)
+    cpdef check_memory_of(self, object regions, list initial)
+    cpdef settle(self, list versions)
     @cython.locals(control=Control, first=Region, results=list, position=cython.Py_ssize_t, last=Node, result=Node, memory=cython.bint)
     cpdef list results_of(self, Node node)
 

@@ -27,7 +27,7 @@ from ..ir.symbolic import (
     open_,
     replace_version,
     require_memory,
-    scope_of,
+    scope_of_all,
     user_line,
 )
 from ..ops.table import PHI, RESULT
@@ -163,7 +163,7 @@ class Construct:
         open_(region)
         try:
             self.trace_into(traced)
-            scope_of(*traced.results)
+            scope_of_all(traced.results)
             if region.outside and not region.by_index:
                 raise self.refusal(self.OUTSIDE)
         except Exception as error:
@@ -208,8 +208,13 @@ class Construct:
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
-    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node]) -> None:
+    def check_memory_of(self, regions: Sequence[Region], initial: list[Node]) -> None:
         """Refuse what would need a copy of memory, where there are none: in the regions around this construct."""
+        for formal in regions[0].formals:
+            if formal.payload:
+                break
+        else:
+            return
         for value, formal in zip(initial, regions[0].formals, strict=True):
             if formal.payload:
                 if value.scope and [source for region in regions for source in region.sources if source is value]:
@@ -233,11 +238,12 @@ class Construct:
             results.append(result)
         return results
 
-    def settle(self, versions: Sequence[Node]) -> None:
+    def settle(self, versions: list[Node]) -> None:
         """Hand statements over to what is around the construct, with the last versions of what was borrowed."""
         for memory, version in zip(self.borrowed, versions, strict=True):
             settle(memory, version)
-        hand_over(self.statements)
+        if self.statements:
+            hand_over(self.statements)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 

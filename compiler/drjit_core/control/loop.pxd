@@ -2,11 +2,11 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport current
-from ..ir.build cimport append
+from ..ir.build cimport append, broadcast_size_of
 from ..ir.dual cimport primal
 from ..ir.node cimport Node
 from ..ir.region cimport Loop, Region, is_version, origin_of
-from ..ir.symbolic cimport Tracing, innermost
+from ..ir.symbolic cimport Tracing, innermost, scope_of_all
 from .construct cimport Construct, Traced, written_widths
 
 cdef int EVALUATED, LITERAL, LOOP, PHI, BOOL

@@ -11,13 +11,13 @@ from collections.abc import Callable, Sequence
 from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS
-from ..ir.build import append, broadcast_size
+from ..ir.build import append, broadcast_size_of
 from ..ir.deferred import BORROWED, hand_over
 from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
 from ..ir.dual import primal
-from ..ir.symbolic import call_site, innermost, scope_of
+from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
@@ -142,7 +142,7 @@ class _Loop(Construct):
                 raise self.used_as_value(error.node) from None
             try:
                 values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
-                needed = broadcast_size("while_loop", *values, *written_widths(region))
+                needed = broadcast_size_of("while_loop", values + written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
                     if self.misfit is not None:  # it knows where
@@ -154,7 +154,7 @@ class _Loop(Construct):
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
             if needed != size:
-                self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
+                self.uniform = needed > size == broadcast_size_of("while_loop", values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
@@ -202,7 +202,7 @@ class _Loop(Construct):
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
         try:
-            return broadcast_size("while_loop", *self.but(self.constant | self.memory, self.initial))
+            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial))
         except IncompatibleSizes:
             if strict:
                 raise
@@ -232,7 +232,7 @@ class _Loop(Construct):
         traced.results = self.values(self.body(list(self.variables)))
         self.check_results(traced.results)
         self.check_versions(traced)
-        scope_of(self.test)
+        scope_of_all((self.test,))
 
     def check_results(self, results: Sequence[Node]) -> None:
         """Refuse results that are no state."""
@@ -315,12 +315,12 @@ class _Loop(Construct):
         self.check_memory_of((region,), initial)
         outer = innermost()
         mask = None if outer is None else outer.live
-        scope = scope_of(*initial, *region.captures, *region.sources)
+        scope = scope_of_all((*initial, *region.captures, *region.sources))
         if mask is not None:
             if self.trips and not scope:
                 mask = None
             elif size in (1, mask.size) or mask.size == 1:
-                scope = scope_of(mask)
+                scope = scope_of_all((mask,))
             elif scope:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:

@@ -16,3 +16,5 @@ cpdef Node append(int kind, int type_, int64_t size, Node d0=*, Node d1=*, Node 
 cpdef Node literal(int type_, object value, object size=*, object attr=*, object tag=*)
 @cython.locals(node=Node)
 cpdef Node invalid(int type_)
+@cython.locals(node=Node, each=Node, size=int64_t)
+cpdef int64_t broadcast_size_of(object name, object nodes) except -1

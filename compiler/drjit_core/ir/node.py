@@ -137,11 +137,12 @@ def node_count() -> int:
 
 
 def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], plain: bytes,
-            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], set[int]]:
+            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[list[Node]], set[int]]:
     """For each part of a region, the nodes that its roots need, and parts before it do not, in the order of making.
 
-    Only those of a scope, without some that are ``known``; of the latter, the ids of those that are needed. Of kinds
-    that are ``plain``, all operands are among the first three; of others, ``operands`` tells them.
+    Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are among the
+    first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, or may use
+    memory or what is outside of the scope; and the ids of known ones that are needed.
     """
     seen, result, ids = set[int](), [], {node.id for node in known}
     for roots in parts:
@@ -156,7 +157,7 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
                 stack += [operand for operand in (node.d0, node.d1, node.d2) if operand is not None] \
                     if plain[node.kind] else operands(node)
         result.append(sorted(found, key=lambda node: node.id))
-    return result, seen & ids
+    return result, result, seen & ids
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

@@ -36,13 +36,13 @@ cdef class Control:
     cdef public object label
     cdef public list outputs
     cdef public bint writes
-    @cython.locals(initial=Node, formal=Node)
+    @cython.locals(initial=Node, region=Region, formals=tuple, position=cython.Py_ssize_t)
     cpdef list arguments(self)
     @cython.locals(region=Region)
     cpdef list inputs(self)
     @cython.locals(region=Region)
     cpdef list values(self)
-    @cython.locals(initial=Node, formal=Node)
+    @cython.locals(initial=Node, region=Region, formals=tuple, position=cython.Py_ssize_t)
     cpdef list memory(self)
     @cython.locals(region=Region)
     cpdef list sources(self)

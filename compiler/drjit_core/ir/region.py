@@ -51,8 +51,8 @@ class Region:
         #: Formals, in the order of the arguments, and those that stand for masks of active elements, one for each part.
         self.formals = tuple(formals)
         self.masks = tuple(masks)
-        self.results = tuple(map(tuple, results))
-        parts, self.used = collect(id_, (*self.formals, *self.masks), self.results, _IS_PLAIN, operands)
+        self.results = tuple([tuple(roots) for roots in results])
+        parts, users, self.used = collect(id_, (*self.formals, *self.masks), self.results, _IS_PLAIN, operands)
         #: Nodes that each part needs and those before it do not, in the order of tracing.
         self.parts = tuple(parts)
         #: Nodes that access memory; the loops, branches and calls in it.
@@ -60,14 +60,14 @@ class Region:
         inner: list[Node] = []
         captures: dict[int, Node] = {}
         sources: dict[int, Node] = {}
-        for part, roots in zip(self.parts, self.results, strict=True):
-            _look_through(id_, part, roots, captures, sources, inner, self.accesses)
+        for number, roots in enumerate(self.results):
+            _look_through(id_, users[number], roots, captures, sources, inner, self.accesses)
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
         self.inner = tuple(inner)
         #: Whether anything is written.
-        self.writes = any(map(writes, (*self.accesses, *inner)))
+        self.writes = bool([node for node in self.accesses + inner if writes(node)])
         #: Of the captures, by their ids, those that only the targets of calls in it use.
         self.recorded = _recorded(self) if inner else frozenset()
 
@@ -86,7 +86,7 @@ class Region:
 
 def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: dict[int, Node],
                   sources: dict[int, Node], inner: list[Node], accesses: list[Node]) -> None:
-    """Note what nodes of a region use of what lies outside, and which of them have memory or other regions."""
+    """Note what those nodes of a region use that may use what lies outside, memory or other regions."""
     for node in nodes:
         if _IS_PLAIN[node.kind]:
             _use(id_, node.d0, captures)
@@ -166,12 +166,12 @@ class Control:
         #: The ``RESULT`` nodes, as long as they live.
         self.outputs: list[weakref.ref[Node]] = []
         #: Whether anything is written.
-        self.writes = any(region.writes for region in regions)
+        self.writes = bool([region for region in regions if region.writes])
 
     def arguments(self) -> list[Node]:
         """What formals that are values stand for."""
-        return [initial for initial, formal in zip(self.initial, self.regions[0].formals, strict=True)
-                if not formal.payload]
+        formals = self.regions[0].formals
+        return [initial for position, initial in enumerate(self.initial) if not formals[position].payload]
 
     def inputs(self) -> list[Node]:
         """Every value that is used: what formals stand for, and captures."""
@@ -189,8 +189,8 @@ class Control:
 
     def memory(self) -> list[Node]:
         """The versions of arrays that are written to."""
-        return [initial for initial, formal in zip(self.initial, self.regions[0].formals, strict=True)
-                if formal.payload]
+        formals = self.regions[0].formals
+        return [initial for position, initial in enumerate(self.initial) if formals[position].payload]
 
     def sources(self) -> list[Node]:
         """The arrays that are read by index, and not written to."""

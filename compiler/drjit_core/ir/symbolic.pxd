@@ -40,5 +40,9 @@ cpdef open_(Tracing region)
 cpdef close(Tracing region)
 cpdef Tracing innermost()
 cpdef require_open(Node node)
+@cython.locals(node=Node, scope=int64_t, context=Context)
+cpdef int64_t scope_of_all(object nodes) except -1
+cdef dict _is_internal
+cpdef bint is_internal(object frame) except -1
 @cython.locals(context=Context, region=Tracing)
 cpdef replace_version(Node target, Node version)

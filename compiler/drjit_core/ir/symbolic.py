@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
@@ -21,7 +21,7 @@ from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
            "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
+           "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
            "written_outside"]
 
 #: Frames of these packages are not the user's.
@@ -143,6 +143,11 @@ def require_open(node: Node) -> None:
 
 def scope_of(*nodes: Node | None) -> int:
     """The innermost region that some operands depend on: 0 if none, and all of them must be open."""
+    return scope_of_all(nodes)
+
+
+def scope_of_all(nodes: Iterable[Node | None]) -> int:
+    """Likewise."""
     scope, context = 0, current()
     for node in nodes:
         if node is not None and node.scope:
@@ -260,9 +265,20 @@ def tells_elements_apart(node: Node) -> bool:
 # --- the user's side of the stack ------------------------------------------------------------------------------------
 
 
+#: Whether modules are none of the user's, by their names.
+_is_internal: dict[str, bool] = {}
+_MOST_MODULES = 1024
+
+
 def is_internal(frame: FrameType) -> bool:
     """Whether a frame belongs to this project, not to its user."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] in _INTERNAL
+    name = frame.f_globals.get("__name__", "")
+    found = _is_internal.get(name)
+    if found is None:
+        if len(_is_internal) >= _MOST_MODULES:
+            _is_internal.clear()
+        found = _is_internal[name] = name.partition(".")[0] in _INTERNAL
+    return found
 
 
 def user_line() -> tuple[str, int] | None:
