@@ -16,29 +16,15 @@ import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import (
-    Node,
-    counter,
-    import_copy,
-    innermost,
-    is_version,
-    literal,
-    ops,
-    origin_of,
-    replace_elements,
-    scatter,
-    schedule,
-    vertex_of,
-    write_element,
-)
+from drjit_core import Node, import_copy, innermost, schedule
 
 from .._base.errors import SizeError
 from .._base.handle import views
-from .._base.nodes import broadcast, elements_of, index_type, pack
-from .lanes import TRUE, note_writes
+from .._base.nodes import broadcast, elements_of, pack
+from .lanes import note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
-           "store_same", "store_written"]
+__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_same",
+           "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -119,36 +105,6 @@ def _show(array: Any) -> None:
             _show(view)
         else:
             view._n = array._c[position]
-
-
-def store_element(array: Any, position: int, value: Any) -> None:
-    """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it.
-
-    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part; but an element of a state
-    variable that has one for each lane is written by its own.
-    """
-    region = innermost()
-    if region is not None and region.live is not None:
-        node = array._n
-        scalar = index_type(node.size)
-        new, index = literal(node.type, value), literal(scalar, position)
-        if node.scope and not is_version(node):
-            result = ops.select(ops.eq(counter(node.size, scalar), index), new, node)
-            replace_elements(node, result)
-            store(array, [result])
-            return
-        mask, origin = TRUE, origin_of(node, region.id)
-        if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
-            mask = ops.eq(counter(node.size, scalar), index)
-        store_written(array, [scatter(node, new, index, mask, 0, 0)])
-        return
-    if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
-        node = array._n
-        store(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
-        schedule(array._nodes())
-        return
-    # Written like this because a further holder of the node, such as a local variable, would cost a copy.
-    store(array, [write_element(array._n, position, value)])
 
 
 def store_written(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:

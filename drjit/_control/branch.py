@@ -7,6 +7,7 @@ no element of a packet takes; in *evaluated* mode both are computed and joined b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -105,12 +106,18 @@ def _mask(cond: Any) -> Node:
     raise TypeError(f"{_FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 
+@functools.lru_cache(16)
+def _names(count: int) -> tuple[str, ...]:
+    """What arguments are called that have no labels."""
+    return tuple([f"args[{k}]" for k in range(count)])
+
+
 def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
          rv_labels: Sequence[str], label: str | None, mode: str, strict: bool) -> Any:
     nodes, leaves, spec = flatten_nodes(args, _FUNCTION)
     mask = _mask(cond)
     results = Results(_FUNCTION, tuple(rv_labels), strict, ", or pass strict=False")
-    names = tuple(arg_labels) or tuple([f"args[{k}]" for k in range(len(args))])
+    names = tuple(arg_labels) or _names(len(args))
     if mask.size:
         _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated" or not mask.size:

@@ -110,13 +110,16 @@ class _Call:
         self.mask_type = retype(type(index), BOOL)
         self.mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
         self.mode = mode or ("symbolic" if core.flag(JitFlag.SymbolicCalls) else "evaluated")
-        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs), function)
+        #: Whether there are keyword arguments: then values are a pair, else a tuple.
+        self.named = bool(kwargs)
+        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs) if kwargs else args, function)
         self.results = Results(function)
-        sizes = {node.size for node in (self.index, self.mask) if node.size != 1}
-        if len(sizes) > 1:
-            raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
-                            f"{self.index.size}, {self.mask.size})")
-        self.width = sizes.pop() if sizes else 1
+        self.width = self.index.size
+        if self.mask is not TRUE and self.mask.size != self.width and self.mask.size != 1:
+            if self.width != 1:
+                raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
+                                f"{self.index.size}, {self.mask.size})")
+            self.width = self.mask.size
 
     def result(self) -> Any:
         """What the functions return, joined."""
@@ -135,9 +138,9 @@ class _Call:
                 self.words,
                 lambda values, targets, name_of, count, gives_way: core.call(
                     self.index, mask, targets, values, self.label, name_of, count, gives_way),
-                lambda target, values: target(*values[0], **values[1]),
+                _with_names if self.named else _in_order,
                 list(zip(self.names, self.targets, strict=True)),
-                self.nodes, self.leaves, self.spec, ("args", "kwargs"), self.results)
+                self.nodes, self.leaves, self.spec, ("args", "kwargs") if self.named else "args", self.results)
         except core.NoDerivative:  # of writes, for example: the functions have some, one by one
             self.results.spec = None
             return self.blended()
@@ -159,15 +162,19 @@ class _Call:
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""
-        return run_directly(self.function, lambda values: self.targets[number](*values[0], **values[1]), self.width,
+        return run_directly(self.function, lambda values: self.called(number, values), self.width,
                             self.nodes, self.leaves, self.spec)
+
+    def called(self, number: int, values: Any) -> Any:
+        """What one of the functions returns for some values of the arguments."""
+        return (_with_names if self.named else _in_order)(self.targets[number], values)
 
     # --- other ways --------------------------------------------------------------------------------------------------
 
     def invoke(self, number: int, nodes: Sequence[Node], spec: TreeSpec) -> tuple[list[Node], list[Node]]:
         """The results of a function, and what it has made of the arguments."""
         before = arguments(self.function, spec, nodes, self.leaves)
-        values = self.results.add(self.targets[number](*before[0], **before[1]), self.names[number])
+        values = self.results.add(self.called(number, before), self.names[number])
         return values, flatten_nodes(before, self.function)[0]
 
     def blended(self) -> Any:
@@ -228,6 +235,14 @@ class _Call:
         with masked_access(core.literal(BOOL, False), some=False):
             values, _ = self.invoke(0, self.nodes, self.spec)
         return self.results.rebuilt([core.literal(value.type, 0, self.width) for value in values])
+
+
+def _with_names(target: Callable[..., Any], values: Any) -> Any:
+    return target(*values[0], **values[1])
+
+
+def _in_order(target: Callable[..., Any], values: Any) -> Any:
+    return target(*values)
 
 
 def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],

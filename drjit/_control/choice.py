@@ -81,8 +81,8 @@ class Results:
                     place = self.spec.paths(self.root(value))[position]
                     raise ArgumentError(
                         f"{self.function}(): '{self.which}' and '{which}' return different values of '{place}', a "
-                        f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit array "
-                        f"instead{self.otherwise}.")
+                        f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit "
+                        f"array instead{self.otherwise}.")
         else:
             self.leaves = [old if isinstance(new, ArrayBase) and new._dynamic else new
                            for old, new in zip(self.leaves, leaves, strict=True)]

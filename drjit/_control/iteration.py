@@ -270,7 +270,8 @@ def condition_of(value: Any) -> core.Node:
                     f"{describe(value)}.")
 
 
-def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec, names: Sequence[str]) -> None:
+def _require_sizes(before: Sequence[core.Node], after: Sequence[core.Node], spec: TreeSpec,
+                   names: Sequence[str]) -> None:
     """Refuse state variables that the body made wider or narrower than they were, but for broadcasts."""
     for position, new in enumerate(after):
         old = before[position]
@@ -283,7 +284,8 @@ def changed_size(old: core.Node, new: core.Node, name: str) -> SizeError:
                      f"{old.size} to {new.size}.")
 
 
-def _require_common_size(nodes: Sequence[core.Node], state: Sequence[core.Node], spec: TreeSpec, names: Sequence[str]) -> None:
+def _require_common_size(nodes: Sequence[core.Node], state: Sequence[core.Node], spec: TreeSpec,
+                         names: Sequence[str]) -> None:
     """Refuse state variables, some of the state, whose sizes do not go together."""
     wide: core.Node | None = None
     for node in nodes:

@@ -118,7 +118,7 @@ class _Choice(Construct):
                 values = [i for i in range(len(self.traced[0].results)) if i not in aliases]
                 regions = self.regions(values, sorted(written))
                 if not self.grows(regions, len(values)):
-                    if self.uniform and not all([_is_single(self.traced[0].results[i]) for i in values]):
+                    if self.uniform and [i for i in values if not _is_single(self.traced[0].results[i])]:
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, values, sorted(written))
 

@@ -129,15 +129,14 @@ class Construct:
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
         region.differentiates = self.gives_way
-        formals, position = [], 0
-        for value in self.given:
+        formals = []
+        for position, value in enumerate(self.given):
             if position in self.constant:
                 formals.append(value)
             else:
                 is_memory = position in self.memory
                 formals.append(append(PHI, value.type, value.size if is_memory or not size else size, None, None, None,
                                       None, position, is_memory, region.id))
-            position += 1
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
                                           for attr in masks])
         outer = innermost()

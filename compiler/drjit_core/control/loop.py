@@ -13,10 +13,10 @@ from ..errors import IncompatibleSizes, SymbolicValue
 from ..flags import OPTIMIZE_LOOPS
 from ..ir.build import append, broadcast_size_of
 from ..ir.deferred import BORROWED, hand_over
+from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_version, origin_of
-from ..ir.dual import primal
 from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES

@@ -54,7 +54,7 @@ def choose(function: str, trace: Trace, given: Sequence[Node], targets: Sequence
             break
     else:  # most have none; the functions may refer to what has some
         try:
-            return trace(given, targets, name_of, True)
+            return trace(list(given), list(targets), name_of, True)
         except Differentiable:
             pass
     return _Choice(function, trace, given, targets, name_of).result()

@@ -38,6 +38,9 @@ cdef class Tracing:
 cpdef open_(Tracing region)
 @cython.locals(context=Context, outer=Tracing)
 cpdef close(Tracing region)
+@cython.locals(known=Tracing)
+cdef _forget()
+cdef dict _known
 cpdef Tracing innermost()
 cpdef require_open(Node node)
 @cython.locals(node=Node, scope=int64_t, context=Context)

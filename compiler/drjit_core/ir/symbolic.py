@@ -21,8 +21,8 @@ from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
            "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
-           "written_outside"]
+           "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line",
+           "width_of_write", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -94,6 +94,9 @@ class Tracing:
 
 
 _known: dict[int, Tracing] = {}
+#: What regions have that are closed, to which nobody adds anything.
+_NO_NODES: dict[Any, Node] = {}
+_NO_STATEMENTS: list[Any] = []
 
 
 def open_(region: Tracing) -> None:
@@ -113,8 +116,8 @@ def close(region: Tracing) -> None:
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer = None
-    region.latest = {}
-    region.borrowed, region.statements = {}, []
+    region.latest = region.borrowed = _NO_NODES
+    region.statements = _NO_STATEMENTS
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
     if len(_known) > _REMEMBERED:
