@@ -37,7 +37,7 @@ cdef class _Choice(Construct):
     cpdef trace_into(self, Traced traced)
     @cython.locals(first=list, one=Node, other=Node, i=cython.Py_ssize_t)
     cpdef check(self, list results)
-    @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t)
+    @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
     cpdef tuple finish(self, list regions, dict aliases, list values, list written)
     @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
     cpdef Region region(self, Traced traced, list varying, list values, list written)

@@ -29,6 +29,9 @@ class Versions(dict[int, Node]):
     only_written: frozenset[int] = frozenset()
 
 
+#: Those of a branch or call that does not write.
+_UNWRITTEN = Versions()
+
 Function = Callable[[list[Node]], Sequence[Node]]
 
 
@@ -217,11 +220,16 @@ class _Choice(Construct):
     def finish(self, regions: list[Region], aliases: dict[int, int], values: list[int],
                written: list[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
-        varying = [i for i in range(len(self.initial)) if i not in self.constant]
-        used = set().union(*[region.used for region in regions])
-        # what no function uses is no argument: memory in particular, which would be a value
-        varying = [i for i in varying if [traced for traced in self.traced if traced.formals[i].id in used]]
-        for region, traced in zip(regions, self.traced, strict=True):
+        varying = []
+        for i in range(len(self.initial)):
+            if i not in self.constant:
+                for number, region in enumerate(regions):
+                    traced = self.traced[number]
+                    if traced.formals[i].id in region.used:
+                        varying.append(i)  # what no function uses is no argument: memory would be a value
+                        break
+        for number, region in enumerate(regions):
+            traced = self.traced[number]
             region.formals = tuple([traced.formals[i] for i in varying])
         initial = [self.initial[i] for i in varying]
         self.check_memory_of(regions, initial)
@@ -234,13 +242,16 @@ class _Choice(Construct):
             class_ = Cond if self.kind == COND else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
-        versions = Versions(zip(written, outputs[len(values):], strict=True))
+        versions = _UNWRITTEN
         if written:
+            versions = Versions(zip(written, outputs[len(values):], strict=True))
             versions.only_written = frozenset([position for position in written if not [
                 region for region, traced in zip(regions, self.traced, strict=True)
                 if _reads(region, traced.formals[position])]])
-        found = dict(zip(values, outputs, strict=False))
-        results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
+        results = outputs
+        if written:
+            found = dict(zip(values, outputs, strict=False))
+            results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
         self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
         return results, versions
 

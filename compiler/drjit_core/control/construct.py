@@ -239,8 +239,8 @@ class Construct:
 
     def settle(self, versions: list[Node]) -> None:
         """Hand statements over to what is around the construct, with the last versions of what was borrowed."""
-        for memory, version in zip(self.borrowed, versions, strict=True):
-            settle(memory, version)
+        for position, memory in enumerate(self.borrowed):
+            settle(memory, versions[position])
         if self.statements:
             hand_over(self.statements)
 
