@@ -75,7 +75,8 @@ def test_parts_share_nothing_and_known_nodes_are_not_listed() -> None:
         assert region is not None
         first = ops.mul(x, x)
         second = ops.add(first, ops.add(x, literal(FLOAT32, 0.5)))
-        parts, users, needed = collect(region.id, (k, x), ((first,), (second, x), ()), bytes([1]) * 256, lambda node: ())
+        parts, users, needed = collect(region.id, (k, x), ((first,), (second, x), ()), bytes([1]) * 256,
+                                       lambda node: ())
         assert [[node.id for node in part] for part in parts[:1]] == [[first.id]]
         assert len(parts[1]) == 2 and parts[1][-1] is second and parts[2] == []
         assert all(node in part for part, using in zip(parts, users, strict=True) for node in using)
