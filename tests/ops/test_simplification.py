@@ -18,6 +18,7 @@ from drjit_core.ops.table import LITERAL
 from tests.core.harness import (
     ALL_TYPES,
     BOOL,
+    FLOAT32,
     FLOATS,
     INTEGERS,
     array,
@@ -267,4 +268,9 @@ def test_rules_that_look_for_equal_operands_are_known_by_their_kinds() -> None:
             node = trace.opaque(literal(info.type, 1, 4))
             if simplify.binary(ops, kind, node, node, 4) is not None:
                 found.add(kind)
+    number, mask = (trace.opaque(literal(type_, 1, 4)) for type_ in (FLOAT32, BOOL))
+    for kind in simplify._TERNARY:
+        first = mask if kind == KIND["select"] else trace.opaque(literal(FLOAT32, 2, 4))
+        if simplify.ternary(ops, kind, first, number, number, 4) is not None:
+            found.add(kind)
     assert found == simplify.KNOWS_EQUALS

@@ -147,7 +147,7 @@ _KEPT = bytes(bits for row in OPS for bits in _kept(row.derivative))
 def recorded(kind: int, value: Node, x: Node, y: Node | None = None, z: Node | None = None) -> Node:
     """The result of a row whose operands are duals, some of them: a dual, if a derivative flows to it."""
     rule = _RULES[kind]
-    if rule is None or not _IS_FLOAT[value.type]:
+    if rule is None or not _IS_FLOAT[value.type] or not value.size:
         return value
     place = 3 * kind
     return _recorded(rule, value, x, y, z, _KEPT[place], _KEPT[place + 1], _KEPT[place + 2])

@@ -21,7 +21,7 @@ from ..types import BOOL, FLOAT16, TYPES
 from .build import literal, resize
 from .node import BAKED, Node
 
-__all__ = ["KNOWS_EQUALS", "binary", "ternary", "unary"]
+__all__ = ["KNOWS_EQUALS", "RULES_OF_ONE", "binary", "ternary", "unary"]
 
 _NEG, _INV, _ABS, _SHR = KIND["neg"], KIND["inv"], KIND["abs"], KIND["shr"]
 
@@ -66,6 +66,8 @@ def _abs(ops: Any, a: Node) -> Node | None:
 
 _UNARY: dict[int, UnaryRule] = {_NEG: _involution(_NEG), _INV: _involution(_INV), _ABS: _abs}
 _UNARY.update((KIND[name], _idempotent(KIND[name])) for name in ("ceil", "floor", "trunc", "round"))
+#: Kinds of one operand that have a rule.
+RULES_OF_ONE = frozenset(_UNARY)
 
 
 def unary(ops: Any, kind: int, a: Node) -> Node | None:
@@ -205,9 +207,9 @@ _BINARY: dict[int, BinaryRule] = {KIND[name]: rule for name, rule in {
     "le": _reflexive(True), "ge": _reflexive(True)}.items()}
 
 
-#: Kinds that have a rule for two operands that are one node.
+#: Kinds that have a rule for two operands that are one node: the last two, of three.
 KNOWS_EQUALS = frozenset(KIND[name] for name in (
-    "sub", "minimum", "maximum", "and_", "or_", "xor", "eq", "neq", "lt", "gt", "le", "ge"))
+    "sub", "minimum", "maximum", "and_", "or_", "xor", "eq", "neq", "lt", "gt", "le", "ge", "select"))
 
 
 def binary(ops: Any, kind: int, a: Node, b: Node, size: int) -> Node | None:

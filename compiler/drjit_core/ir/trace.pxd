@@ -15,7 +15,7 @@ cdef int DUAL, LITERAL, CAST, GATHER, BOUND
 cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG
-cdef bytes _TYPES_OF_RESULTS, _KNOWS_EQUALS
+cdef bytes _TYPES_OF_RESULTS, _HAS_RULE, _KNOWS_EQUALS
 cdef int _UNDEFINED, _NEG, _TYPE_COUNT
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)

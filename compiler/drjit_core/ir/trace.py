@@ -47,7 +47,7 @@ from .dual import derived, primal, recorded, without
 from .extents import Extent, size_of
 from .fold import attribute, fold1, fold2, fold3, fold_cast
 from .node import BAKED, SHAPE, Node, blank_node, enter, find1, find2, find3, new_id
-from .simplify import KNOWS_EQUALS
+from .simplify import KNOWS_EQUALS, RULES_OF_ONE
 from .simplify import binary as simpler_of_two
 from .simplify import ternary as simpler_of_three
 from .simplify import unary as simpler_of_one
@@ -82,7 +82,9 @@ def _result_types(op: Op) -> list[int]:
 
 _UNDEFINED = 255
 _NEG = KIND["neg"]
-#: Whether an operation of two operands is simpler if these are one node, by kind.
+#: Whether an operation of one operand is simpler for some kinds of it, by kind.
+_HAS_RULE = bytes(op.kind in RULES_OF_ONE for op in OPS)
+#: Whether an operation is simpler if its last two operands are one node, by kind.
 _KNOWS_EQUALS = bytes(op.kind in KNOWS_EQUALS for op in OPS)
 _TYPE_COUNT = len(TYPES)
 #: Result types by kind and type of the last operand.
@@ -99,6 +101,8 @@ def _fail(kind: int, *nodes: Node) -> None:
 
 def unary(kind: int, a: Node) -> Node:
     """An operation of one operand."""
+    if a.kind == DUAL:
+        return recorded(kind, unary(kind, without(a)), a)
     context = current()
     mode = context.mode
     if mode >= -1:
@@ -113,12 +117,10 @@ def unary(kind: int, a: Node) -> Node:
     if a.kind <= LITERAL:
         if a.kind == INVALID:
             return invalid(type_)
-        if a.kind == DUAL:
-            return recorded(kind, unary(kind, without(a)), a)
         if context.flags & CONSTANT_PROPAGATION:
             node = fold1(kind, a, type_)
             return node if context.recording is None else sized_by(node, a)
-    if a.kind == kind or a.kind == _NEG:  # of other operands, no rule knows anything
+    if _HAS_RULE[kind] and (a.kind == kind or a.kind == _NEG):  # of other operands, no rule knows anything
         simpler = simpler_of_one(ops, kind, a)
         if simpler is not None:
             return simpler if context.recording is None else sized_by(simpler, a)
@@ -143,6 +145,8 @@ def unary(kind: int, a: Node) -> Node:
 
 def binary(kind: int, a: Node, b: Node) -> Node:
     """An operation of two operands."""
+    if a.kind == DUAL or b.kind == DUAL:
+        return recorded(kind, binary(kind, primal(a), primal(b)), a, b)
     context = current()
     mode = context.mode
     if mode >= -1:
@@ -161,8 +165,6 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     if a.kind <= LITERAL or b.kind <= LITERAL or a is b:
         if not size:
             return invalid(type_)
-        if a.kind == DUAL or b.kind == DUAL:
-            return recorded(kind, binary(kind, primal(a), primal(b)), a, b)
         if a.kind == LITERAL and b.kind == LITERAL:
             if context.flags & CONSTANT_PROPAGATION:
                 node = fold2(kind, a, b, type_, size)
@@ -194,6 +196,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
 
 def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     """An operation of three operands."""
+    if b.kind == DUAL or c.kind == DUAL or a.kind == DUAL:
+        return recorded(kind, ternary(kind, primal(a), primal(b), primal(c)), a, b, c)
     context = current()
     mode = context.mode
     if mode >= -1:
@@ -213,16 +217,15 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
             if not other:
                 return invalid(type_)
         size = other
-    if b.kind == DUAL or c.kind == DUAL or a.kind == DUAL:
-        return recorded(kind, ternary(kind, primal(a), primal(b), primal(c)), a, b, c)
-    if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c) \
+    if (a.kind == LITERAL or b.kind == LITERAL or c.kind == LITERAL or b is c and _KNOWS_EQUALS[kind]) \
             and context.flags & CONSTANT_PROPAGATION:
         if a.kind == LITERAL and b.kind == LITERAL and c.kind == LITERAL:
             node = fold3(kind, a, b, c, type_, size)
             return node if context.recording is None else sized_by(node, a, b, c)
-        simpler = simpler_of_three(ops, kind, a, b, c, size)
-        if simpler is not None:
-            return simpler if context.recording is None else sized_by(simpler, a, b, c)
+        if a.attr == BAKED or b.attr == BAKED or c.attr == BAKED or b is c:  # no rule looks at parameters
+            simpler = simpler_of_three(ops, kind, a, b, c, size)
+            if simpler is not None:
+                return simpler if context.recording is None else sized_by(simpler, a, b, c)
     scope = a.scope | b.scope | c.scope
     if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope
                   or c.scope != scope and c.scope):
