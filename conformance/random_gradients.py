@@ -99,6 +99,8 @@ AVOIDED = (
             lambda statement, values: len(set(_shapes(statement, values, "F"))) > 1),
     Avoided(r"dr\.(min|max|prod)\(\w+, axis=[\d(]", "extrema and products along axes that are not the last ones: in "
             "the wheel, a loop that has no derivatives", _not_last),
+    Avoided(r"prefix_reduce\(dr\.ReduceOp\.(Mul|Min|Max)", "running products and extrema: the wheel has derivatives of "
+            "sums only"),
     Avoided(r"linspace\(F, 0, 1, 1\)", "linspace of one element: NaN in the wheel"),
     Avoided(r"ReduceOp\.Mul|dr\.prod", "products of zeros: gradients of the wheel are NaN, or all zero", _with_zeros),
 )
