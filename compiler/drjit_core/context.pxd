@@ -1,7 +1,11 @@
+from libc.stdint cimport int64_t
+
+
 cdef class Context:
     cdef public long long flags
     cdef public int mode
     cdef public object region
+    cdef public int64_t scope
     cdef public object recording
     cdef public object derivatives
     cdef public dict open

@@ -23,6 +23,8 @@ class Context(threading.local):
     mode: int = 0
     #: The innermost region that is being traced (a :class:`drjit_core.ir.symbolic.Tracing`).
     region: Any = None
+    #: Its id, 0 if there is none: what belongs to it may be used.
+    scope: int = 0
     #: What records the program (a :class:`drjit_core.runtime.recorder.Recorder`), if anything does.
     recording: Any = None
     #: Where it evaluates, unless on the usual backend (see :mod:`drjit_core.runtime.backends`).

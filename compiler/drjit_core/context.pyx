@@ -18,6 +18,7 @@ cdef class Context:
         self.flags = DEFAULT_FLAGS
         self.mode = 0
         self.region = None
+        self.scope = 0
         self.recording = None
         self.derivatives = None
         self.branches = "both"

@@ -31,8 +31,9 @@ from .keys import (
 )
 from .lanes import TRUE, lane_mask, widest_mask, with_lanes
 from .scalars import scatter_scalars
+from .single import store_element
 from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, require_lanes, write_mask
-from .store import store, store_element, store_written
+from .store import store, store_written
 
 __all__ = ["assign_component", "flat_get", "flat_set", "nested_get", "nested_set", "tensor_get", "tensor_set"]
 

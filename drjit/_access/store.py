@@ -12,34 +12,19 @@ back when the body raises, or is traced again, and at the end the loop decides w
 from __future__ import annotations
 
 import math
-import threading
 import weakref
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import (
-    Node,
-    counter,
-    import_copy,
-    innermost,
-    is_version,
-    literal,
-    ops,
-    origin_of,
-    replace_elements,
-    scatter,
-    schedule,
-    vertex_of,
-    write_element,
-)
+from drjit_core import Node, import_copy, innermost, schedule
 
 from .._base.errors import SizeError
 from .._base.handle import views
-from .._base.nodes import broadcast, elements_of, index_type, pack
-from .lanes import TRUE, note_writes
+from .._base.nodes import broadcast, elements_of, pack
+from .lanes import note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_element",
-           "store_same", "store_written"]
+__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_same",
+           "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -48,8 +33,8 @@ def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> Non
     The lists and nodes that the array held before are left as they are. Raises a ``SizeError``, before anything has
     changed, if a tensor would no longer have the number of elements that its shape says.
     """
-    if _recording:
-        journal = _journals.innermost
+    if innermost() is not None:
+        journal = innermost_journal()
         if journal is not None:
             journal.note(array)
     store_same(array, nodes, position)
@@ -122,36 +107,6 @@ def _show(array: Any) -> None:
             view._n = array._c[position]
 
 
-def store_element(array: Any, position: int, value: Any) -> None:
-    """Set one element of a flat array from the host; evaluates the array, and writes in place if nobody shares it.
-
-    In a symbolic loop it becomes a write of the kernel, by each of the lanes that take part; but an element of a state
-    variable that has one for each lane is written by its own.
-    """
-    region = innermost()
-    if region is not None and region.live is not None:
-        node = array._n
-        scalar = index_type(node.size)
-        new, index = literal(node.type, value), literal(scalar, position)
-        if node.scope and not is_version(node):
-            result = ops.select(ops.eq(counter(node.size, scalar), index), new, node)
-            replace_elements(node, result)
-            store(array, [result])
-            return
-        mask, origin = TRUE, origin_of(node, region.id)
-        if origin.scope == region.id and origin.attr < region.variables and node.size == region.live.size:
-            mask = ops.eq(counter(node.size, scalar), index)
-        store_written(array, [scatter(node, new, index, mask, 0, 0)])
-        return
-    if vertex_of(array._n) is not None:  # what the other elements depend on goes on to count
-        node = array._n
-        store(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
-        schedule(array._nodes())
-        return
-    # Written like this because a further holder of the node, such as a local variable, would cost a copy.
-    store(array, [write_element(array._n, position, value)])
-
-
 def store_written(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
     """Store the results of scatters, and see to it that those run with the next evaluation."""
     note_writes(nodes)
@@ -182,10 +137,10 @@ class Buffers:
 class Journal:
     """What arrays held before they were changed: by their identity, each array with the component nodes it had.
 
-    It is kept in a ``with`` statement, at whose end all arrays hold what they held at its beginning.
+    The region that is being traced has it from :meth:`begin` on. Whoever calls that also calls :meth:`roll_back`.
     """
 
-    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "outer", "path")
+    __slots__ = ("attributes", "buffers", "earlier", "entries", "inner", "made", "narrow", "path")
 
     def __init__(self, buffers: Buffers | None = None, path: tuple[int, ...] = ()) -> None:
         #: Local memory, of this function and of those within, and where this one is in the outermost one.
@@ -196,28 +151,17 @@ class Journal:
         self.entries: dict[int, tuple[Any, list[Node]]] = {}
         #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
         self.attributes: dict[int, tuple[Any, dict[str, Any]]] = {}
-        self.outer: Journal | None = None
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
         #: What each loop within writes to, in the order of the program: in this trace, and in the one before.
         self.inner: list[list[tuple[weakref.ref[Any], int]]] = []
         self.earlier: list[list[tuple[weakref.ref[Any], int]]] = []
 
-    def __enter__(self) -> None:
-        global _recording
-        self.outer, _journals.innermost = _journals.innermost, self
-        with _counting:
-            _recording += 1
-
-    def __exit__(self, *exception: object) -> None:
-        global _recording
-        _journals.innermost = self.outer
-        with _counting:
-            _recording -= 1
-        self.roll_back()
-
     def begin(self) -> None:
         """A trace begins, perhaps not the first one."""
+        region = innermost()
+        assert region is not None
+        region.journal = self
         self.roll_back()
         self.made = 0
         self.earlier, self.inner = self.inner or self.earlier, []
@@ -231,43 +175,39 @@ class Journal:
 
     def roll_back(self) -> None:
         """Give all arrays back what they held."""
-        for array, nodes in self.entries.values():
-            store_same(array, nodes)
-        self.entries.clear()
-        for owner, values in self.attributes.values():
-            for name, value in values.items():
-                setattr(owner, name, value)
-        self.attributes.clear()
+        if self.entries:
+            for array, nodes in self.entries.values():
+                store_same(array, nodes)
+            self.entries.clear()
+        if self.attributes:
+            for owner, values in self.attributes.values():
+                for name, value in values.items():
+                    setattr(owner, name, value)
+            self.attributes.clear()
 
 
 def note_attribute(owner: Any, name: str) -> None:
     """Note that an object of the library is about to exchange one of its arrays for another."""
-    if _recording and _journals.innermost is not None:
-        values = _journals.innermost.attributes.setdefault(id(owner), (owner, {}))[1]
+    journal = innermost_journal()
+    if journal is not None:
+        values = journal.attributes.setdefault(id(owner), (owner, {}))[1]
         if name not in values:
             values[name] = getattr(owner, name, None)
 
 
 def note_narrow() -> None:
     """Note that a component of one element is written to by index, which must be as wide as those beside it."""
-    if _journals.innermost is not None:
-        _journals.innermost.narrow = True
-
-
-class _Journals(threading.local):
-    """The journals of the loops that this thread traces."""
-
-    innermost: Journal | None = None
-
-
-_journals = _Journals()
+    journal = innermost_journal()
+    if journal is not None:
+        journal.narrow = True
 
 
 def innermost_journal() -> Journal | None:
-    """The journal of the innermost loop that this thread traces."""
-    return _journals.innermost if _recording else None
-
-
-#: How many journals are kept by all threads: usually none, so that nobody need look for one.
-_recording = 0
-_counting = threading.Lock()
+    """The journal of the innermost function that this thread traces."""
+    region = innermost()
+    while region is not None:
+        journal: Journal | None = region.journal
+        if journal is not None:
+            return journal
+        region = region.outer
+    return None

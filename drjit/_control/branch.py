@@ -7,6 +7,7 @@ no element of a packet takes; in *evaluated* mode both are computed and joined b
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -21,6 +22,7 @@ from .._base.typing import Ts
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, blended, run_directly, store_arguments, traced, written
+from .iteration import uninitialized
 from .outside import Words
 from .state import arguments
 
@@ -81,6 +83,8 @@ def _check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, r
     require_bool(_FUNCTION, "strict", strict)
     require_label(_FUNCTION, label)
     for name, labels in (("arg_labels", arg_labels), ("rv_labels", rv_labels)):
+        if labels == ():
+            continue
         if isinstance(labels, str) or not isinstance(labels, Sequence) or \
                 not all(isinstance(entry, str) for entry in labels):
             raise TypeError(f"{_FUNCTION}(): '{name}' must be a sequence of strings, found {describe(labels)} "
@@ -102,34 +106,40 @@ def _mask(cond: Any) -> Node:
     raise TypeError(f"{_FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 
+@functools.lru_cache(16)
+def _names(count: int) -> tuple[str, ...]:
+    """What arguments are called that have no labels."""
+    return tuple([f"args[{k}]" for k in range(count)])
+
+
 def _run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], arg_labels: Sequence[str],
          rv_labels: Sequence[str], label: str | None, mode: str, strict: bool) -> Any:
     nodes, leaves, spec = flatten_nodes(args, _FUNCTION)
     mask = _mask(cond)
     results = Results(_FUNCTION, tuple(rv_labels), strict, ", or pass strict=False")
-    names = tuple(arg_labels) or tuple([f"args[{k}]" for k in range(len(args))])
+    names = tuple(arg_labels) or _names(len(args))
     if mask.size:
-        _require_initialized(leaves, spec, names)
+        _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated" or not mask.size:
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
-    functions = [("'true_fn'", true_fn), ("'false_fn'", false_fn)]
+    functions = [("true_fn", true_fn), ("false_fn", false_fn)]
     if mask.kind == _LITERAL:
         function = true_fn if mask.payload else false_fn
         return run_directly(_FUNCTION, lambda values: function(*values), mask.size, nodes, leaves, spec)
     try:
-        return traced(_WORDS, lambda values, targets, name_of, count: core.cond(
-            mask, values, targets[0], targets[1], label, name_of, count),
+        return traced(_WORDS, lambda values, targets, name_of, count, gives_way: core.cond(
+            mask, values, targets[0], targets[1], label, name_of, count, gives_way),
                       lambda function, values: function(*values), functions, nodes, leaves, spec, names, results)
     except core.NoDerivative:  # of writes, for example: both sides have some
         results.spec = None
         return _evaluated(mask, nodes, leaves, spec, true_fn, false_fn, results)
 
 
-def _require_initialized(leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
-    for position, leaf in enumerate(leaves):
-        if isinstance(leaf, ArrayBase) and leaf._dynamic and not min([node.size for node in leaf._nodes()], default=0):
-            raise ArgumentError(f"{_FUNCTION}(): the argument '{spec.paths(names)[position]}' of type {leaf._name} is "
-                                "empty; it must be initialized before the branch.")
+def _require_initialized(nodes: list[Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
+    position = uninitialized(nodes, spec)
+    if position >= 0:
+        raise ArgumentError(f"{_FUNCTION}(): the argument '{spec.paths(names)[position]}' of type "
+                            f"{leaves[position]._name} is empty; it must be initialized before the branch.")
 
 
 def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec, true_fn: Callable[..., Any],
@@ -139,11 +149,11 @@ def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec,
     with masked_access(TRUE):  # which is the scope of what is known of versions
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(mask, some=False):
-            yes = results.add(true_fn(*before), "'true_fn'")
+            yes = results.add(true_fn(*before), "true_fn")
         nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         before = arguments(_FUNCTION, spec, nodes, leaves)
         with masked_access(ops.inv(mask), some=False):
-            no = results.add(false_fn(*before), "'false_fn'")
+            no = results.add(false_fn(*before), "false_fn")
         nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         store_arguments(leaves, original, nodes)
         return results.rebuilt([last if last is first or written_from(last, first) else

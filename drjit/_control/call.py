@@ -6,6 +6,7 @@ the elements of a packet ask for; in *evaluated* mode elements are grouped by fu
 
 from __future__ import annotations
 
+import functools
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -66,8 +67,7 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
         if not 0 <= number < len(targets):
             raise IndexError(f"{function}(): 'index' is {number}, and there are {len(targets)} targets.")
         return targets[number](*args, **kwargs)
-    names = [f"targets[{position}]" for position in range(len(targets))]
-    return call(function, index, "index", targets, names, args, kwargs, mode, label)
+    return call(function, index, "index", targets, _names(len(targets)), args, kwargs, mode, label)
 
 
 def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..., Any]], names: Sequence[str],
@@ -84,14 +84,25 @@ def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..
         raise presented(error, function)  # noqa: B904
 
 
+@functools.cache
+def _words(function: str) -> Words:
+    return Words(function, "a function of this symbolic call", "return it from the functions", "call",
+                 "switch off drjit.JitFlag.SymbolicCalls")
+
+
+@functools.lru_cache(16)
+def _names(count: int) -> tuple[str, ...]:
+    """What the functions of a ``switch`` are called."""
+    return tuple([f"targets[{position}]" for position in range(count)])
+
+
 class _Call:
     """One call."""
 
     def __init__(self, function: str, index: ArrayBase, targets: Sequence[Callable[..., Any]], names: Sequence[str],
                  args: tuple[Any, ...], kwargs: dict[str, Any], mode: str | None, label: str | None) -> None:
         self.function = function
-        self.words = Words(function, "a function of this symbolic call", "return it from the functions", "call",
-                           "switch off drjit.JitFlag.SymbolicCalls")
+        self.words = _words(function)
         self.targets = targets
         self.names = names
         self.label = label
@@ -99,13 +110,18 @@ class _Call:
         self.mask_type = retype(type(index), BOOL)
         self.mask, args, kwargs = _without_mask(self.mask_type, args, kwargs)
         self.mode = mode or ("symbolic" if core.flag(JitFlag.SymbolicCalls) else "evaluated")
-        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs), function)
+        #: Whether there are keyword arguments: then values are a pair, else a tuple.
+        self.named = bool(kwargs)
+        #: What the values are called.
+        self.roots: str | tuple[str, ...] = ("args", "kwargs") if kwargs else "args"
+        self.nodes, self.leaves, self.spec = flatten_nodes((args, kwargs) if kwargs else args, function)
         self.results = Results(function)
-        sizes = {node.size for node in (self.index, self.mask) if node.size != 1}
-        if len(sizes) > 1:
-            raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
-                            f"{self.index.size}, {self.mask.size})")
-        self.width = sizes.pop() if sizes else 1
+        self.width = self.index.size
+        if self.mask is not TRUE and self.mask.size != self.width and self.mask.size != 1:
+            if self.width != 1:
+                raise SizeError(f"{function}(): the index and the mask have incompatible sizes! (sizes: "
+                                f"{self.index.size}, {self.mask.size})")
+            self.width = self.mask.size
 
     def result(self) -> Any:
         """What the functions return, joined."""
@@ -122,11 +138,11 @@ class _Call:
         try:
             return traced(
                 self.words,
-                lambda values, targets, name_of, count: core.call(
-                    self.index, mask, targets, values, self.label, name_of, count),
-                lambda target, values: target(*values[0], **values[1]),
-                [(f"'{name}'", target) for target, name in zip(self.targets, self.names, strict=True)],
-                self.nodes, self.leaves, self.spec, ("args", "kwargs"), self.results)
+                lambda values, targets, name_of, count, gives_way: core.call(
+                    self.index, mask, targets, values, self.label, name_of, count, gives_way),
+                _with_names if self.named else _in_order,
+                list(zip(self.names, self.targets, strict=True)),
+                self.nodes, self.leaves, self.spec, self.roots, self.results)
         except core.NoDerivative:  # of writes, for example: the functions have some, one by one
             self.results.spec = None
             return self.blended()
@@ -148,15 +164,19 @@ class _Call:
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""
-        return run_directly(self.function, lambda values: self.targets[number](*values[0], **values[1]), self.width,
+        return run_directly(self.function, lambda values: self.called(number, values), self.width,
                             self.nodes, self.leaves, self.spec)
+
+    def called(self, number: int, values: Any) -> Any:
+        """What one of the functions returns for some values of the arguments."""
+        return (_with_names if self.named else _in_order)(self.targets[number], values)
 
     # --- other ways --------------------------------------------------------------------------------------------------
 
     def invoke(self, number: int, nodes: Sequence[Node], spec: TreeSpec) -> tuple[list[Node], list[Node]]:
         """The results of a function, and what it has made of the arguments."""
         before = arguments(self.function, spec, nodes, self.leaves)
-        values = self.results.add(self.targets[number](*before[0], **before[1]), f"'{self.names[number]}'")
+        values = self.results.add(self.called(number, before), self.names[number])
         return values, flatten_nodes(before, self.function)[0]
 
     def blended(self) -> Any:
@@ -219,7 +239,7 @@ class _Call:
             if old is not node and written_from(new, old):
                 raise ArgumentError(
                     f"{self.function}(): '{self.names[number]}' writes by index to the argument "
-                    f"'{self.spec.node_paths(('args', 'kwargs'))[position]}', of which an evaluated call gives it only "
+                    f"'{self.spec.node_paths(self.roots)[position]}', of which an evaluated call gives it only "
                     "the elements that take it. Refer to the array in the function instead of passing it, or use "
                     "mode='symbolic'.")
 
@@ -228,6 +248,14 @@ class _Call:
         with masked_access(core.literal(BOOL, False), some=False):
             values, _ = self.invoke(0, self.nodes, self.spec)
         return self.results.rebuilt([core.literal(value.type, 0, self.width) for value in values])
+
+
+def _with_names(target: Callable[..., Any], values: Any) -> Any:
+    return target(*values[0], **values[1])
+
+
+def _in_order(target: Callable[..., Any], values: Any) -> Any:
+    return target(*values)
 
 
 def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, Node, Versions
+from drjit_core import IncompatibleSizes, Versions, choose, tracked
 
 from .._access.lanes import masked_access, written_from
-from .._access.store import Buffers, innermost_journal, store, store_written
+from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
@@ -23,10 +23,10 @@ from .state import arguments, equal
 
 __all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "run_directly", "store_arguments", "traced", "written"]
 
-#: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, to the
-#: results, and what arguments are after writes.
-Trace = Callable[[list[Node], list[Callable[[list[Node]], list[Node]]], Callable[[int], str], int],
-                 tuple[list[Node], Versions]]
+#: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, and
+#: whether it gives way where derivatives are tracked, to the results, and what arguments are after writes.
+Trace = Callable[[list[core.Node], list[Callable[[list[core.Node]], list[core.Node]]], Callable[[int], str], int, bool],
+                 tuple[list[core.Node], Versions]]
 #: Calls one of the user's functions with what the arguments are.
 Invoke = Callable[[Callable[..., Any], Any], Any]
 #: One of the user's functions, and the name that messages call it by.
@@ -44,7 +44,7 @@ class Results:
         self.otherwise = otherwise
         self.spec: TreeSpec | None = None
         self.leaves: list[Any] = []
-        self.nodes: list[Node] = []
+        self.nodes: list[core.Node] = []
         self.which = ""
 
     def root(self, value: Any) -> str | Sequence[str]:
@@ -53,33 +53,36 @@ class Results:
             return self.names
         return "result" if value.__class__ is not tuple else [f"result[{k}]" for k in range(len(value))]
 
-    def add(self, value: Any, which: str) -> list[Node]:
+    def add(self, value: Any, which: str) -> list[core.Node]:
         """The nodes of what one of the functions returned, which must be like what the others did."""
         nodes, leaves, spec = flatten_nodes(value, self.function)
         if self.spec is None:
             self.spec, self.which, self.nodes = spec, which, nodes
-            # arrays of the result need not live on: their nodes do
-            self.leaves = [None if isinstance(leaf, ArrayBase) and leaf._dynamic else leaf for leaf in leaves]
+            for entry in spec.traced():  # arrays of the result need not live on: their nodes do
+                leaves[entry[0]] = None
+            self.leaves = leaves
             return nodes
-        if spec != self.spec:
+        if spec is not self.spec and spec != self.spec:
             root = self.root(value)
             difference = self.spec.difference(spec, root)
             if difference is not None:
                 place, what, first, second = difference
                 raise ArgumentError(
-                    f"{self.function}(): {self.which} and {which} must return values of the same types and structure, "
-                    f"but the {what} of '{place}' is {first} in {self.which} and {second} in {which}."
+                    f"{self.function}(): '{self.which}' and '{which}' must return values of the same types and "
+                    f"structure, but the {what} of '{place}' is {first} in '{self.which}' and {second} in '{which}'."
                     f"{_advice(what, first, second)}")
             leaves = list(self.spec.aligned(spec, leaves))
             nodes, _, _ = flatten_nodes(self.spec.rebuild(leaves), self.function)
+        if len(spec.traced()) == len(leaves):  # there is nothing but traced arrays
+            return nodes
         if self.strict:
             for position, (old, new) in enumerate(zip(self.leaves, leaves, strict=True)):
                 if not (isinstance(new, ArrayBase) and new._dynamic or old is new or equal(old, new)):
                     place = self.spec.paths(self.root(value))[position]
                     raise ArgumentError(
-                        f"{self.function}(): {self.which} and {which} return different values of '{place}', a Python "
-                        f"object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit array "
-                        f"instead{self.otherwise}.")
+                        f"{self.function}(): '{self.which}' and '{which}' return different values of '{place}', a "
+                        f"Python object of type {describe(old)} that is not tracked: {old!r} and {new!r}. Use a Dr.Jit "
+                        f"array instead{self.otherwise}.")
         else:
             self.leaves = [old if isinstance(new, ArrayBase) and new._dynamic else new
                            for old, new in zip(self.leaves, leaves, strict=True)]
@@ -92,7 +95,7 @@ class Results:
             len(self.spec.children) == len(self.names) and self.names else "result"
         return self.spec.node_paths(names)[position]
 
-    def rebuilt(self, nodes: Sequence[Node]) -> Any:
+    def rebuilt(self, nodes: Sequence[core.Node]) -> Any:
         """The tree of joined results."""
         assert self.spec is not None
         return self.spec.rebuild_nodes(nodes, self.leaves)
@@ -104,83 +107,130 @@ def _advice(what: str, first: str, second: str) -> str:
     return " Convert one of them, so that both are of the same type."
 
 
-def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Traced], nodes: list[Node],
+def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Traced], nodes: list[core.Node],
            leaves: list[Any], spec: TreeSpec, names: Sequence[str], results: Results) -> Any:
     """Trace functions of the arguments into one construct of a kernel; returns the results, joined.
 
     Writes by index to arrays from outside become part of it.
     """
-    around = innermost_journal()
-    captured = [] if around is None else captured_earlier(around)
-    buffers = Buffers() if around is None else around.buffers
-    journals = [journal_of(around, buffers, number) for number in range(len(functions))]
-    count = len(nodes)
-    originals = [original for _, original in functions]
-    labels = [which for which, _ in functions]
-    frozen: Frozen | None = None
+    return _SymbolicChoice(words, trace, invoke, functions, nodes, leaves, spec, names, results).run()
 
-    def name_of(position: int) -> str:
-        if position < count:
-            return spec.node_paths(names)[position]
-        return name_in_program(captured[position - count].array, originals)
 
-    def target(number: int) -> Callable[[list[Node]], list[Node]]:
-        which, journal = labels[number], journals[number]
+class _SymbolicChoice:
+    """A branch or call that is traced, perhaps several times."""
 
-        def run(formals: list[Node]) -> list[Node]:
-            if not number:
-                results.spec = None  # perhaps it is traced again
-            original = originals[number]
-            if frozen is not None:
-                frozen.require_unchanged()
-            with journal:
-                journal.begin()
-                for (array, position, *_), formal in zip(captured, formals[count:], strict=True):
-                    store(array, [formal], position)
-                found = results.add(invoke(original, arguments(words.function, spec, formals[:count], leaves)), which)
-                require_no_leftovers(words, journal, captured, formals[count:], (original,))
-                return found
+    def __init__(self, words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Traced], nodes: list[core.Node],
+                 leaves: list[Any], spec: TreeSpec, names: Sequence[str], results: Results) -> None:
+        self.words = words
+        self.trace = trace
+        self.invoke = invoke
+        self.labels = [name for name, _ in functions]
+        #: The user's functions; once they are traced, copies of them for derivatives.
+        self.functions = [function for _, function in functions]
+        self.nodes = nodes
+        self.leaves = leaves
+        self.spec = spec
+        self.names = names
+        self.results = results
+        self.count = len(nodes)
+        #: Arrays from outside that the functions write to.
+        self.captured: list[Captured] = []
+        #: One for each function.
+        self.journals: list[Journal] = []
+        self.frozen: Frozen | None = None
 
-        return run
+    def run(self) -> Any:
+        """The results, joined."""
+        around = innermost_journal()
+        if around is not None:
+            self.captured = captured_earlier(around)
+        buffers = Buffers() if around is None else around.buffers
+        self.journals = [journal_of(around, buffers, number) for number in range(len(self.functions))]
+        targets = [_Target(self, number) for number in range(len(self.functions))]
+        while True:
+            try:
+                values, versions = choose(self.words.function, self.traced,
+                                          [*self.nodes, *[entry.initial for entry in self.captured]],
+                                          targets, self.name_of)
+            except Again as request:
+                self.captured = request.captured
+                continue
+            except Wider as request:
+                if around is not None:
+                    raise
+                request.widen()
+                self.captured = []
+                for journal in self.journals:
+                    journal.inner, journal.earlier = [], []
+                continue
+            except IncompatibleSizes as error:
+                if user_part(error) is not None:
+                    raise
+                widths = list(dict.fromkeys([size for size in error.sizes if size != 1]))
+                raise SizeError(
+                    f"{self.words.function}(): what decides, and what the functions compute and write by index, have "
+                    f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
+                    f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
+            break
+        for node in values:
+            if tracked(node) is not None:
+                self.frozen = Frozen(self.words.function, self.functions, [entry.array for entry in self.captured])
+                self.functions = self.frozen.functions
+                break
+        if around is not None:
+            around.inner.append([(weakref.ref(entry.array), entry.position) for entry in self.captured])
+        found = self.results.rebuilt(values)
+        if versions:
+            store_arguments(self.leaves, self.nodes, [versions.get(position, node)
+                                                      for position, node in enumerate(self.nodes)])
+            _store([None if around is None and buffers.own(entry.array) else entry for entry in self.captured],
+                   self.count, versions)
+        return found
 
-    while True:
+    def traced(self, values: list[core.Node], targets: list[Callable[[list[core.Node]], list[core.Node]]],
+               name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
+        """What the compiler makes of functions of nodes: of these, or of those that compute their derivatives."""
+        return self.trace(values, targets, name_of, self.count, gives_way)
+
+    def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
+        """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
+        if not number:
+            self.results.spec = None  # perhaps it is traced again
+        function, journal = self.functions[number], self.journals[number]
+        if self.frozen is not None:
+            self.frozen.require_unchanged()
         try:
-            values, versions = core.choose(
-                words.function, lambda values, targets, name_of: trace(values, targets, name_of, count),
-                [*nodes, *(entry.initial for entry in captured)],
-                [target(number) for number in range(len(functions))], name_of)
-        except Again as request:
-            captured = request.captured
-            continue
-        except Wider as request:
-            if around is not None:
-                raise
-            request.widen()
-            captured = []
-            for journal in journals:
-                journal.inner, journal.earlier = [], []
-            continue
-        except IncompatibleSizes as error:
-            if user_part(error) is not None:
-                raise
-            widths = list(dict.fromkeys(size for size in error.sizes if size != 1))
-            raise SizeError(
-                f"{words.function}(): what decides, and what the functions compute and write by index, have "
-                f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
-                f"{words.noun}; {words.otherwise} otherwise.") from None
-        break
-    if any(core.tracked(node) is not None for node in values):
-        frozen = Frozen(words.function, originals, [entry.array for entry in captured])
-        originals = frozen.functions
-    if around is not None:
-        around.inner.append([(weakref.ref(entry.array), entry.position) for entry in captured])
-    found = results.rebuilt(values)
-    store_arguments(leaves, nodes, [versions.get(position, node) for position, node in enumerate(nodes)])
-    _store([None if around is None and buffers.own(entry.array) else entry for entry in captured], count, versions)
-    return found
+            journal.begin()
+            if self.captured:
+                for (array, position, *_), formal in zip(self.captured, formals[self.count:], strict=True):
+                    store(array, [formal], position)
+            found = self.results.add(
+                self.invoke(function, arguments(self.words.function, self.spec, formals[:self.count], self.leaves)),
+                self.labels[number])
+            require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
+            return found
+        finally:
+            journal.roll_back()
+
+    def name_of(self, position: int) -> str:
+        """The name of an argument."""
+        if position < self.count:
+            return self.spec.node_paths(self.names)[position]
+        return name_in_program(self.captured[position - self.count].array, self.functions)
 
 
-def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes: list[Node], leaves: list[Any],
+class _Target:
+    """One of the functions of a branch or call, of nodes."""
+
+    def __init__(self, choice: _SymbolicChoice, number: int) -> None:
+        self.choice = choice
+        self.number = number
+
+    def __call__(self, formals: list[core.Node]) -> list[core.Node]:
+        return self.choice.target(self.number, formals)
+
+
+def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes: list[core.Node], leaves: list[Any],
                  spec: TreeSpec) -> Any:
     """What a function returns that all elements take; its writes by index to the arguments reach the caller's arrays.
     """
@@ -195,12 +245,12 @@ def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes:
                                broadcast(value, width) for value in values], others)
 
 
-def written(before: Sequence[Node], after: Sequence[Node]) -> list[Node]:
+def written(before: Sequence[core.Node], after: Sequence[core.Node]) -> list[core.Node]:
     """What arguments are after an evaluated function: those that it has written to by index are other versions."""
     return [new if written_from(new, old) else old for old, new in zip(before, after, strict=True)]
 
 
-def store_arguments(leaves: Sequence[Any], before: Sequence[Node], after: Sequence[Node]) -> None:
+def store_arguments(leaves: Sequence[Any], before: Sequence[core.Node], after: Sequence[core.Node]) -> None:
     """Give the caller's arrays what functions have written to them by index; in the order of their nodes."""
     start = 0
     for leaf in leaves:
@@ -212,7 +262,7 @@ def store_arguments(leaves: Sequence[Any], before: Sequence[Node], after: Sequen
             start += count
 
 
-def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, Node]) -> None:
+def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, core.Node]) -> None:
     """Give arrays from outside what was written to them."""
     for number, entry in enumerate(captured):
         result = versions.get(count + number)
@@ -220,7 +270,7 @@ def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, 
             store_written(entry.array, [result], entry.position)
 
 
-def blended(words: Words, mask: Node, position: int, yes: Node, no: Node, results: Results) -> Node:
+def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: core.Node, results: Results) -> core.Node:
     """A result where a mask is set, and another one elsewhere."""
     if yes is no:
         return yes

@@ -21,7 +21,7 @@ def copies(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequenc
 
 def arguments(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequence[Any]) -> Any:
     """What functions are called with: containers and arrays of their own."""
-    if any(isinstance(leaf, ArrayBase) and not leaf._dynamic for leaf in leaves):
+    if len(spec.traced()) < len(leaves) and spec.holds_numbers():
         return spec.rebuild(copies(function, spec, nodes, leaves))
     return spec.rebuild_nodes(nodes, leaves)
 

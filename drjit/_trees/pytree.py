@@ -16,11 +16,11 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from drjit_core import Node
+import drjit_core as core
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._base.handle import fresh as _new
+from .._base.handle import fresh_array, held
 from .classes import children, construct, field_types, is_foreign_array, is_pytree
 
 __all__ = ["Difference", "TreeSpec", "children", "collect_nodes", "construct", "field_types", "flatten",
@@ -50,7 +50,7 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_hash", "children", "cls", "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_hash", "_is_flat", "children", "cls", "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -62,12 +62,19 @@ class TreeSpec:
     children: tuple[TreeSpec, ...] | None
     #: An object of the traversal protocol, which rebuilds itself.
     prototype: Any
-    _hash: int
-    _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int]]
+    _hash: int | None
+    #: Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
+    _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
+    #: Whether it is a tuple of leaves.
+    _is_flat: bool
 
     def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
+        self._hash = self._arrays = None
+        self._is_flat = False
+        if cls is tuple and children is not None:
+            self._is_flat = not [entry for entry in children if entry.children is not None]
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -78,11 +85,9 @@ class TreeSpec:
             and self.children == other.children
 
     def __hash__(self) -> int:
-        try:
-            return self._hash
-        except AttributeError:
+        if self._hash is None:
             self._hash = hash((self.cls, self.shape, self.keys, self.children))
-            return self._hash
+        return self._hash
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Hashes of strings and classes are those of one process.
@@ -99,7 +104,7 @@ class TreeSpec:
 
     def rebuild(self, leaves: Iterable[Any]) -> Any:
         """A PyTree of this structure with the given leaves, in the order of :func:`flatten`."""
-        return self._rebuild(iter(leaves))
+        return tuple(leaves) if self._is_flat else self._rebuild(iter(leaves))
 
     def _rebuild(self, leaves: Iterator[Any]) -> Any:
         entries = self.children
@@ -121,7 +126,7 @@ class TreeSpec:
                             "which makes an object like this one with other children.")
         return self.prototype.__drjit_rebuild__(items)
 
-    def rebuild_nodes(self, nodes: Sequence[Node], leaves: Iterable[Any]) -> Any:
+    def rebuild_nodes(self, nodes: Sequence[core.Node], leaves: Iterable[Any]) -> Any:
         """A PyTree of this structure from the nodes of its traced arrays, which may be wider than they were.
 
         The other leaves are taken from ``leaves``, where the places of traced arrays are ignored. A tensor with a
@@ -130,22 +135,39 @@ class TreeSpec:
         """
         position = 0
         result = list(leaves)
-        for k, cls, shape, count in self._traced():
-            if cls._depth < 0 and (size := nodes[position].size) != math.prod(shape):
-                shape = next((other for _, kind, other, _ in self._traced()
-                              if kind._depth < 0 and math.prod(other) == size), (size,))
-            result[k] = _array(cls, shape, nodes[position:position + count])
+        for k, cls, shape, count, depth in self.traced():
+            array = fresh_array(cls)
+            array._o = None
+            if depth > 0:
+                array._c = list(nodes[position:position + count])
+            else:
+                node = nodes[position]
+                array._n = node
+                if depth < 0:
+                    array._s = shape if node.size == math.prod(shape) else self._shape_of(node.size)
+            result[k] = array
             position += count
         return self.rebuild(result)
 
-    def _traced(self) -> list[tuple[int, type[ArrayBase], tuple[int, ...], int]]:
-        """Which leaves are traced arrays, with their types, shapes and numbers of component nodes."""
-        try:
-            return self._arrays
-        except AttributeError:
-            self._arrays = [(k, entry.cls, entry.shape, entry.node_count()) for k, entry in enumerate(self.leaf_specs())
-                            if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
-            return self._arrays
+    def _shape_of(self, size: int) -> tuple[int, ...]:
+        """The shape of a tensor that has so many elements instead of one."""
+        return next((shape for _, _, shape, _, depth in self.traced() if depth < 0 and math.prod(shape) == size),
+                    (size,))
+
+    def traced(self) -> list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]]:
+        """Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
+        """
+        if self._arrays is None:
+            self._arrays = [
+                (k, entry.cls, entry.shape, entry.node_count(), entry.cls._depth)
+                for k, entry in enumerate(self.leaf_specs())
+                if isinstance(entry.cls, type) and issubclass(entry.cls, ArrayBase) and entry.cls._dynamic]
+        return self._arrays
+
+    def holds_numbers(self) -> bool:
+        """Whether any leaf is an array that is not traced."""
+        return len(self.traced()) < len([entry for entry in self.leaf_specs() if isinstance(entry.cls, type) and
+                                         issubclass(entry.cls, ArrayBase)])
 
     # --- what it consists of -----------------------------------------------------------------------------------------
 
@@ -288,23 +310,13 @@ def _component_suffixes(shape: tuple[int, ...], special: str) -> list[str]:
     return ["".join(f"[{k}]" for k in position) for position in itertools.product(*map(range, shape))]
 
 
-def _array(cls: type[ArrayBase], shape: tuple[int, ...], nodes: Sequence[Node]) -> Any:
-    """An array of a type from its component nodes, and the shape if that is a tensor."""
-    array: Any = _new(cls)
-    array._o = None
-    if cls._depth > 0:
-        array._c = list(nodes)
-    else:
-        array._n = nodes[0]
-        if cls._depth < 0:
-            array._s = shape
-    return array
-
-
 # --- taking apart ----------------------------------------------------------------------------------------------------
 
 #: The specs of arrays whose type says all.
 _of_type: dict[type, TreeSpec] = {}
+#: Those of tuples of such arrays, by the types of the latter.
+_of_types: dict[tuple[type, ...], TreeSpec] = {}
+_MOST_TYPES = 1024
 
 
 def flatten(value: Any, function: str, *, whole: bool = False) -> tuple[list[Any], TreeSpec]:
@@ -343,13 +355,28 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
     return TreeSpec(cls, (), keys, specs, value if hasattr(cls, "__drjit_children__") else None)
 
 
-def flatten_nodes(value: Any, function: str) -> tuple[list[Node], list[Any], TreeSpec]:
+def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any], TreeSpec]:
     """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure."""
-    found, spec = flatten(value, function)
-    nodes: list[Node] = []
-    for leaf in found:
-        if isinstance(leaf, ArrayBase) and leaf._dynamic:
-            nodes += leaf._nodes()
+    spec: TreeSpec | None = None
+    if value.__class__ is tuple:
+        types = tuple([entry.__class__ for entry in value])
+        spec = _of_types.get(types)
+        found = list(value)
+        if spec is None:
+            found, spec = flatten(value, function)
+            if not [cls for cls in types if cls not in _of_type]:
+                if len(_of_types) >= _MOST_TYPES:
+                    _of_types.clear()
+                _of_types[types] = spec
+    else:
+        found, spec = flatten(value, function)
+    nodes: list[core.Node] = []
+    for k, _, _, _, depth in spec.traced():
+        array = found[k]
+        if depth > 0:
+            nodes += array._c
+        else:
+            nodes.append(held(array))
     return nodes, found, spec
 
 
@@ -391,9 +418,9 @@ def _enter(value: Any, function: str, path: set[int]) -> None:
     path.add(id(value))
 
 
-def collect_nodes(values: Iterable[Any], function: str) -> list[Node]:
+def collect_nodes(values: Iterable[Any], function: str) -> list[core.Node]:
     """The component nodes of all traced arrays in several PyTrees."""
-    nodes: list[Node] = []
+    nodes: list[core.Node] = []
     for value in values:
         for leaf in (value,) if isinstance(value, ArrayBase) else leaves(value, function):
             if isinstance(leaf, ArrayBase) and leaf._dynamic:

@@ -470,3 +470,38 @@ def test_evaluated_calls_refuse_writes_to_parts_of_arguments() -> None:
     dr.switch(index, [write, write], wide, lanes, mode="evaluated")
     dr.switch(index, [write, write], x, lanes, mode="symbolic")
     assert values(wide) == [1, 1, 1, 1, 0] and values(x) == [1, 1, 1, 1]
+
+
+# --- how often functions are called ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("differentiable", [False, True])
+def test_functions_are_called_once(differentiable: bool) -> None:
+    package = dr.llvm.ad if differentiable else dr.llvm
+    calls: list[str] = []
+
+    def noted(name: str, value: Any) -> Any:
+        calls.append(name)
+        return value
+
+    x = package.Float(1, 2, 3)
+    dr.if_stmt((x,), x > 2, lambda x: noted("true", x + 1), lambda x: noted("false", x * 2))
+    dr.switch(package.UInt32(0, 1, 1), [lambda x: noted("0", x), lambda x: noted("1", x * x)], x)
+    dr.while_loop((package.UInt32(0, 0, 0), x), lambda k, x: noted("condition", k < 3),
+                  lambda k, x: (k + 1, noted("body", x + 1)), mode="symbolic")
+    assert calls == ["true", "false", "0", "1", "condition", "body"]
+
+
+def test_functions_that_turn_out_to_be_differentiated_are_called_once_more() -> None:
+    calls: list[int] = []
+    scale = dr.llvm.ad.Float(3)
+    dr.enable_grad(scale)
+
+    def function(x: Any) -> Any:
+        calls.append(0)
+        return x * scale
+
+    y = dr.if_stmt((dr.llvm.ad.Float(1, 2),), dr.llvm.ad.Float(1, 2) > 1, function, lambda x: x)
+    assert len(calls) == 2
+    dr.backward(y)
+    assert values(dr.grad(scale)) == [2]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from ..errors import IncompatibleSizes
 from ..ir import trace
-from ..ir.build import append, broadcast_size, literal
+from ..ir.build import append, broadcast_size_of, literal
 from ..ir.extents import common_size
 from ..ir.node import Node
 from ..ir.region import CONTROL, Call, Choice, Cond, MemoryAsValue, Region, is_version, origin_of
-from ..ir.symbolic import innermost, scope_of
+from ..ir.symbolic import innermost, scope_of_all
 from ..ops.table import CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT
 from ..types import BOOL, TYPES, UINT32
 from .construct import Construct, Traced, written_widths
@@ -30,12 +29,15 @@ class Versions(dict[int, Node]):
     only_written: frozenset[int] = frozenset()
 
 
+#: Those of a branch or call that does not write.
+_UNWRITTEN = Versions()
+
 Function = Callable[[list[Node]], Sequence[Node]]
 
 
 def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function, label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
     """``true(arguments) if mask else false(arguments)`` for every element, as part of the kernel.
 
     Both functions are called with nodes, and return as many nodes of the same types.  Returned are the results, and by
@@ -45,14 +47,14 @@ def cond(mask: Node, arguments: Sequence[Node], true: Function, false: Function,
     """
     if mask.kind == LITERAL:
         return _Choice("cond", COND, mask, None, (true if mask.payload else false,), arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
     return _Choice("cond", COND, mask, None, (true, false), arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
 
 
 def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequence[Node], label: str | None = None,
          name_of: Callable[[int], str] | None = None,
-         count: int = sys.maxsize) -> tuple[list[Node], Versions]:
+         count: int = sys.maxsize, gives_way: bool = False) -> tuple[list[Node], Versions]:
     """``targets[index](arguments)`` for every element for which the mask is set, else zeros; see :func:`cond`.
 
     ``index`` is a 32-bit unsigned integer; elements for which it is too large are masked out.
@@ -62,7 +64,7 @@ def call(index: Node, mask: Node, targets: Sequence[Function], arguments: Sequen
     if index.type != UINT32:
         raise TypeError(f"call(): the index must be uint32, found {TYPES[index.type].name}")
     return _Choice("call", CALL, mask, index, targets, arguments, label, name_of,
-                       count).trace()
+                       count, gives_way).trace()
 
 
 class _Choice(Construct):
@@ -80,9 +82,8 @@ class _Choice(Construct):
 
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
-                 count: int) -> None:
-        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of,
-                         count)
+                 count: int, gives_way: bool) -> None:
+        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of, count, gives_way)
         self.memory = frozenset(range(count, len(arguments)))
         self.kind = kind
         self.mask = mask
@@ -110,7 +111,7 @@ class _Choice(Construct):
                 self.fail()
             self.add_borrowed()
             varying = self.memory - self.constant
-            written = {i for traced in self.traced for i in varying if traced.formals[i].id in traced.latest}
+            written = self.written_of(varying) if varying else varying
             if varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values():
@@ -121,16 +122,20 @@ class _Choice(Construct):
                 values = [i for i in range(len(self.traced[0].results)) if i not in aliases and i not in passed]
                 regions = self.regions(values, sorted(written))
                 if not self.grows(regions, len(values)):
-                    if self.uniform and not all(_is_single(self.traced[0].results[i]) for i in values):
+                    if self.uniform and [i for i in values if not _is_single(self.traced[0].results[i])]:
                         raise self.refusal(self.FOUND)
                     return self.finish(regions, aliases, passed, values, sorted(written))
 
-    def regions(self, values: Sequence[int], written: Sequence[int]) -> list[Region]:
+    def written_of(self, positions: frozenset[int]) -> frozenset[int]:
+        """Those of some positions of arguments that are written to."""
+        return frozenset([i for traced in self.traced for i in positions if traced.formals[i].id in traced.latest])
+
+    def regions(self, values: list[int], written: list[int]) -> list[Region]:
         """The regions that were traced."""
         varying = [i for i in range(len(self.initial)) if i not in self.constant]
         return [self.region(traced, varying, values, written) for traced in self.traced]
 
-    def grows(self, regions: Sequence[Region], count: int) -> bool:
+    def grows(self, regions: list[Region], count: int) -> bool:
         """Whether it writes, and is wider than the elements that take part in that: all its elements do in the next
         trace.  (Or whether it does not write, and was traced apart from what is around it.)
 
@@ -138,10 +143,10 @@ class _Choice(Construct):
         written at once, single writes happen once.
         """
         mask, apart = self.traced[0].masks[0], self.apart
-        results = [mask, *(value for region in regions for value in region.results[0][:count])]
-        if not any(region.writes for region in regions):
+        if not [region for region in regions if region.writes]:
             self.joins |= apart is not None
             return apart is not None
+        results = [mask, *[value for region in regions for value in region.results[0][:count]]]
         size = self.size(regions, count)
         if apart is not None:
             size = max(size, apart.size)
@@ -156,9 +161,10 @@ class _Choice(Construct):
 
     def size(self, regions: Sequence[Region], count: int) -> int:
         """The number of elements: of what decides, of results, and of what is written."""
-        return broadcast_size(self.function, self.traced[0].masks[0],
-                              *(value for region in regions for value in region.results[0][:count]),
-                              *_written(regions))
+        found = [self.traced[0].masks[0]]
+        for region in regions:
+            found += region.results[0][:count]
+        return broadcast_size_of(self.function, found + _written(regions))
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""
@@ -176,7 +182,7 @@ class _Choice(Construct):
         live = None if outer is None else outer.live
         self.apart = live if outer is not None and outer.uniform and not self.joins else None
         wide = [node for node in (self.mask, self.index, live if self.apart is None else None) if node is not None]
-        width = broadcast_size(self.function, *wide)
+        width = broadcast_size_of(self.function, wide)
         if self.least > width:
             width = self.least
         else:
@@ -185,18 +191,19 @@ class _Choice(Construct):
             traced = self.enter(0, width, (-1,))
             if self.uniform:
                 traced.region.uniform, traced.region.single = True, self.single[number]
-            if not self.run(traced, self.trace_target):
+            if not self.run(traced):
                 return
 
-    def trace_target(self, traced: Traced) -> None:
+    def trace_into(self, traced: Traced) -> None:
         """Trace the target whose turn it is."""
         target = self.targets[len(self.traced) - 1]
         (traced.region.live,) = traced.masks
         formals = list(traced.formals)
-        first: dict[int, Node] = {}
-        for i, value in enumerate(self.given):
-            if self.merged and i not in self.memory | self.constant:
-                formals[i] = first.setdefault(value.id, formals[i])
+        if self.merged:
+            first: dict[int, Node] = {}
+            for i, value in enumerate(self.given):
+                if i not in self.memory | self.constant:
+                    formals[i] = first.setdefault(value.id, formals[i])
         traced.results = self.values(target(formals))
         self.check(traced.results)
 
@@ -205,20 +212,26 @@ class _Choice(Construct):
         first = self.traced[0].results
         if len(results) != len(first):
             raise ValueError(f"{self.function}(): the functions returned {len(first)} and {len(results)} values")
-        for i, (one, other) in enumerate(zip(first, results, strict=True)):
+        for i, other in enumerate(results):
+            one = first[i]
             if one.type != other.type:
                 raise TypeError(f"{self.function}(): the type of result {i} is {TYPES[one.type].name} for one "
                                 f"function, {TYPES[other.type].name} for another")
 
-    def finish(self, regions: list[Region], aliases: dict[int, int], passed: dict[int, Node], values: Sequence[int],
-               written: Sequence[int]) -> tuple[list[Node], Versions]:
+    def finish(self, regions: list[Region], aliases: dict[int, int], passed: dict[int, Node], values: list[int],
+               written: list[int]) -> tuple[list[Node], Versions]:
         """Make the node, and those of its results."""
-        varying = [i for i in range(len(self.initial)) if i not in self.constant]
-        used = set().union(*[region.used for region in regions])
-        # what no function uses is no argument: memory in particular, which would be a value
-        varying = [i for i in varying if any(traced.formals[i].id in used for traced in self.traced)]
-        for region, traced in zip(regions, self.traced, strict=True):
-            region.formals = tuple(traced.formals[i] for i in varying)
+        varying = []
+        for i in range(len(self.initial)):
+            if i not in self.constant:
+                for number, region in enumerate(regions):
+                    traced = self.traced[number]
+                    if traced.formals[i].id in region.used:
+                        varying.append(i)  # what no function uses is no argument: memory would be a value
+                        break
+        for number, region in enumerate(regions):
+            traced = self.traced[number]
+            region.formals = tuple([traced.formals[i] for i in varying])
         initial = [self.initial[i] for i in varying]
         self.check_memory_of(regions, initial)
         if self.mask_is_known():
@@ -230,21 +243,26 @@ class _Choice(Construct):
             class_ = Cond if self.kind == COND else Call
             outputs = self.results_of(self.node(class_(regions, initial, self.label, len(values),
                                                        [varying.index(i) for i in written])))
-        versions = Versions(zip(written, outputs[len(values):], strict=True))
-        versions.only_written = frozenset(position for position in written if position < len(self.given) and not any(
-            _reads(region, traced.formals[position]) for region, traced in zip(regions, self.traced, strict=True)))
-        found = passed | dict(zip(values, outputs, strict=False))
-        results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
+        versions = _UNWRITTEN
+        if written:
+            versions = Versions(zip(written, outputs[len(values):], strict=True))
+            versions.only_written = frozenset([position for position in written if position < len(self.given) and not [
+                region for region, traced in zip(regions, self.traced, strict=True)
+                if _reads(region, traced.formals[position])]])
+        results = outputs
+        if written or passed:
+            found = passed | dict(zip(values, outputs, strict=False))
+            results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
         self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
         return results, versions
 
-    def region(self, traced: Traced, varying: Sequence[int], values: Sequence[int], written: Sequence[int]) -> Region:
+    def region(self, traced: Traced, varying: list[int], values: list[int], written: list[int]) -> Region:
         """A region that was traced, with the last versions of what any of them has written to."""
         formals, results = traced.formals, traced.results
         finals = [traced.latest.get(formals[i].id, formals[i]) for i in written]
         try:
             return Region(traced.region.id, [formals[i] for i in varying], traced.masks,
-                          ([*(results[i] for i in values), *finals],))
+                          ([*[results[i] for i in values], *finals],))
         except MemoryAsValue as error:
             raise self.refusal(self.AS_VALUE, origin_of(error.node, error.node.scope)) from None
 
@@ -255,7 +273,7 @@ class _Choice(Construct):
         size = self.size(choice.regions, choice.count)
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
-        scope = scope_of(self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources())
+        scope = scope_of_all([self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, payload=choice, scope=scope)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, payload=choice, scope=scope)
@@ -284,14 +302,14 @@ class _Choice(Construct):
         But for those that are not as wide as the branch, whose results are, unless they are arguments that are read by
         index; and where functions write, results tell how many elements do.
         """
-        if self.kind != COND or self.mask_is_known() or any(traced.latest for traced in self.traced):
-            return {}
-        tables = [self.given[i] for i in self.constant]
         found: dict[int, Node] = {}
-        for i in range(len(self.traced[0].results)):
-            first, *others = [self.outside(traced, traced.results[i]) for traced in self.traced]
-            if first is not None and all(other is first for other in others) and (
-                    first.size == self.traced[0].masks[0].size or any(first is table for table in tables)):
+        if self.kind != COND or self.mask_is_known() or [traced for traced in self.traced if traced.latest]:
+            return found
+        one, other = self.traced
+        for i, result in enumerate(one.results):
+            first = self.outside(one, result)
+            if first is not None and self.outside(other, other.results[i]) is first and (
+                    first.size == one.masks[0].size or [k for k in self.constant if self.given[k] is first]):
                 found[i] = first
         return found
 
@@ -334,9 +352,12 @@ def _is_single(value: Node) -> bool:
     return all(map(_is_single, (*deciding, *(region.results[0][value.attr] for region in choice.payload.regions))))
 
 
-def _written(regions: Sequence[Region]) -> Iterator[Node]:
+def _written(regions: Sequence[Region]) -> list[Node]:
     """What is written in any of some regions."""
-    return itertools.chain.from_iterable(map(written_widths, regions))
+    found: list[Node] = []
+    for region in regions:
+        found += written_widths(region)
+    return found
 
 
 class _Plain(Rows):

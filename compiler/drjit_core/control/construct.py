@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import sys
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
+from ..context import current
 from ..errors import SymbolicValue
-from ..flags import state
 from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, tracked
@@ -27,13 +27,19 @@ from ..ir.symbolic import (
     open_,
     replace_version,
     require_memory,
-    scope_of,
+    scope_of_all,
     user_line,
 )
 from ..ops.table import PHI, RESULT
 from ..types import BOOL
 
-__all__ = ["Construct", "Traced", "written_widths"]
+__all__ = ["Construct", "Differentiable", "Traced", "written_widths"]
+
+_NONE: frozenset[int] = frozenset()
+
+
+class Differentiable(Exception):
+    """A function's results track derivatives, which somebody else knows how to trace."""
 
 
 class Traced:
@@ -64,17 +70,17 @@ class Construct:
     #: What is wrong with a function that writes to what is no variable; that uses all elements of what it writes to;
     #: that reads what was there before it wrote to it; or that writes to one of two variables that are the same array.
     #: ``{}`` stands for the variable.
-    OUTSIDE: ClassVar[str]
-    AS_VALUE: ClassVar[str]
-    READ_BEFORE: ClassVar[str]
-    SAME_ARRAY: ClassVar[str]
+    OUTSIDE = AS_VALUE = READ_BEFORE = SAME_ARRAY = ""
 
     def __init__(self, function: str, noun: str, given: Sequence[Node], label: str | None,
-                 name_of: Callable[[int], str] | None, first_array: int = sys.maxsize) -> None:
+                 name_of: Callable[[int], str] | None, first_array: int = sys.maxsize,
+                 gives_way: bool = False) -> None:
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         #: What it is: a ``loop``, ``branch`` or ``call``.
         self.noun = noun
+        #: Whether it is given up by :class:`Differentiable` if results turn out to track derivatives.
+        self.gives_way = gives_way
         self.given: Sequence[Node] = self.values(given)
         self.label = label
         self.name_of = name_of
@@ -82,8 +88,8 @@ class Construct:
         self.first_array = first_array
         self.line = user_line()
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
-        self.memory: frozenset[int] = frozenset()
-        self.constant: frozenset[int] = frozenset()
+        self.memory = _NONE
+        self.constant = _NONE
         #: The number of elements, if it is not that of a variable only.
         self.wide: Any = 0
         # Of a trace:
@@ -96,18 +102,24 @@ class Construct:
 
     def values(self, nodes: Sequence[Node]) -> list[Node]:
         """The values of nodes; those whose derivatives are tracked are refused."""
-        if any(tracked(node) is not None for node in nodes):
-            raise SymbolicValue(
-                f"{call_site(self.function)}(): a variable tracks derivatives, and there are none yet of symbolic "
-                "loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
-        return [primal(node) for node in nodes]
+        found = []
+        for node in nodes:
+            if tracked(node) is not None:
+                if self.gives_way:
+                    raise Differentiable
+                raise SymbolicValue(
+                    f"{call_site(self.function)}(): a variable tracks derivatives, and there are none yet of symbolic "
+                    "loops, branches and calls: use drjit.detach() or drjit.suspend_grad(), or mode='evaluated'.")
+            found.append(primal(node))
+        return found
 
     # --- tracing -----------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
         """Forget the trace before."""
         self.initial, self.borrowed, self.statements, self.traced, self.failure = self.given, [], [], [], None
-        self.memory = frozenset(i for i in self.memory if i < len(self.given))
+        if self.memory:
+            self.memory = frozenset([i for i in self.memory if i < len(self.given)])
 
     def enter(self, size: int, width: int, masks: Sequence[int]) -> Traced:
         """A region that is to be traced, with a formal for each variable.
@@ -116,17 +128,22 @@ class Construct:
         have the size ``width``.
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
-        formals = [value if i in self.constant else
-                   append(PHI, value.type, value.size if i in self.memory else size or value.size, attr=i,
-                          payload=OWN if is_local(value) else i in self.memory, scope=region.id)
-                   for i, value in enumerate(self.given)]
-        traced = Traced(region, formals,
-                        [append(PHI, BOOL, width, attr=attr, payload=False, scope=region.id) for attr in masks])
+        region.differentiates = self.gives_way
+        formals = []
+        for position, value in enumerate(self.given):
+            if position in self.constant:
+                formals.append(value)
+            else:
+                is_memory = position in self.memory
+                formals.append(append(PHI, value.type, value.size if is_memory or not size else size, None, None, None,
+                                      None, position, OWN if is_local(value) else is_memory, region.id))
+        traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)
+                                          for attr in masks])
         outer = innermost()
         if outer is not None and outer.done:
-            region.done.update(formal.id for value, formal in zip(self.given, formals, strict=True)
-                               if value.id in outer.done)
-        if state.recording is not None:
+            region.done.update([formal.id for value, formal in zip(self.given, formals, strict=True)
+                                if value.id in outer.done])
+        if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal is not value:
                     sized_as(formal, (value, *self.given), self.wide)
@@ -135,13 +152,17 @@ class Construct:
         self.traced.append(traced)
         return traced
 
-    def run(self, traced: Traced, trace: Callable[[Traced], None]) -> bool:
+    def trace_into(self, traced: Traced) -> None:
+        """Call the user's functions of a region."""
+        raise NotImplementedError
+
+    def run(self, traced: Traced) -> bool:
         """Trace into a region; returns whether that went well, else :attr:`failure` says what did not."""
         region = traced.region
         open_(region)
         try:
-            trace(traced)
-            scope_of(*traced.results)
+            self.trace_into(traced)
+            scope_of_all(traced.results)
             if region.outside and not region.by_index:
                 raise self.refusal(self.OUTSIDE)
         except Exception as error:
@@ -174,8 +195,8 @@ class Construct:
         if not self.statements:
             return
         for traced in self.traced:
-            self.borrowed += (memory for memory, formal in traced.lent.items()
-                              if formal.id in traced.latest and memory not in self.borrowed)
+            self.borrowed += [memory for memory, formal in traced.lent.items()
+                              if formal.id in traced.latest and memory not in self.borrowed]
         before = [version_of(memory, innermost()) for memory in self.borrowed]
         self.initial = [*self.given, *before]
         self.memory |= frozenset(range(len(self.given), len(self.initial)))
@@ -186,34 +207,42 @@ class Construct:
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
-    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node]) -> None:
+    def check_memory_of(self, regions: Sequence[Region], initial: list[Node]) -> None:
         """Refuse what would need a copy of memory, where there are none: in the regions around this construct."""
+        for formal in regions[0].formals:
+            if formal.payload:
+                break
+        else:
+            return
         for value, formal in zip(initial, regions[0].formals, strict=True):
             if formal.payload:
-                if value.scope and any(source is value for region in regions for source in region.sources):
+                if value.scope and [source for region in regions for source in region.sources if source is value]:
                     raise self.refusal(self.READ_BEFORE, formal)
-                if value.scope and sum(value is other for other in initial) > 1:
+                if value.scope and len([other for other in initial if other is value]) > 1:
                     raise self.refusal(self.SAME_ARRAY, formal)
                 require_memory(self.function, value)
 
     def results_of(self, node: Node) -> list[Node]:
         """Make the nodes of all results."""
-        control, results = node.payload, []
-        for position, last in enumerate(control.regions[0].results[-1]):
+        control, results, position = node.payload, [], -1
+        first = control.regions[0]
+        for last in first.results[-1]:
+            position += 1
             memory = control.is_memory(position)
-            result = append(RESULT, last.type, last.size if memory else node.size, node, attr=position,
-                            payload=OWN if memory and is_local(last) else memory)
+            result = append(RESULT, last.type, last.size if memory else node.size, node, None, None, None, position,
+                            OWN if memory and is_local(last) else memory)
             control.outputs.append(weakref.ref(result))
             if memory:
                 replace_version(control.origin(position), result)
             results.append(result)
         return results
 
-    def settle(self, versions: Sequence[Node]) -> None:
+    def settle(self, versions: list[Node]) -> None:
         """Hand statements over to what is around the construct, with the last versions of what was borrowed."""
-        for memory, version in zip(self.borrowed, versions, strict=True):
-            settle(memory, version)
-        hand_over(self.statements)
+        for position, memory in enumerate(self.borrowed):
+            settle(memory, versions[position])
+        if self.statements:
+            hand_over(self.statements)
 
     # --- errors ------------------------------------------------------------------------------------------------------
 
@@ -228,14 +257,15 @@ class Construct:
         return SymbolicValue(f"{call_site(self.function)}(): {text}")
 
 
-def written_widths(region: Region) -> Iterator[Node]:
+def written_widths(region: Region) -> list[Node]:
     """What is written in a region, for each of its elements: so wide must be what it belongs to."""
-    if not region.writes:
-        return
-    for node in region.nodes:
-        if node.kind in CONTROL:
-            if node.payload.writes:
-                yield node
-        elif writes(node):
-            assert node.d1 is not None and node.d2 is not None and node.d3 is not None
-            yield from (node.d1, node.d2, node.d3)
+    found: list[Node] = []
+    if region.writes:
+        for node in region.nodes:
+            if node.kind in CONTROL:
+                if node.payload.writes:
+                    found.append(node)
+            elif writes(node):
+                assert node.d1 is not None and node.d2 is not None and node.d3 is not None
+                found += (node.d1, node.d2, node.d3)
+    return found

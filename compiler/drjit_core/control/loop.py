@@ -8,14 +8,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
+from ..context import current
 from ..errors import IncompatibleSizes, SymbolicValue
-from ..flags import OPTIMIZE_LOOPS, state
-from ..ir.build import append, broadcast_size
+from ..flags import OPTIMIZE_LOOPS
+from ..ir.build import append, broadcast_size_of
 from ..ir.deferred import BORROWED, hand_over
+from ..ir.dual import primal
 from ..ir.extents import common_size, size_of
 from ..ir.node import Node
 from ..ir.region import Loop, MemoryAsValue, Region, is_local, is_version, origin_of
-from ..ir.symbolic import call_site, innermost, scope_of
+from ..ir.symbolic import call_site, innermost, scope_of_all
 from ..ops.table import EVALUATED, LITERAL, LOOP, PHI
 from ..types import BOOL, TYPES
 from .alike import check_alike
@@ -24,14 +26,15 @@ from .hoist import hoisted
 
 __all__ = ["while_loop"]
 
+_NONE: frozenset[int] = frozenset()
 #: Positions of the formals that are masks: of the elements that the condition is computed for, and the body.
-_ENTERING, _LIVE = -1, -2
+_MASKS = -1, -2
 
 
 def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                body: Callable[[list[Node]], list[Node]], label: str | None = None,
                name_of: Callable[[int], str] | None = None, variables: int = sys.maxsize,
-               trips: int = 0, together: bool = False) -> list[Node]:
+               trips: int = 0, together: bool = False, gives_way: bool = False) -> list[Node]:
     """``while condition(*variables): variables = body(*variables)`` for every element, as part of the kernel.
 
     Both functions are called with nodes and return nodes of the same types.  They are called once, or again when it
@@ -52,7 +55,7 @@ def while_loop(initial: Sequence[Node], condition: Callable[[list[Node]], Node],
     other; if the caller means them ``together``, so that an iteration reads what the one before has written, what
     cannot be seen to do so is refused.
     """
-    return _Loop(initial, condition, body, label, name_of, variables, trips, together).trace()
+    return _Loop(initial, condition, body, label, name_of, variables, trips, together, gives_way).trace()
 
 
 class _Loop(Construct):
@@ -73,15 +76,18 @@ class _Loop(Construct):
 
     def __init__(self, initial: Sequence[Node], condition: Callable[[list[Node]], Node],
                  body: Callable[[list[Node]], list[Node]], label: str | None,
-                 name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool) -> None:
-        super().__init__("while_loop", "loop", initial, label, name_of, variables)
+                 name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool,
+                 gives_way: bool) -> None:
+        super().__init__("while_loop", "loop", initial, label, name_of, variables, gives_way)
         self.condition = condition
         self.body = body
         self.trips = trips
         self.together = together
-        self.memory = frozenset(i for i, value in enumerate(initial) if i >= variables or is_local(value))
+        memory = [i for i, value in enumerate(initial) if i >= variables or is_local(value)]
+        if memory:
+            self.memory = frozenset(memory)
         #: Positions of variables that the body has changed once: whether it does may depend on their width.
-        self.changed: frozenset[int] = frozenset()
+        self.changed = _NONE
         #: Whether it is wide only for the sake of what it writes.
         self.uniform = False
         #: The widths of writes in the body before it was.
@@ -123,9 +129,8 @@ class _Loop(Construct):
                 continue
             self.add_borrowed()
             if self.borrowed:
-                self.results += (self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):])
-            unchanged = frozenset(i for i, (a, b) in enumerate(zip(self.variables, self.results, strict=True))
-                                  if a is b) - self.changed
+                self.results += [self.traced[0].latest[formal.id] for formal in self.variables[len(self.given):]]
+            unchanged = self.unchanged()
             self.check_memory(unchanged)
             apart = self.constant | self.memory
             if not size:
@@ -138,7 +143,7 @@ class _Loop(Construct):
                 raise self.used_as_value(error.node) from None
             try:
                 values = [*self.but(apart, self.initial), self.test, *self.but(apart, self.results)]
-                needed = broadcast_size("while_loop", *values, *written_widths(region))
+                needed = broadcast_size_of("while_loop", values + written_widths(region))
             except IncompatibleSizes:
                 if probed or size <= 1:
                     if self.misfit is not None:  # it knows where
@@ -150,16 +155,15 @@ class _Loop(Construct):
             if region.writes and outer is not None and outer.live is not None:  # each element that takes part writes
                 needed = max(needed, outer.live.size)
             if needed != size:
-                self.uniform = needed > size == broadcast_size("while_loop", *values) == 1 and \
+                self.uniform = needed > size == broadcast_size_of("while_loop", values) == 1 and \
                     (outer is None or outer.live is None or outer.live.size == 1)
                 if self.uniform:
                     self.single = self.traced[0].region.widths
                 grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
-            elif (alone := unchanged if state.flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
+            elif fresh := (unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
                 # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
-                fresh = alone - self.constant
                 self.constant |= self.but_arrays(fresh) or fresh
             elif self.constant - unchanged:
                 self.changed |= self.constant - unchanged
@@ -167,17 +171,28 @@ class _Loop(Construct):
             else:
                 # Variables that turned out to be left alone may have made it wider than what remains. What the body
                 # captures is no proof of the contrary: constants may be as wide as the variables they were made from.
-                found = max(*(value.size for value in self.but(apart, self.initial)),
-                            *(value.size for value in region.captures if grown or value.kind == EVALUATED), 1,
-                            outer.live.size if region.writes and outer is not None and outer.live is not None else 1)
+                found = outer.live.size if region.writes and outer is not None and outer.live is not None else 1
+                for value in self.but(apart, self.initial):
+                    found = max(found, value.size)
+                for value in region.captures:
+                    if grown or value.kind == EVALUATED:
+                        found = max(found, value.size)
                 if found == size or narrowed:
                     return self.finish(region, size)
                 size, narrowed, self.wide = found, True, common_size(found, (
                     *self.but(apart, self.initial), *region.captures, None if outer is None else outer.live))
 
+    def unchanged(self) -> frozenset[int]:
+        """Positions of variables that the body leaves alone, and has never changed."""
+        found = []
+        for i, variable in enumerate(self.variables):
+            if self.results[i] is variable:
+                found.append(i)
+        return frozenset(found) - self.changed if found else _NONE
+
     def but_arrays(self, positions: frozenset[int]) -> frozenset[int]:
         """Positions of variables, without those of the caller's arrays."""
-        return frozenset(i for i in positions if i < self.first_array)
+        return frozenset([i for i in positions if i < self.first_array])
 
     def may_be_narrower(self, failure: Exception) -> bool:
         """Whether a refusal of the library's may be due to variables of one element that were made wider for the sake
@@ -188,7 +203,7 @@ class _Loop(Construct):
     def width(self, strict: bool = False) -> int:
         """Common size of the variables that have a value for each element; 0 if there is none."""
         try:
-            return broadcast_size("while_loop", *self.but(self.constant | self.memory, self.initial))
+            return broadcast_size_of("while_loop", self.but(self.constant | self.memory, self.initial))
         except IncompatibleSizes:
             if strict:
                 raise
@@ -200,30 +215,33 @@ class _Loop(Construct):
     def attempt(self, size: int) -> None:
         """Trace condition and body once."""
         self.begin()
-        traced = self.enter(size, size or 1, (_ENTERING, _LIVE))
+        traced = self.enter(size, size or 1, _MASKS)
         traced.region.uniform, traced.region.single = self.uniform, self.single
         self.variables = traced.formals
-        if self.run(traced, self.trace_parts):
+        if self.run(traced):
             self.results = traced.results
 
-    def trace_parts(self, traced: Traced) -> None:
+    def trace_into(self, traced: Traced) -> None:
         """Trace the condition, then the body."""
         region, (entering, live) = traced.region, traced.masks
         region.entering = region.live = entering
         self.test = self.condition(list(self.variables))
+        if self.gives_way:
+            self.test = primal(self.test)
         _check_condition(self.test)
         region.live = live
         traced.results = self.values(self.body(list(self.variables)))
         self.check_results(traced.results)
         self.check_versions(traced)
-        scope_of(self.test)
+        scope_of_all((self.test,))
 
     def check_results(self, results: Sequence[Node]) -> None:
         """Refuse results that are no state."""
         if len(results) != len(self.given):
             raise ValueError(f"while_loop(): the body returned {len(results)} variables, the loop has "
                              f"{len(self.given)}")
-        for i, (before, after) in enumerate(zip(self.given, results, strict=True)):
+        for i, after in enumerate(results):
+            before = self.given[i]
             if before.type != after.type:
                 raise TypeError(f"while_loop(): the type of state variable {i} changed from {TYPES[before.type].name} "
                                 f"to {TYPES[after.type].name} in the loop's body")
@@ -243,7 +261,7 @@ class _Loop(Construct):
     def check_memory(self, unchanged: frozenset[int]) -> None:
         """Refuse memory that the body gives other values than by writes."""
         id_ = self.traced[0].region.id
-        for i in self.memory - unchanged:
+        for i in self.memory - unchanged if self.memory else ():
             formal, result = self.variables[i], self.results[i]
             origin = origin_of(result, id_)
             if origin is formal and is_version(result):
@@ -254,9 +272,11 @@ class _Loop(Construct):
                 f"{call_site('while_loop')}(): {self.name(i)} is accessed by index and given "
                 "other values in one symbolic loop; only writes by index can change such a variable. Run the "
                 "loop with mode='evaluated'.")
-        for i, result in ((-1, self.test), *enumerate(self.results)):
+        if self.test.scope == id_ and is_version(self.test):
+            raise self.used_as_value(self.test)
+        for i, result in enumerate(self.results):
             if result.scope == id_ and is_version(result) and i not in self.memory:
-                raise self.used_as_value(result) if i < 0 else self.exchanged(i, origin_of(result, id_))
+                raise self.exchanged(i, origin_of(result, id_))
 
     def exchanged(self, position: int, formal: Node) -> NotImplementedError:
         """What is wrong with a body that returns another variable, its formal, in the place of one."""
@@ -296,21 +316,23 @@ class _Loop(Construct):
         self.check_memory_of((region,), initial)
         outer = innermost()
         mask = None if outer is None else outer.live
-        scope = scope_of(*initial, *region.captures, *region.sources)
+        scope = scope_of_all((*initial, *region.captures, *region.sources))
         if mask is not None:
             if self.trips and not scope:
                 mask = None
             elif size in (1, mask.size) or mask.size == 1:
-                scope = scope_of(mask)
+                scope = scope_of_all((mask,))
             elif scope:
                 raise IncompatibleSizes("while_loop", (mask.size, size))
             else:
                 mask = None  # of another width, and independent: a loop before the enclosing one
-        if state.flags & OPTIMIZE_LOOPS:
+        if region.accesses and current().flags & OPTIMIZE_LOOPS:
             region = hoisted(region, initial, mask)
         loop = Loop((region,), initial, self.label, self.trips)
-        results = iter(self.results_of(append(LOOP, BOOL, size, mask, payload=loop, scope=scope)))
-        outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
+        outputs = self.results_of(append(LOOP, BOOL, size, mask, None, None, None, 0, loop, scope))
+        if self.constant:
+            results = iter(outputs)
+            outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
         self.settle(outputs[len(self.given):])
         return outputs[:len(self.given)]
 

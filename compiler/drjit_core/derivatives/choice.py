@@ -16,6 +16,7 @@ from weakref import ref
 
 from ..context import state
 from ..control.choice import Versions
+from ..control.construct import Differentiable
 from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.dual import STRUCTURE, Scope, dual, primal, require_recording, tracked, vertex_of
@@ -36,7 +37,7 @@ __all__ = ["Function", "Tape", "Trace", "choose", "ends_of", "spread", "taped"]
 Function = Callable[[list[Node]], list[Node]]
 #: What traces a branch or call: from arguments, functions, and names of the arguments, to results, and what arguments
 #: are after writes.
-Trace = Callable[[list[Node], list[Function], Callable[[int], str]], tuple[list[Node], Versions]]
+Trace = Callable[[list[Node], list[Function], Callable[[int], str], bool], tuple[list[Node], Versions]]
 
 #: Operations with structure that a region may be differentiated through.
 _ALLOWED = {"gather", "cast", "identity", "output"}
@@ -53,6 +54,14 @@ class Tape(NamedTuple):
 def choose(function: str, trace: Trace, given: Sequence[Node], targets: Sequence[Function],
            name_of: Callable[[int], str]) -> tuple[list[Node], Versions]:
     """The results of a branch or call, with their derivatives, and what arguments are after writes."""
+    for node in given:
+        if tracked(node) is not None:
+            break
+    else:  # most have none; the functions may refer to what has some
+        try:
+            return trace(list(given), list(targets), name_of, True)
+        except Differentiable:
+            pass
     return _Choice(function, trace, given, targets, name_of).result()
 
 
@@ -95,7 +104,8 @@ class _Choice:
     def result(self) -> tuple[list[Node], Versions]:
         """The results, and what arguments are after writes."""
         outputs, versions = self.trace([primal(node) for node in self.given],
-                                       [self.recording(number) for number in range(len(self.targets))], self.name_of)
+                                       [self.recording(number) for number in range(len(self.targets))], self.name_of,
+                                       False)
         self.places = places = {
             place for tape in self.tapes.values() for place, vertex in enumerate(tape.results)
             if vertex is not None and TYPES[outputs[place].type].kind == "f"}
@@ -223,7 +233,7 @@ class _Choice:
 
         if flow.again:
             return choose(self.name, self.trace, [*self.given, *memory], targets, name_of)
-        results, versions = self.trace([*(primal(node) for node in self.given), *memory], targets, name_of)
+        results, versions = self.trace([*(primal(node) for node in self.given), *memory], targets, name_of, False)
         if self.node is not None and not memory:
             _extend(self.node, self.outputs, results)
         return results, versions

@@ -10,7 +10,7 @@ for those elements that take part, in the order of the nodes.
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -316,9 +316,9 @@ _RULES: dict[int, Callable[[Interpreter, Node], Any]] = {
 }
 
 
-def _used(node: Node) -> Iterator[Node]:
+def _used(node: Node) -> list[Node]:
     """What a node needs: of an evaluated one, its buffer is all."""
-    return operands(node) if node.kind > PHI else iter(())
+    return operands(node) if node.kind > PHI else []
 
 
 def _post_order(roots: Iterable[Node], known: Iterable[int] = ()) -> list[Node]:

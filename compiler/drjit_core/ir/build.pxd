@@ -4,6 +4,7 @@ from libc.stdint cimport int64_t
 from ..context cimport Context, current
 from .node cimport find as _find
 from .node cimport Node, blank_node, enter, enter_literal, find_literal, new_id
+from .symbolic cimport require_open
 
 cdef dict _literals
 cdef dict _invalid
@@ -15,3 +16,5 @@ cpdef Node append(int kind, int type_, int64_t size, Node d0=*, Node d1=*, Node 
 cpdef Node literal(int type_, object value, object size=*, object attr=*, object tag=*)
 @cython.locals(node=Node)
 cpdef Node invalid(int type_)
+@cython.locals(node=Node, each=Node, size=int64_t)
+cpdef int64_t broadcast_size_of(object name, object nodes) except -1

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .. import flags
@@ -22,7 +23,8 @@ from .node import BAKED, PARAMETER, SHAPE, Node, blank_node, enter, enter_litera
 from .node import find as _find
 from .symbolic import call_site, require_open, scope_of, user_line
 
-__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "counter", "evaluated", "find",
+__all__ = ["BAKED_VALUES", "announce", "append", "bound", "broadcast_size", "broadcast_size_of",
+           "counter", "evaluated", "find",
            "held_literals", "invalid", "known_literal", "literal", "resize", "sized_by", "undefined"]
 
 _log = logging.getLogger("drjit")
@@ -40,7 +42,7 @@ def append(kind: int, type_: int, size: int, d0: Node | None = None, d1: Node | 
     if number and mode >= -1:
         node = _find(kind, type_, size, d0, d1, d2, d3, attr, payload, mode)
         if node is not None:
-            if node.scope:
+            if node.scope and node.scope != context.scope:
                 require_open(node)
             return node
     if scope is not None:
@@ -215,15 +217,20 @@ def sized_by(node: Node, *operands: Node) -> Node:
 
 def broadcast_size(name: str, *nodes: Node) -> int:
     """Common size of operands: equal sizes, where 1 goes with any but 0."""
+    return broadcast_size_of(name, nodes)
+
+
+def broadcast_size_of(name: str, nodes: Sequence[Node]) -> int:
+    """Likewise."""
     size = 1
     for node in nodes:
         if node.size != size:
             if size == 1 and (node.size != 0 or len(nodes) == 1):
                 size = node.size
             elif node.size != 1 or size == 0:
-                if all(n.size == 0 for n in nodes):
+                if not [each for each in nodes if each.size]:
                     return 0
-                raise IncompatibleSizes(name, tuple(n.size for n in nodes))
+                raise IncompatibleSizes(name, tuple([each.size for each in nodes]))
     return size
 
 

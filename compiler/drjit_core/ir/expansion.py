@@ -28,12 +28,12 @@ def expanding(branches: str) -> Iterator[None]:
     Of branches that few elements take, there will be a ``branch``, ``both`` sides (as elsewhere), or only the ``usual``
     one.
     """
-    backup = state.flags, state.mode, state.region, state.branches
-    state.flags, state.mode, state.region, state.branches = int(JitFlag.Default), 0, None, branches
+    backup = state.flags, state.mode, state.region, state.scope, state.branches
+    state.flags, state.mode, state.region, state.scope, state.branches = int(JitFlag.Default), 0, None, 0, branches
     try:
         yield
     finally:
-        state.flags, state.mode, state.region, state.branches = backup
+        state.flags, state.mode, state.region, state.scope, state.branches = backup
 
 
 def expansion(node: Node) -> Node:

@@ -39,3 +39,4 @@ cpdef Node find_literal(int type_, int64_t size, object value, int64_t attr, int
 cpdef Node enter_literal(Node node, int64_t tag)
 cpdef void forget(Node node)
 cdef void become(Node node, object buffer)
+cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operands)

@@ -56,14 +56,15 @@ import gc
 import itertools
 import math
 import weakref
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, SupportsIndex
 
 from ..ops.table import EVALUATED, FIRST_ELEMENTWISE, LITERAL, OPS
 from ..types import TYPES
 
-__all__ = ["BAKED", "FIELDS", "PARAMETER", "SHAPE", "Node", "blank_node", "enter", "find", "find1", "find2", "find3",
-           "forget", "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count", "remember",
-           "remembered", "sweep", "sweep_if_large"]
+__all__ = ["BAKED", "FIELDS", "PARAMETER", "SHAPE", "Node", "blank_node", "collect", "enter", "find", "find1", "find2",
+           "find3", "forget", "imported_node", "live_nodes", "new_id", "new_node", "node_count", "numbered_count",
+           "remember", "remembered", "sweep", "sweep_if_large"]
 
 #: Classes of literals: a kernel parameter; part of the program; a parameter even if its value is 0 or 1 (shapes).
 PARAMETER, BAKED, SHAPE = 0, 1, 2
@@ -133,6 +134,30 @@ def live_nodes() -> list[Node]:
 def node_count() -> int:
     """How many nodes there are: for tests, since it looks for them."""
     return len(live_nodes())
+
+
+def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], plain: bytes,
+            operands: Callable[[Node], Iterable[Node]]) -> tuple[list[list[Node]], list[list[Node]], set[int]]:
+    """For each part of a region, the nodes that its roots need, and parts before it do not, in the order of making.
+
+    Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are among the
+    first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, or may use
+    memory or what is outside of the scope; and the ids of known ones that are needed.
+    """
+    seen, result, ids = set[int](), [], {node.id for node in known}
+    for roots in parts:
+        found, stack = [], list(roots)
+        while stack:
+            node = stack.pop()
+            if node.scope != scope or node.id in seen:
+                continue
+            seen.add(node.id)
+            if node.id not in ids:
+                found.append(node)
+                stack += [operand for operand in (node.d0, node.d1, node.d2) if operand is not None] \
+                    if plain[node.kind] else operands(node)
+        result.append(sorted(found, key=lambda node: node.id))
+    return result, result, seen & ids
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

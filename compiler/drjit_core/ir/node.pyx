@@ -118,6 +118,78 @@ def node_count():
     return _count
 
 
+cdef int64_t _collections = 0
+
+
+cdef enum:  # places of nodes, of which each collection has some of its own
+    NEEDED, LISTED, KNOWN, USED, PLACES
+
+
+cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* other) noexcept:
+    """Note that a node is needed; whether it is of a scope, and to be listed. Else, or if it is memory, it is another.
+    """
+    if node is None:
+        return False
+    if node.scope != scope:
+        other[0] = True
+        return False
+    if node.payload is not None and node.payload is not False:
+        other[0] = True
+    cdef int64_t place = node.place - first
+    if 0 <= place < PLACES:
+        if place == KNOWN:
+            node.place = first + USED
+        return False
+    node.place = first + NEEDED
+    return True
+
+
+cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operands):
+    """What the plain form does: the list of all nodes is in the order of their making, so that one walk finds them."""
+    global _collections
+    cdef int64_t first, pending
+    cdef Node node, youngest
+    cdef PyObject* following
+    cdef bint other
+    cdef list found, using, result = [], users = []
+    _collections -= PLACES  # negative: places of other traversals are not
+    first = _collections
+    for node in known:
+        node.place = first + KNOWN
+    for roots in parts:
+        pending, youngest, found, using = 0, None, [], []
+        for node in <tuple?> roots:
+            if _is_new(node, scope, first, &other):
+                pending += 1
+                if youngest is None or node.id > youngest.id:
+                    youngest = node
+        following = <PyObject*> youngest
+        while pending:
+            assert following != NULL, "a node is younger than one that uses it"
+            node = <Node> following
+            if node.place == first + NEEDED:
+                node.place = first + LISTED
+                found.append(node)
+                pending -= 1
+                other = False
+                if plain[node.kind]:
+                    pending += _is_new(node.d0, scope, first, &other)
+                    pending += _is_new(node.d1, scope, first, &other)
+                    pending += _is_new(node.d2, scope, first, &other)
+                else:
+                    for operand in operands(node):
+                        pending += _is_new(operand, scope, first, &other)
+                    other = True
+                if other:
+                    using.append(node)
+            following = node.older
+        found.reverse()
+        using.reverse()
+        result.append(found)
+        users.append(using)
+    return result, users, {node.id for node in known if (<Node?> node).place == first + USED}
+
+
 # --- memory ----------------------------------------------------------------------------------------------------------
 # A node is a copy of one without contents, in the memory of one that has died.
 

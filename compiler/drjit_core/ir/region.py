@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from ..ops.table import BOUND, CALL, EVALUATED, IS_WRITE, LITERAL, LOCAL, MEMORY_OPERANDS, OPS, PHI, RESULT
-from .node import Node
+from .node import Node, collect
 
 __all__ = ["CONTROL", "Call", "Choice", "Cond", "Control", "Loop", "MemoryAsValue", "OWN", "Region", "in_record",
            "is_local", "is_version", "memory_of", "operands", "origin_of", "values_of", "width_of_write", "writes"]
@@ -56,35 +56,25 @@ class Region:
         #: Formals, in the order of the arguments, and those that stand for masks of active elements, one for each part.
         self.formals = tuple(formals)
         self.masks = tuple(masks)
-        self.results = tuple(map(tuple, results))
+        self.results = tuple([tuple(roots) for roots in results])
+        parts, users, self.used = collect(id_, (*self.formals, *self.masks), self.results, _IS_PLAIN, operands)
+        #: Nodes that each part needs and those before it do not, in the order of tracing.
+        self.parts = tuple(parts)
+        #: Nodes that access memory; the loops, branches and calls in it.
+        self.accesses: list[Node] = []
+        inner: list[Node] = []
         captures: dict[int, Node] = {}
         sources: dict[int, Node] = {}
-        seen = {formal.id for formal in (*self.formals, *self.masks)}
-        inner: list[Node] = []
-        #: Nodes that access memory, in no order, and the ids of formals and masks that are used.
-        self.accesses: list[Node] = []
-        self.used: set[int] = set()
-        #: Whether anything is written.
-        self.writes = False
-        #: Nodes that each part needs and those before it do not, in the order of tracing.
-        self.parts = tuple([self.collect(roots, seen, captures, sources, inner) for roots in self.results])
+        for number, roots in enumerate(self.results):
+            _look_through(id_, users[number], roots, captures, sources, inner, self.accesses)
         #: Values from outside, and arrays from outside that are read by index.
         self.captures = tuple(captures.values())
         self.sources = tuple(sources.values())
-        #: The loops, branches and calls in it.
         self.inner = tuple(inner)
+        #: Whether anything is written.
+        self.writes = bool([node for node in self.accesses + inner if writes(node)])
         #: Of the captures, by their ids, those that only the targets of calls in it use.
         self.recorded = _recorded(self) if inner else frozenset()
-
-    def collect(self, roots: Sequence[Node], seen: set[int], captures: dict[int, Node], sources: dict[int, Node],
-                inner: list[Node]) -> list[Node]:
-        """Nodes of a part, which its results need; what lies outside is recorded, and constructs that are in it."""
-        controls: list[Node] = []
-        found, written = _collect(self.id, roots, seen, captures, sources, controls, self.accesses, self.used)
-        controls.sort(key=_id)
-        inner += controls
-        self.writes = self.writes or written or any(node.payload.writes for node in controls)
-        return found
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -92,78 +82,53 @@ class Region:
         for part in self.parts:
             yield from part
 
-    def needed(self) -> Iterator[Node]:
+    def needed(self) -> Sequence[Node]:
         """Captures that must be there before: all but what only the targets of calls in it have in their records."""
-        for capture in self.captures:
-            if capture.id not in self.recorded or not in_record(capture):
-                yield capture
+        if not self.recorded:
+            return self.captures
+        return [capture for capture in self.captures if capture.id not in self.recorded or not in_record(capture)]
 
 
-def _collect(id_: int, roots: Sequence[Node], seen: set[int], captures: dict[int, Node],
-             sources: dict[int, Node], controls: list[Node], accesses: list[Node],
-             used: set[int]) -> tuple[list[Node], bool]:
-    """Nodes of a region that the roots need, and whether one writes; the rest is recorded."""
-    found: list[Node] = []
-    written = False
-    stack: list[Node] = []
-    for root in reversed(roots):
-        if root.scope == id_:
-            stack.append(root)
-        else:
-            captures[root.id] = root
-    while stack:
-        node = stack.pop()
-        if node.id in seen:
-            if node.kind == PHI:
-                used.add(node.id)
-            continue
-        seen.add(node.id)
-        found.append(node)
-        kind = node.kind
-        if _IS_PLAIN[kind]:
-            _use(id_, node.d0, stack, captures)
-            _use(id_, node.d1, stack, captures)
-            _use(id_, node.d2, stack, captures)
+def _look_through(id_: int, nodes: list[Node], roots: Sequence[Node], captures: dict[int, Node],
+                  sources: dict[int, Node], inner: list[Node], accesses: list[Node]) -> None:
+    """Note what those nodes of a region use that may use what lies outside, memory or other regions."""
+    for node in nodes:
+        if _IS_PLAIN[node.kind]:
+            _use(id_, node.d0, captures)
+            _use(id_, node.d1, captures)
+            _use(id_, node.d2, captures)
             continue
         values: Iterable[Node | None]
         memory: Iterable[Node]
-        if kind in CONTROL:
-            controls.append(node)
-            control: Control = node.payload
-            values, memory = [node.d0, node.d1, node.d2, *control.inputs()], [*control.memory(), *control.sources()]
+        if node.kind in CONTROL:
+            inner.append(node)
+            control = node.payload
+            values, memory = (node.d0, node.d1, node.d2, *control.inputs()), (*control.memory(), *control.sources())
         else:
             values, memory = values_of(node), memory_of(node)
             accesses.append(node)
-            written = written or IS_WRITE[kind] and not is_local(node)
         for version in memory:
-            if version.scope == id_:
-                stack.append(version)
-            else:
+            if version.scope != id_:
                 sources[version.id] = version
         for value in values:
-            _use(id_, value, stack, captures)
-    found.sort(key=_id)
-    return found, written
+            _use(id_, value, captures)
+    for root in roots:
+        if root.scope != id_:
+            captures[root.id] = root
 
 
 #: By kinds: whether nodes have neither memory nor regions, and at most three operands.
 _IS_PLAIN = bytes(not (kind in CONTROL or MEMORY_OPERANDS[kind] or IS_WRITE[kind]) for kind in range(len(OPS)))
 
 
-def _use(id_: int, value: Node | None, stack: list[Node], captures: dict[int, Node]) -> None:
-    """Collect an operand."""
+def _use(id_: int, value: Node | None, captures: dict[int, Node]) -> None:
+    """Note an operand."""
     if value is None:
         return
     if value.scope != id_:
         captures[value.id] = value
     elif value.payload is not None and is_version(value):
         raise MemoryAsValue(value)
-    else:
-        stack.append(value)
-
-
-def _id(node: Node) -> int:
-    return node.id
 
 
 def _recorded(region: Region) -> frozenset[int]:
@@ -206,38 +171,40 @@ class Control:
         #: The ``RESULT`` nodes, as long as they live.
         self.outputs: list[weakref.ref[Node]] = []
         #: Whether anything is written.
-        self.writes = any(region.writes for region in regions)
+        self.writes = bool([region for region in regions if region.writes])
         #: What it can do besides, see :mod:`.extension`.
         self.extension: Any = None
 
-    def arguments(self) -> Iterator[Node]:
+    def arguments(self) -> list[Node]:
         """What formals that are values stand for."""
-        for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
-            if not formal.payload:
-                yield initial
+        formals = self.regions[0].formals
+        return [initial for position, initial in enumerate(self.initial) if not formals[position].payload]
 
-    def inputs(self) -> Iterator[Node]:
+    def inputs(self) -> list[Node]:
         """Every value that is used: what formals stand for, and captures."""
-        yield from self.arguments()
+        found = self.arguments()
         for region in self.regions:
-            yield from region.captures
+            found += region.captures
+        return found
 
-    def values(self) -> Iterator[Node]:
+    def values(self) -> list[Node]:
         """Every value that must be there before: all but what targets of calls have in their records."""
-        yield from self.arguments()
+        found = self.arguments()
         for region in self.regions:
-            yield from region.needed()
+            found += region.needed()
+        return found
 
-    def memory(self) -> Iterator[Node]:
+    def memory(self) -> list[Node]:
         """The versions of arrays that are written to."""
-        for initial, formal in zip(self.initial, self.regions[0].formals, strict=True):
-            if formal.payload:
-                yield initial
+        formals = self.regions[0].formals
+        return [initial for position, initial in enumerate(self.initial) if formals[position].payload]
 
-    def sources(self) -> Iterator[Node]:
+    def sources(self) -> list[Node]:
         """The arrays that are read by index, and not written to."""
+        found: list[Node] = []
         for region in self.regions:
-            yield from region.sources
+            found += region.sources
+        return found
 
     def is_memory(self, position: int) -> bool:
         """Whether a result, given by its position, is the last version of memory."""
@@ -323,22 +290,22 @@ class Call(Choice):
 
     __slots__ = ()
 
-    def values(self) -> Iterator[Node]:
-        yield from self.arguments()
+    def values(self) -> list[Node]:
+        found = self.arguments()
         for region in self.regions:
-            yield from (capture for capture in region.captures if not in_record(capture))
+            found += [capture for capture in region.captures if not in_record(capture)]
+        return found
 
 
-def operands(node: Node) -> Iterator[Node]:
+def operands(node: Node) -> list[Node]:
     """The nodes that a node uses, be it as values or as memory; for a loop also what its region uses."""
-    for operand in (node.d0, node.d1, node.d2, node.d3):
-        if operand is not None:
-            yield operand
+    found = [operand for operand in (node.d0, node.d1, node.d2, node.d3) if operand is not None]
     if node.kind in CONTROL:
-        control: Control = node.payload
-        yield from control.inputs()
-        yield from control.memory()
-        yield from control.sources()
+        control = node.payload
+        found += control.inputs()
+        found += control.memory()
+        found += control.sources()
+    return found
 
 
 def memory_of(node: Node) -> list[Node]:

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import CodeType, FrameType
 from typing import Any
 
+from ..context import current, state
 from ..errors import SymbolicValue
-from ..flags import SYMBOLIC_SCOPE, state
+from ..flags import SYMBOLIC_SCOPE
 from ..ops.table import COUNTER, GATHER, LITERAL, LOCAL, PHI, RESULT
 from .labels import label_of
 from .node import Node
@@ -20,8 +21,8 @@ from .region import is_version, operands, origin_of
 
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
            "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "symbolic_error", "tells_elements_apart", "user_line", "width_of_write",
-           "written_outside"]
+           "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line",
+           "width_of_write", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
@@ -40,8 +41,8 @@ new_region = itertools.count(1).__next__
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "label", "latest",
-                 "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single",
+    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "journal", "label",
+                 "latest", "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single",
                  "statements", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
@@ -59,6 +60,8 @@ class Tracing:
         self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
+        #: What notes changes of arrays that were made outside, if anything does (see :mod:`drjit._access.store`).
+        self.journal: Any = None
         #: Whether operations on duals are recorded (see :mod:`drjit_core.derivatives.choice`).
         self.differentiates = False
         #: Whether a function is traced once more for its derivative only: what it does besides has been done.
@@ -91,27 +94,32 @@ class Tracing:
 
 
 _known: dict[int, Tracing] = {}
+#: What regions have that are closed, to which nobody adds anything.
+_NO_NODES: dict[Any, Node] = {}
+_NO_STATEMENTS: list[Any] = []
 
 
 def open_(region: Tracing) -> None:
     """Trace into a region from now on."""
-    _known[region.id] = state.open[region.id] = region
-    region.outer, state.region = state.region, region
+    context = current()
+    _known[region.id] = context.open[region.id] = region
+    region.outer, context.region, context.scope = context.region, region, region.id
     if region.outer is not None:
         region.done |= region.outer.done
-    state.flags |= SYMBOLIC_SCOPE
+    context.flags |= SYMBOLIC_SCOPE
 
 
 def close(region: Tracing) -> None:
     """The region is traced: from now on nothing of it may be used but its results."""
-    region.open, region.name_of, region.live, region.entering = False, None, None, None
-    del state.open[region.id]
-    state.region = region.outer
+    context, outer = current(), region.outer
+    region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
+    del context.open[region.id]
+    context.region, context.scope = outer, 0 if outer is None else outer.id
     region.outer = None
-    region.latest = {}
-    region.borrowed, region.statements = {}, []
-    if state.region is None:
-        state.flags &= ~SYMBOLIC_SCOPE
+    region.latest = region.borrowed = _NO_NODES
+    region.statements = _NO_STATEMENTS
+    if outer is None:
+        context.flags &= ~SYMBOLIC_SCOPE
     if len(_known) > _REMEMBERED:
         _forget()
 
@@ -126,22 +134,27 @@ def _forget() -> None:
 
 def innermost() -> Tracing | None:
     """The region that this thread is tracing."""
-    region: Tracing | None = state.region
+    region: Tracing | None = current().region
     return region
 
 
 def require_open(node: Node) -> None:
     """Refuse a value of a region that is not open in this thread."""
-    if node.scope not in state.open:
+    if node.scope not in current().open:
         raise symbolic_error(node)
 
 
 def scope_of(*nodes: Node | None) -> int:
     """The innermost region that some operands depend on: 0 if none, and all of them must be open."""
-    scope = 0
+    return scope_of_all(nodes)
+
+
+def scope_of_all(nodes: Iterable[Node | None]) -> int:
+    """Likewise."""
+    scope, context = 0, current()
     for node in nodes:
         if node is not None and node.scope:
-            if node.scope not in state.open:
+            if node.scope != context.scope and node.scope not in context.open:
                 raise symbolic_error(node)
             if node.scope > scope:
                 scope = node.scope
@@ -255,9 +268,20 @@ def tells_elements_apart(node: Node) -> bool:
 # --- the user's side of the stack ------------------------------------------------------------------------------------
 
 
+#: Whether modules are none of the user's, by their names.
+_is_internal: dict[str, bool] = {}
+_MOST_MODULES = 1024
+
+
 def is_internal(frame: FrameType) -> bool:
     """Whether a frame belongs to this project, not to its user."""
-    return frame.f_globals.get("__name__", "").partition(".")[0] in _INTERNAL
+    name = frame.f_globals.get("__name__", "")
+    found = _is_internal.get(name)
+    if found is None:
+        if len(_is_internal) >= _MOST_MODULES:
+            _is_internal.clear()
+        found = _is_internal[name] = name.partition(".")[0] in _INTERNAL
+    return found
 
 
 def user_line() -> tuple[str, int] | None:

@@ -9,6 +9,7 @@ from .simplify cimport binary as simpler_of_two
 from .simplify cimport ternary as simpler_of_three
 from .simplify cimport unary as simpler_of_one
 from .node cimport Node, blank_node, enter, find1, find2, find3, new_id
+from .symbolic cimport require_open
 
 cdef int DUAL, LITERAL, CAST, GATHER, BOUND
 cdef int INVALID

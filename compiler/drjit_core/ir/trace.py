@@ -108,7 +108,7 @@ def unary(kind: int, a: Node) -> Node:
     if mode >= -1:
         node = find1(kind, a, mode)
         if node is not None:
-            if node.scope:
+            if node.scope and node.scope != context.scope:
                 require_open(node)
             return node
     type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + a.type]
@@ -125,7 +125,7 @@ def unary(kind: int, a: Node) -> Node:
         if simpler is not None:
             return simpler if context.recording is None else sized_by(simpler, a)
     scope = a.scope
-    if scope:
+    if scope and scope != context.scope:
         require_open(a)
     node = blank_node()
     node.kind = kind
@@ -152,7 +152,7 @@ def binary(kind: int, a: Node, b: Node) -> Node:
     if mode >= -1:
         node = find2(kind, a, b, mode)
         if node is not None:
-            if node.scope:
+            if node.scope and node.scope != context.scope:
                 require_open(node)
             return node
     type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + b.type]
@@ -174,8 +174,8 @@ def binary(kind: int, a: Node, b: Node) -> Node:
             simpler = simpler_of_two(ops, kind, a, b, size)  # no rule looks at parameters
             if simpler is not None:
                 return simpler if context.recording is None else sized_by(simpler, a, b)
-    scope = a.scope
-    if scope or b.scope:
+    scope = a.scope | b.scope
+    if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope):
         scope = scope_of(a, b)
     node = blank_node()
     node.kind = kind
@@ -203,7 +203,7 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
     if mode >= -1:
         node = find3(kind, a, b, c, mode)
         if node is not None:
-            if node.scope:
+            if node.scope and node.scope != context.scope:
                 require_open(node)
             return node
     type_ = _TYPES_OF_RESULTS[kind * _TYPE_COUNT + c.type]
@@ -226,8 +226,9 @@ def ternary(kind: int, a: Node, b: Node, c: Node) -> Node:
             simpler = simpler_of_three(ops, kind, a, b, c, size)
             if simpler is not None:
                 return simpler if context.recording is None else sized_by(simpler, a, b, c)
-    scope = a.scope
-    if scope or b.scope or c.scope:
+    scope = a.scope | b.scope | c.scope
+    if scope and (scope != context.scope or a.scope != scope and a.scope or b.scope != scope and b.scope
+                  or c.scope != scope and c.scope):
         scope = scope_of(a, b, c)
     node = blank_node()
     node.kind = kind

@@ -633,7 +633,7 @@ class _Planner:
                 continue
             used = operands(current)
             if kind == VIEW:
-                next(used)  # is read, not computed
+                used = used[1:]  # the first one is read, not computed
             stack.extend(values_of(current) if NEEDS_MEMORY[kind] else used)
         return False
 

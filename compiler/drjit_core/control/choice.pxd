@@ -1,0 +1,54 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..ir.build cimport append, broadcast_size_of
+from ..ir.node cimport Node
+from ..ir.region cimport Call, Choice, Cond, Region, is_version, origin_of
+from ..ir.symbolic cimport Tracing, innermost, scope_of_all
+from .construct cimport Construct, Traced, written_widths
+
+cdef int CALL, COND, FETCH, GATHER, LITERAL, LOOP, PHI, RESULT, BOOL
+
+
+cdef class _Choice(Construct):
+    cdef public int kind
+    cdef public Node mask
+    cdef public Node index
+    cdef public object targets
+    cdef public bint merged
+    cdef public bint uniform
+    cdef public list single
+    cdef public int64_t least
+    cdef public bint joins
+    cdef public Node apart
+    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, regions=list, i=cython.Py_ssize_t)
+    cpdef tuple trace(self)
+    @cython.locals(traced=Traced)
+    cpdef frozenset written_of(self, frozenset positions)
+    @cython.locals(traced=Traced, i=cython.Py_ssize_t)
+    cpdef list regions(self, list values, list written)
+    @cython.locals(mask=Node, apart=Node, region=Region, traced=Traced)
+    cpdef bint grows(self, list regions, Py_ssize_t count) except -1
+    @cython.locals(region=Region, traced=Traced)
+    cpdef int64_t size(self, object regions, Py_ssize_t count) except? -1
+    @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced)
+    cpdef attempt(self)
+    @cython.locals(value=Node)
+    cpdef trace_into(self, Traced traced)
+    @cython.locals(first=list, one=Node, other=Node, i=cython.Py_ssize_t)
+    cpdef check(self, list results)
+    @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
+    cpdef tuple finish(self, list regions, dict aliases, dict passed, list values, list written)
+    @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
+    cpdef Region region(self, Traced traced, list varying, list values, list written)
+    @cython.locals(outer=Tracing, enclosing=Node, size=int64_t, scope=int64_t)
+    cpdef Node node(self, Choice choice)
+    @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t)
+    cpdef dict aliases(self)
+    @cython.locals(one=Traced, other=Traced, first=Node, result=Node, i=cython.Py_ssize_t)
+    cpdef dict passed(self)
+    cpdef Node outside(self, Traced traced, Node result)
+
+
+@cython.locals(region=Region)
+cdef list _written(object regions)

@@ -1,0 +1,60 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..context cimport current
+from ..ir.build cimport append
+from ..ir.dual cimport primal, tracked
+from ..ir.node cimport Node
+from ..ir.region cimport Control, Region, is_local, writes
+from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
+
+cdef int PHI, RESULT, BOOL
+
+
+cdef class Traced:
+    cdef public Tracing region
+    cdef public list formals
+    cdef public list masks
+    cdef public list results
+    cdef public dict latest
+    cdef public dict lent
+
+
+cdef class Construct:
+    cdef public str function
+    cdef public str noun
+    cdef public bint gives_way
+    cdef public list given
+    cdef public object label
+    cdef public object name_of
+    cdef public Py_ssize_t first_array
+    cdef public object line
+    cdef public frozenset memory
+    cdef public frozenset constant
+    cdef public object wide
+    cdef public list initial
+    cdef public list borrowed
+    cdef public list statements
+    cdef public list traced
+    cdef public object failure
+    @cython.locals(node=Node, found=list)
+    cpdef list values(self, object nodes)
+    cpdef begin(self)
+    @cython.locals(region=Tracing, formals=list, position=cython.Py_ssize_t, value=Node, is_memory=cython.bint, traced=Traced, outer=Tracing, formal=Node, mask=Node)
+    cpdef Traced enter(self, int64_t size, int64_t width, tuple masks)
+    cpdef trace_into(self, Traced traced)
+    @cython.locals(region=Tracing)
+    cpdef bint run(self, Traced traced) except -1
+    @cython.locals(traced=Traced)
+    cpdef bint finds_memory(self) except -1
+    @cython.locals(traced=Traced)
+    cpdef add_borrowed(self)
+    @cython.locals(first=Region, formal=Node, value=Node)
+    cpdef check_memory_of(self, object regions, list initial)
+    cpdef settle(self, list versions)
+    @cython.locals(control=Control, first=Region, results=list, position=cython.Py_ssize_t, last=Node, result=Node, memory=cython.bint)
+    cpdef list results_of(self, Node node)
+
+
+@cython.locals(found=list, node=Node)
+cpdef list written_widths(Region region)

@@ -1,0 +1,49 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..context cimport current
+from ..ir.build cimport append, broadcast_size_of
+from ..ir.dual cimport primal
+from ..ir.node cimport Node
+from ..ir.region cimport Loop, Region, is_local, is_version, origin_of
+from ..ir.symbolic cimport Tracing, innermost, scope_of_all
+from .construct cimport Construct, Traced, written_widths
+
+cdef int EVALUATED, LITERAL, LOOP, PHI, BOOL
+cdef long long OPTIMIZE_LOOPS
+
+
+cdef class _Loop(Construct):
+    cdef public object condition
+    cdef public object body
+    cdef public object trips
+    cdef public bint together
+    cdef public frozenset changed
+    cdef public bint uniform
+    cdef public list single
+    cdef public object misfit
+    cdef public list variables
+    cdef public Node test
+    cdef public list results
+    cpdef list trace(self)
+    @cython.locals(size=int64_t, needed=int64_t, found=int64_t, region=Region, value=Node, outer=Tracing, probed=cython.bint, narrowed=cython.bint, grown=cython.bint)
+    cpdef list repeat(self)
+    @cython.locals(found=list, i=cython.Py_ssize_t, variable=Node)
+    cpdef frozenset unchanged(self)
+    cpdef int64_t width(self, bint strict=*) except? -1
+    @cython.locals(i=cython.Py_ssize_t, node=Node)
+    cpdef list but(self, frozenset left_out, list nodes)
+    @cython.locals(traced=Traced)
+    cpdef attempt(self, int64_t size)
+    @cython.locals(region=Tracing, entering=Node, live=Node)
+    cpdef trace_into(self, Traced traced)
+    @cython.locals(i=cython.Py_ssize_t, before=Node, after=Node)
+    cpdef check_results(self, list results)
+    @cython.locals(formal=Node, result=Node)
+    cpdef check_versions(self, Traced traced)
+    @cython.locals(formal=Node, result=Node, origin=Node, id_=int64_t, traced=Traced)
+    cpdef check_memory(self, frozenset unchanged)
+    @cython.locals(traced=Traced)
+    cpdef Region region(self)
+    @cython.locals(loop=Loop, outer=Tracing, mask=Node, formal=Node, scope=int64_t, initial=list, outputs=list)
+    cpdef list finish(self, Region region, int64_t size)

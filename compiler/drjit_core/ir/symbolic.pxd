@@ -1,0 +1,51 @@
+cimport cython
+from libc.stdint cimport int64_t
+
+from ..context cimport Context, current
+from .node cimport Node
+
+cdef long long SYMBOLIC_SCOPE
+
+
+cdef class Tracing:
+    cdef public int64_t id
+    cdef public object noun
+    cdef public object label
+    cdef public object line
+    cdef public object name_of
+    cdef public Py_ssize_t variables
+    cdef public bint open
+    cdef public Tracing outer
+    cdef public object journal
+    cdef public bint differentiates
+    cdef public bint repeats
+    cdef public set done
+    cdef public Node live
+    cdef public Node entering
+    cdef public bint uniform
+    cdef public list widths
+    cdef public list single
+    cdef public set by_index
+    cdef public dict but_elements
+    cdef public dict roots
+    cdef public dict latest
+    cdef public bint outside
+    cdef public dict borrowed
+    cdef public list statements
+
+
+@cython.locals(context=Context)
+cpdef open_(Tracing region)
+@cython.locals(context=Context, outer=Tracing)
+cpdef close(Tracing region)
+@cython.locals(known=Tracing)
+cdef _forget()
+cdef dict _known
+cpdef Tracing innermost()
+cpdef require_open(Node node)
+@cython.locals(node=Node, scope=int64_t, context=Context)
+cpdef int64_t scope_of_all(object nodes) except -1
+cdef dict _is_internal
+cpdef bint is_internal(object frame) except -1
+@cython.locals(context=Context, region=Tracing)
+cpdef replace_version(Node target, Node version)

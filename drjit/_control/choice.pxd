@@ -1,0 +1,46 @@
+cimport cython
+
+from drjit_core.ir.dual cimport tracked
+from drjit_core.ir.node cimport Node
+from drjit._access.store cimport Buffers, Journal, innermost_journal
+from drjit._control.state cimport arguments
+from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+
+
+cdef class Results:
+    cdef public str function
+    cdef public object names
+    cdef public bint strict
+    cdef public str otherwise
+    cdef public TreeSpec spec
+    cdef public list leaves
+    cdef public list nodes
+    cdef public str which
+    @cython.locals(spec=TreeSpec, nodes=list, leaves=list)
+    cpdef list add(self, object value, str which)
+
+
+cdef class _SymbolicChoice:
+    cdef public object words
+    cdef public object trace
+    cdef public object invoke
+    cdef public list labels
+    cdef public list functions
+    cdef public list nodes
+    cdef public list leaves
+    cdef public TreeSpec spec
+    cdef public object names
+    cdef public Results results
+    cdef public Py_ssize_t count
+    cdef public list captured
+    cdef public list journals
+    cdef public object frozen
+    @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
+    cpdef object run(self)
+    @cython.locals(journal=Journal)
+    cpdef list target(self, Py_ssize_t number, list formals)
+
+
+cdef class _Target:
+    cdef public _SymbolicChoice choice
+    cdef public Py_ssize_t number

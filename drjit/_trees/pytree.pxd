@@ -1,0 +1,32 @@
+cimport cython
+
+from drjit_core.ir.node cimport Node
+from drjit._base.handle cimport Handle, fresh_array, held
+
+cdef dict _of_type, _of_types
+
+
+cdef class TreeSpec:
+    cdef public object cls
+    cdef public tuple shape
+    cdef public tuple keys
+    cdef public tuple children
+    cdef public object prototype
+    cdef public object _hash
+    cdef public list _arrays
+    cdef public bint _is_flat
+    cpdef object rebuild(self, object leaves)
+    @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)
+    cpdef object rebuild_nodes(self, object nodes, object leaves)
+    @cython.locals(entry=TreeSpec)
+    cpdef list traced(self)
+    @cython.locals(found=list)
+    cpdef list leaf_specs(self)
+    @cython.locals(entry=TreeSpec)
+    cpdef _collect(self, list found)
+
+
+@cython.locals(spec=TreeSpec)
+cdef TreeSpec _flatten(object value, object function, list found, set path, bint whole)
+@cython.locals(spec=TreeSpec, found=list, nodes=list, array=Handle, k=cython.Py_ssize_t, depth=cython.int)
+cpdef tuple flatten_nodes(object value, object function)
