@@ -10,7 +10,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import IncompatibleSizes, Node, Versions
 
-from .._access.lanes import masked_access, written_from
+from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
@@ -21,7 +21,8 @@ from .frozen import Frozen
 from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
 from .state import arguments, equal
 
-__all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "run_directly", "store_arguments", "traced", "written"]
+__all__ = ["Invoke", "Results", "Trace", "Traced", "argument_of", "blended", "run_directly", "store_arguments",
+           "traced", "written"]
 
 #: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, to the
 #: results, and what arguments are after writes.
@@ -118,18 +119,26 @@ def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Trace
     originals = [original for _, original in functions]
     labels = [which for which, _ in functions]
     frozen: Frozen | None = None
+    in_place = set[int]()  # arguments that the functions themselves have written to, and not copies of them
 
     def name_of(position: int) -> str:
         if position < count:
             return spec.node_paths(names)[position]
         return name_in_program(captured[position - count].array, originals)
 
+    def note_in_place(before: Any, formals: list[Node]) -> None:
+        region = core.innermost()
+        if region is not None and region.latest:
+            after = flatten_nodes(before, words.function)[0]
+            in_place.update(k for k, (old, new) in enumerate(zip(formals, after, strict=False)) if new is not old)
+
     def target(number: int) -> Callable[[list[Node]], list[Node]]:
         which, journal = labels[number], journals[number]
 
         def run(formals: list[Node]) -> list[Node]:
-            if not number:
-                results.spec = None  # perhaps it is traced again
+            if not number:  # perhaps it is traced again
+                results.spec = None
+                in_place.clear()
             original = originals[number]
             if frozen is not None:
                 frozen.require_unchanged()
@@ -137,7 +146,10 @@ def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Trace
                 journal.begin()
                 for (array, position, *_), formal in zip(captured, formals[count:], strict=True):
                     store(array, [formal], position)
-                found = results.add(invoke(original, arguments(words.function, spec, formals[:count], leaves)), which)
+                before = arguments(words.function, spec, formals[:count], leaves)
+                found = results.add(invoke(original, before), which)
+                note_in_place(before, formals)
+                del before
                 require_no_leftovers(words, journal, captured, formals[count:], (original,))
                 return found
 
@@ -175,7 +187,8 @@ def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Trace
     if around is not None:
         around.inner.append([(weakref.ref(entry.array), entry.position) for entry in captured])
     found = results.rebuilt(values)
-    store_arguments(leaves, nodes, [versions.get(position, node) for position, node in enumerate(nodes)])
+    store_arguments(leaves, nodes, [versions[position] if position in versions and position in in_place else node
+                                    for position, node in enumerate(nodes)])
     _store([None if around is None and buffers.own(entry.array) else entry for entry in captured], count, versions)
     return found
 
@@ -195,6 +208,11 @@ def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes:
                                broadcast(value, width) for value in values], others)
 
 
+def argument_of(value: Node, nodes: Sequence[Node]) -> int | None:
+    """The position of the argument that a result of an evaluated function is, after writes by index if any."""
+    return next((k for k, node in enumerate(nodes) if value is node or written_from(value, node)), None)
+
+
 def written(before: Sequence[Node], after: Sequence[Node]) -> list[Node]:
     """What arguments are after an evaluated function: those that it has written to by index are other versions."""
     return [new if written_from(new, old) else old for old, new in zip(before, after, strict=True)]
@@ -209,6 +227,7 @@ def store_arguments(leaves: Sequence[Any], before: Sequence[Node], after: Sequen
             for position in range(start, start + count):
                 if after[position] is not before[position]:
                     store_written(leaf, [after[position]], position - start)
+                    note_version(after[position], before[position])
             start += count
 
 
@@ -217,13 +236,21 @@ def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, 
     for number, entry in enumerate(captured):
         result = versions.get(count + number)
         if entry is not None and result is not None and result is not entry.initial:
+            before = entry.array._nodes()[entry.position]
             store_written(entry.array, [result], entry.position)
+            note_version(result, before)
 
 
 def blended(words: Words, mask: Node, position: int, yes: Node, no: Node, results: Results) -> Node:
-    """A result where a mask is set, and another one elsewhere."""
-    if yes is no:
+    """A result where a mask is set, and another one elsewhere; or the last version, if by index was written."""
+    if yes is no or written_from(yes, no):
         return yes
+    if written_from(no, yes):
+        return no
+    if written_apart(yes, no):
+        raise ArgumentError(f"{words.function}(): the functions write by index to different copies of one array, and "
+                            f"return them as '{results.place(position)}'. Write to the array itself, or use "
+                            "mode='symbolic'.")
     if len({size for size in (mask.size, yes.size, no.size) if size != 1}) > 1:
         raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
                         f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import drjit_core as core
 from drjit_core import IncompatibleSizes, JitFlag, Node, SymbolicValue, VarType, ops
 
-from .._access.lanes import masked_access, with_lanes, written_from
+from .._access.lanes import masked_access, note_version, with_lanes, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.arguments import require_bool, require_integer, require_label, require_mode
 from .._base.array import ArrayBase
@@ -275,13 +275,18 @@ def _symbolic(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
         break
     if around is not None:
         around.inner.append([(weakref.ref(entry.array), entry.position) for entry in captured])
+    for node, result in zip(nodes, results, strict=False):
+        if core.is_version(core.primal(result)):
+            note_version(result, node)
     state = spec.rebuild_nodes(results[:len(nodes)], final)
     if through:
         store_arguments(leaves, nodes, [result if core.is_version(core.primal(result)) else node
                                         for node, result in zip(nodes, results, strict=False)])
     for (array, position, initial, _), result in zip(captured, results[len(nodes):], strict=True):
         if result is not initial and (around is not None or not buffers.own(array)):
+            before = array._nodes()[position]
             store_written(array, [result], position)
+            note_version(result, before)
     return state
 
 

@@ -123,6 +123,10 @@ class _Again(Exception):
     """A branch or loop must be traced once more, with what has been found out about its variables."""
 
 
+class _Computed(Exception):
+    """A loop is not traced, but run: also if there is no derivative of what was traced."""
+
+
 class _Kept:
     """A value without the arrays that hold it: whoever holds one of a traced function seems to be outside of it."""
 
@@ -265,11 +269,14 @@ class _Sides:
         self.known: list[tuple[list[Any], bool, list[Any]] | None] = [None, None]
         self.found: dict[int, Any] = {}  # in place of values that no element uses
         self.dropped = set[int]()  # variables that remain unassigned
+        #: Whether the branches are computed, so that they cannot be run again, and what one has computed may be used in
+        #: the other.
         self.final = False
 
     def wrapped(self, function: Callable[..., Any], side: int) -> Callable[..., Any]:
         """A branch whose results go with those of the other one."""
         def run(*values: Any) -> Any:
+            self.final |= core.innermost() is None  # also if there is no derivative of what is traced
             returned = function(*values)
             results = list(returned)
             dead = returned.__class__ is Dead or (self.guard and side == 1) or \
@@ -359,6 +366,8 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
         found: list[Any] = []
 
         def step(*values: Any, initial: tuple[Any, ...] = state, found: list[Any] = found) -> Any:
+            if place >= 0 and initial[place] is UNSET and core.innermost() is None:
+                raise _Computed
             results = list(body(*values))
             for k in range(count):
                 if initial[k] is UNSET and results[k] is not UNSET:
@@ -377,6 +386,8 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
             return loop_of(state, cond, step, labels, **hints)
         except _Again:
             state = (*state[:place], found[0], *state[place + 1:])
+        except _Computed:
+            return _returning(state, cond, body, labels, place, result, hints)
 
 
 def _require_type(first: TreeSpec, second: TreeSpec, function: str | None) -> None:
@@ -418,7 +429,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         return tuple(results)
 
     results = loop_of(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
-                          **hints)
+                      **hints | {"mode": "evaluated"})
     return (*results[:place], value, *results[place:])
 
 
