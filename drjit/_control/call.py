@@ -177,9 +177,8 @@ class _Call:
 
     def joined(self, position: int, chosen: Sequence[Node], values: Sequence[Node]) -> Node:
         """A result of all functions: that of each where it was chosen, or an argument that some have written to."""
-        arguments = {argument_of(value, self.nodes) for value in values}
-        memory = len(arguments) == 1 and None not in arguments and \
-            any(not value is self.nodes[which] for value in values for which in arguments if which is not None)
+        which = {argument_of(value, self.nodes) for value in values}
+        memory = len(which) == 1 and None not in which and not all(value in self.nodes for value in values)
         found = values[0] if memory else core.literal(values[0].type, 0)
         for mask, value in zip(chosen, values, strict=True):
             found = blended(self.words, mask, position, value, found, self.results)

@@ -1325,3 +1325,28 @@ def test_the_decorator_may_be_applied_twice() -> None:
         return once(x)
 
     assert list(dr.syntax(around)(Float(3, 8))) == [0.75, 1]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_variables_that_functions_within_assign(symbolic: bool) -> None:
+    @dr.syntax
+    def f(x, n):
+        def square():
+            nonlocal x
+            x = x * x
+            return x
+
+        y = square() if x > 3 else -x
+        if x > 1:
+            z = square()
+            w = x + z
+        else:
+            z = w = x
+        while n > 0:
+            square()
+            n = n - 1
+        return x, y, z, w
+
+    with mode(symbolic):
+        found = elements(f(Int(0, 1, 2, 4), UInt(3, 2, 1, 0)), 4)
+    assert found == [f(x, n) for x, n in zip([0, 1, 2, 4], [3, 2, 1, 0], strict=True)]

@@ -154,7 +154,8 @@ def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
 
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), flags: int = 0, result: str | None = None,
-           guard: bool = False, attributes: Sequence[Any] = (), **hints: Any) -> Any:
+           guard: bool = False, attributes: Sequence[Any] = (), cells: dict[str, Any] | None = None,
+           **hints: Any) -> Any:
     """``if_stmt`` of branches that elements may leave, or that do not assign all variables.
 
     The last ``flags`` results of the branches are masks or Python's ``bool``; ``True`` says that no element goes on, so
@@ -166,7 +167,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
-    changed = _Attributes(attributes, args)
+    changed = _Attributes(attributes, args, cells)
     if changed.places:
         with changed:
             return changed.stored(run_if(
@@ -191,11 +192,17 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
 
 
 class _Attributes:
-    """Attributes that a construct changes of objects which are no PyTrees: they are part of the state themselves."""
+    """Attributes that a construct changes of objects which are no PyTrees: they are part of the state themselves.
 
-    def __init__(self, attributes: Sequence[Any], args: Sequence[Any]) -> None:
+    So are variables that functions within the user's one assign, which are the contents of cells.
+    """
+
+    def __init__(self, attributes: Sequence[Any], args: Sequence[Any], cells: dict[str, Any] | None = None) -> None:
         self.places: list[tuple[Any, str]] = []
         labels = []
+        for name, function in (cells or {}).items():
+            self.places.append((function.__closure__[0], "cell_contents"))
+            labels.append(name)
         for position, root, path, stored in attributes:
             owner = args[position]
             if owner is UNSET or isinstance(owner, ArrayBase) or is_pytree(type(owner)):
@@ -214,13 +221,13 @@ class _Attributes:
         self.values = self._read()
 
     def _read(self) -> tuple[Any, ...]:
-        return tuple([getattr(owner, name, UNSET) for owner, name in self.places])
+        return tuple([_attribute(owner, name) for owner, name in self.places])
 
     def _write(self, values: Sequence[Any]) -> None:
         for (owner, name), value in zip(self.places, values, strict=True):
             if value is not UNSET:
                 setattr(owner, name, value)
-            elif hasattr(owner, name):
+            elif _attribute(owner, name) is not UNSET:
                 delattr(owner, name)
 
     def __enter__(self) -> None:
@@ -251,6 +258,14 @@ class _Attributes:
         """Assign the attributes; returns the other results."""
         self._write(results[:len(self.places)])
         return tuple(results[len(self.places):])
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute; UNSET if there is none, or it is the contents of an empty cell."""
+    try:
+        return getattr(owner, name)
+    except (AttributeError, ValueError):
+        return UNSET
 
 
 class Dead(tuple):  # type: ignore[type-arg]
@@ -341,7 +356,7 @@ def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
              flags: int = 0, result: str | None = None, test: Any = None, attributes: Sequence[Any] = (),
-             **hints: Any) -> Any:
+             cells: dict[str, Any] | None = None, **hints: Any) -> Any:
     """``while_loop`` with elements that leave early, and with variables that may not be assigned before.
 
     The last ``flags`` entries of the state are masks or Python's ``bool``. With ``result``, the function's name, the
@@ -351,7 +366,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     count = len(state) - flags
     if True in [value for value in state[count:] if value.__class__ is bool]:
         return state  # all elements have left before
-    changed = _Attributes(attributes, state)
+    changed = _Attributes(attributes, state, cells)
     if changed.places:
         with changed:
             return changed.stored(run_loop(
@@ -437,12 +452,21 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
 
 def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
-               labels: Sequence[str] = (), values: int = 1, **hints: Any) -> Any:
+               labels: Sequence[str] = (), values: int = 1, cells: dict[str, Any] | None = None,
+               **hints: Any) -> Any:
     """``a if cond else b``: the functions return the value, and variables that they may have changed.
 
     A Python number on one side becomes an array of the type on the other side.
     """
     cond = sole_array(cond)
+    changed = _Attributes((), args, cells)
+    if changed.places and is_vector(cond):
+        with changed:
+            count = len(changed.places)
+            yes, no = [_value_first(changed.wrapped(function), count) for function in (true_fn, false_fn)]
+            value, *rest = run_choice(changed.values + args, cond, yes, no, changed.labels + tuple(labels),
+                                      values + count, **hints)
+            return (value, *changed.stored(rest))
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return (_select(cond, true_fn(*args)[0], false_fn(*args)[0]), *args[:values - 1])
     names = ("value", *labels[:values - 1])
@@ -495,6 +519,15 @@ def _array_for(values: Sequence[Any], cond: Any) -> Any:
     if not types:
         return type(_select(type(cond)(True), *values))
     return types[0] if len(types) == 1 and issubclass(types[0], ArrayBase) else None
+
+
+def _value_first(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function that returns something else before the first ``count`` results."""
+    def run(*arguments: Any) -> Any:
+        results = function(*arguments)
+        return (results[count], *results[:count], *results[count + 1:])
+
+    return run
 
 
 #: The names by which translated functions call what is in here.
