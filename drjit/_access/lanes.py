@@ -37,7 +37,8 @@ from drjit_core import KIND, Node, ReduceOp, gather, innermost, literal, ops, pr
 from .._base.types import BOOL
 
 __all__ = ["TRUE", "Part", "in_plain_code", "innermost_width", "lane_mask", "masked_access", "on_part", "part_of",
-           "part_depth", "symbolic_width", "note_version", "note_writes", "widest_mask", "with_lanes", "written_from"]
+           "part_depth", "symbolic_width", "note_version", "note_writes", "widest_mask", "with_lanes",
+           "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -62,7 +63,7 @@ class _Stack(threading.local):
         self.masks: list[Node] = []
         #: Those of them that belong to constructs which may run although no lane takes part.
         self.uncertain: list[Node] = []
-        #: Ids of the results of writes that the masks have held back, and of the versions before the first write.
+        #: Ids of the results of writes that the masks have held back, and of the versions before them.
         self.origins: dict[int, int] = {}
         #: Of evaluated calls, the lanes that the function that runs was given, innermost last.
         self.parts: list[Part] = []
@@ -121,21 +122,21 @@ _VERSIONS = KIND["scatter"], KIND["opaque"]
 
 
 def note_writes(nodes: Sequence[Node]) -> None:
-    """Remember of nodes that are the results of writes which array they are versions of; evaluation forgets it."""
+    """Remember of nodes that are the results of writes which version they were made of; evaluation forgets it."""
     if _stack.masks:
         origins = _stack.origins
         for node in map(primal, nodes):
             origin: Node = node
-            while origin.kind in _VERSIONS and origin.id not in origins and origin.d0 is not None:
+            while origin.kind in _VERSIONS and (origin is node or origin.id not in origins) and origin.d0 is not None:
                 origin = origin.d0
-            origins[node.id] = origins.get(origin.id, origin.id)
+            if origin is not node:
+                origins[node.id] = origin.id
 
 
 def note_version(node: Node, original: Node) -> Node:
-    """Remember that a node, which is returned, holds the same array as another one before it is written to."""
+    """Remember that a node, which is returned, is made of another version of the same array."""
     if _stack.masks and node is not original:
-        before = primal(original).id
-        _stack.origins[primal(node).id] = _stack.origins.get(before, before)
+        _stack.origins[primal(node).id] = primal(original).id
     return node
 
 
@@ -144,8 +145,21 @@ def written_from(new: Node, old: Node) -> bool:
 
     The lanes that do not take part have then been held back already, whatever elements the others wrote to.
     """
-    origins, after, before = _stack.origins, primal(new).id, primal(old).id
-    return after in origins and origins[after] == origins.get(before, before)
+    return primal(old).id in _versions(new)
+
+
+def written_apart(first: Node, second: Node) -> bool:
+    """Whether two nodes are versions of one array, of which neither has the writes of the other."""
+    one, other = [primal(first).id, *_versions(first)], [primal(second).id, *_versions(second)]
+    return one[0] not in other and other[0] not in one and not set(one).isdisjoint(other)
+
+
+def _versions(node: Node) -> Iterator[int]:
+    """The ids of the versions that a node was made of, the last one first."""
+    number = _stack.origins.get(primal(node).id)
+    while number is not None:
+        yield number
+        number = _stack.origins.get(number)
 
 
 def lane_mask(width: int) -> Node | None:

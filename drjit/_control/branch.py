@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar
 import drjit_core as core
 from drjit_core import KIND, JitFlag, Node, ops
 
-from .._access.lanes import TRUE, masked_access, written_from
+from .._access.lanes import TRUE, masked_access
 from .._base.arguments import require_bool, require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe, presented
@@ -156,6 +156,5 @@ def _evaluated(mask: Node, nodes: list[Node], leaves: list[Any], spec: TreeSpec,
             no = results.add(false_fn(*before), "false_fn")
         nodes = written(nodes, flatten_nodes(before, _FUNCTION)[0])
         store_arguments(leaves, original, nodes)
-        return results.rebuilt([last if last is first or written_from(last, first) else
-                                blended(_WORDS, mask, position, first, last, results)
+        return results.rebuilt([blended(_WORDS, mask, position, first, last, results)
                                 for position, (first, last) in enumerate(zip(yes, no, strict=True))])

@@ -23,7 +23,7 @@ from .._base.values import plain_scalar
 from .._functions.ordering import compress
 from .._promotion.promote import wrap
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .choice import Results, blended, run_directly, store_arguments, traced, written
+from .choice import Results, argument_of, blended, run_directly, store_arguments, traced, written
 from .outside import Words
 from .state import arguments
 
@@ -181,21 +181,28 @@ class _Call:
 
     def blended(self) -> Any:
         """Compute all functions, and join them."""
-        found: list[Node] | None = None
+        found, chosen = list[list[Node]](), list[Node]()
         with masked_access(TRUE):
             nodes = list(self.nodes)
             for number in range(len(self.targets)):
-                chosen = ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number)))
-                with masked_access(chosen, some=False):
+                chosen.append(ops.and_(self.mask, ops.eq(self.index, core.literal(self.index.type, number))))
+                with masked_access(chosen[-1], some=False):
                     values, after = self.invoke(number, nodes, self.spec)
                 nodes = written(nodes, after)
-                before = found or [core.literal(value.type, 0) for value in values]
-                found = [value if value is old or written_from(value, old) else
-                         blended(self.words, chosen, position, value, old, self.results)
-                         for position, (value, old) in enumerate(zip(values, before, strict=True))]
+                found.append(values)
+            joined = [self.joined(position, chosen, values)
+                      for position, values in enumerate(zip(*found, strict=True))]
             store_arguments(self.leaves, self.nodes, nodes)
-        assert found is not None
-        return self.results.rebuilt(found)
+        return self.results.rebuilt(joined)
+
+    def joined(self, position: int, chosen: Sequence[Node], values: Sequence[Node]) -> Node:
+        """A result of all functions: that of each where it was chosen, or an argument that some have written to."""
+        which = {argument_of(value, self.nodes) for value in values}
+        memory = len(which) == 1 and None not in which and not all(value in self.nodes for value in values)
+        found = values[0] if memory else core.literal(values[0].type, 0)
+        for mask, value in zip(chosen, values, strict=True):
+            found = blended(self.words, mask, position, value, found, self.results)
+        return found
 
     def evaluated(self) -> Any:
         """Run each function on the elements that ask for it."""
@@ -208,6 +215,7 @@ class _Call:
                 return self.nothing()
             return self.directly(chosen)
         joined: list[Node] | None = None
+        whole = dict[int, Node]()
         nodes = list(self.nodes)
         with masked_access(TRUE):  # which is the scope of what is known of versions
             for number in range(len(self.targets)):
@@ -221,17 +229,25 @@ class _Call:
                 self.require_whole(nodes, part, after, number)
                 nodes = [new if written_from(new, old) else node
                          for node, old, new in zip(nodes, part, after, strict=True)]
+                joined = joined or [core.literal(value.type, 0, self.width) for value in values]
                 for position, value in enumerate(values):
-                    if value.size not in (1, lanes.size):
+                    which = argument_of(value, self.nodes)
+                    if which is not None and self.nodes[which].size not in (1, self.width):
+                        # what the functions write to, and no values of theirs
+                        whole[position] = blended(self.words, TRUE, position, value, whole.get(position, value),
+                                                  self.results)
+                        continue
+                    if value.size not in (1, lanes.size) or position in whole:
                         raise SizeError(
                             f"{self.function}(): '{self.names[number]}' returned {value.size} elements as "
                             f"'{self.results.place(position)}' for {lanes.size} elements of the arguments.")
-                joined = joined or [core.literal(value.type, 0, self.width) for value in values]
-                joined = [core.scatter(old, value, lanes, TRUE, 0, core.ReduceMode.NoConflicts.value)
-                          for old, value in zip(joined, values, strict=True)]
+                    joined[position] = core.scatter(joined[position], value, lanes, TRUE, 0,
+                                                    core.ReduceMode.NoConflicts.value)
                 core.evaluate([*joined, *nodes])
         store_arguments(self.leaves, self.nodes, nodes)
-        return self.nothing() if joined is None else self.results.rebuilt(joined)
+        if joined is None:
+            return self.nothing()
+        return self.results.rebuilt([whole.get(position, value) for position, value in enumerate(joined)])
 
     def require_whole(self, nodes: Sequence[Node], part: Sequence[Node], after: Sequence[Node], number: int) -> None:
         """Refuse writes by index to an argument of which a function has been given some elements only."""

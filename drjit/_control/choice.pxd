@@ -34,6 +34,7 @@ cdef class _SymbolicChoice:
     cdef public Py_ssize_t count
     cdef public list captured
     cdef public list journals
+    cdef public set in_place
     cdef public object frozen
     @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
     cpdef object run(self)

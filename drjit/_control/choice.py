@@ -10,7 +10,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import IncompatibleSizes, Versions, choose, tracked
 
-from .._access.lanes import masked_access, written_from
+from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
@@ -21,7 +21,8 @@ from .frozen import Frozen
 from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
 from .state import arguments, equal
 
-__all__ = ["Invoke", "Results", "Trace", "Traced", "blended", "run_directly", "store_arguments", "traced", "written"]
+__all__ = ["Invoke", "Results", "Trace", "Traced", "argument_of", "blended", "run_directly", "store_arguments",
+           "traced", "written"]
 
 #: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, and
 #: whether it gives way where derivatives are tracked, to the results, and what arguments are after writes.
@@ -137,6 +138,8 @@ class _SymbolicChoice:
         self.captured: list[Captured] = []
         #: One for each function.
         self.journals: list[Journal] = []
+        #: Arguments that the functions themselves have written to, and not copies of them.
+        self.in_place: set[int] = set()
         self.frozen: Frozen | None = None
 
     def run(self) -> Any:
@@ -181,8 +184,9 @@ class _SymbolicChoice:
             around.inner.append([(weakref.ref(entry.array), entry.position) for entry in self.captured])
         found = self.results.rebuilt(values)
         if versions:
-            store_arguments(self.leaves, self.nodes, [versions.get(position, node)
-                                                      for position, node in enumerate(self.nodes)])
+            store_arguments(self.leaves, self.nodes, [
+                versions[position] if position in versions and position in self.in_place else node
+                for position, node in enumerate(self.nodes)])
             _store([None if around is None and buffers.own(entry.array) else entry for entry in self.captured],
                    self.count, versions)
         return found
@@ -194,8 +198,9 @@ class _SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
-        if not number:
-            self.results.spec = None  # perhaps it is traced again
+        if not number:  # perhaps it is traced again
+            self.results.spec = None
+            self.in_place.clear()
         function, journal = self.functions[number], self.journals[number]
         if self.frozen is not None:
             self.frozen.require_unchanged()
@@ -204,13 +209,22 @@ class _SymbolicChoice:
             if self.captured:
                 for (array, position, *_), formal in zip(self.captured, formals[self.count:], strict=True):
                     store(array, [formal], position)
-            found = self.results.add(
-                self.invoke(function, arguments(self.words.function, self.spec, formals[:self.count], self.leaves)),
-                self.labels[number])
+            before = arguments(self.words.function, self.spec, formals[:self.count], self.leaves)
+            found = self.results.add(self.invoke(function, before), self.labels[number])
+            self.note_in_place(before, formals)
+            del before
             require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
             return found
         finally:
             journal.roll_back()
+
+    def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
+        """Note which arguments one of the functions has written to by index."""
+        region = core.innermost()
+        if region is not None and region.latest:
+            after = flatten_nodes(before, self.words.function)[0]
+            self.in_place.update([position for position, (old, new) in enumerate(zip(formals, after, strict=False))
+                                  if new is not old])
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -245,6 +259,11 @@ def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes:
                                broadcast(value, width) for value in values], others)
 
 
+def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:
+    """The position of the argument that a result of an evaluated function is, after writes by index if any."""
+    return next((k for k, node in enumerate(nodes) if value is node or written_from(value, node)), None)
+
+
 def written(before: Sequence[core.Node], after: Sequence[core.Node]) -> list[core.Node]:
     """What arguments are after an evaluated function: those that it has written to by index are other versions."""
     return [new if written_from(new, old) else old for old, new in zip(before, after, strict=True)]
@@ -259,6 +278,7 @@ def store_arguments(leaves: Sequence[Any], before: Sequence[core.Node], after: S
             for position in range(start, start + count):
                 if after[position] is not before[position]:
                     store_written(leaf, [after[position]], position - start)
+                    note_version(after[position], before[position])
             start += count
 
 
@@ -267,13 +287,21 @@ def _store(captured: Sequence[Captured | None], count: int, versions: dict[int, 
     for number, entry in enumerate(captured):
         result = versions.get(count + number)
         if entry is not None and result is not None and result is not entry.initial:
+            before = entry.array._nodes()[entry.position]
             store_written(entry.array, [result], entry.position)
+            note_version(result, before)
 
 
 def blended(words: Words, mask: core.Node, position: int, yes: core.Node, no: core.Node, results: Results) -> core.Node:
-    """A result where a mask is set, and another one elsewhere."""
-    if yes is no:
+    """A result where a mask is set, and another one elsewhere; or the last version, if by index was written."""
+    if yes is no or written_from(yes, no):
         return yes
+    if written_from(no, yes):
+        return no
+    if written_apart(yes, no):
+        raise ArgumentError(f"{words.function}(): the functions write by index to different copies of one array, and "
+                            f"return them as '{results.place(position)}'. Write to the array itself, or use "
+                            "mode='symbolic'.")
     if len({size for size in (mask.size, yes.size, no.size) if size != 1}) > 1:
         raise SizeError(f"{words.function}(): the sizes of the result '{results.place(position)}' do not go with that "
                         f"of the condition! (sizes: {yes.size}, {no.size}, {mask.size})")

@@ -9,7 +9,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import IncompatibleSizes, SymbolicValue, is_version, primal, repeat, tracked
 
-from .._access.lanes import with_lanes
+from .._access.lanes import note_version, with_lanes
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
@@ -95,6 +95,9 @@ class SymbolicLoop:
             break
         if around is not None:
             around.inner.append([(weakref.ref(entry.array), entry.position) for entry in self.captured])
+        for node, result in zip(self.nodes, results, strict=False):
+            if is_version(primal(result)):
+                note_version(result, node)
         if not self.captured and not through:
             return self.spec.rebuild_nodes(results, self.final)
         state = self.spec.rebuild_nodes(results[:self.count], self.final)
@@ -103,7 +106,9 @@ class SymbolicLoop:
                                                       for node, result in zip(self.nodes, results, strict=False)])
         for (array, position, initial, _), result in zip(self.captured, results[self.count:], strict=True):
             if result is not initial and (around is not None or not buffers.own(array)):
+                before = array._nodes()[position]
                 store_written(array, [result], position)
+                note_version(result, before)
         return state
 
     def trace(self) -> list[core.Node]:

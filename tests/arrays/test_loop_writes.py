@@ -1057,3 +1057,29 @@ def test_a_state_of_an_inner_loop_only_is_refused_with_advice() -> None:
     with pytest.raises(RuntimeError, match=r"not among its state variables.*pass the array in the state of the outer"):
         dr.while_loop((UInt(0),), lambda i: i < 3, body, mode="symbolic")
     assert list(target) == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+def test_branches_pass_on_what_the_loop_around_them_writes(optimize: bool, reads: bool) -> None:
+    """As functions with ``@dr.syntax`` do with all variables that a branch mentions."""
+    index = dr.arange(UInt, 4)
+
+    def inner(x: Any, b: Any, mode: Any) -> Any:
+        return dr.if_stmt((x, b), x > 5, lambda x, b: (x + 1, b), lambda x, b: (x, b), mode=mode)
+
+    def run(mode: Any) -> Any:
+        def body(x: Any, i: Any, b: Any, c: Any) -> Any:
+            x = x * 1.5
+            dr.scatter_add(b, x, index)
+            x, b = dr.if_stmt(
+                (x, b), x > 3, lambda x, b: inner(x + dr.gather(Float, b, index) if reads else x, b, mode),
+                lambda x, b: (x, b), mode=mode)
+            return x, i + 1, b, c
+
+        return dr.while_loop((Float(0.25, 0.5, 1, 2), UInt(0), dr.zeros(Float, 4), Float(3)),
+                             lambda x, i, b, c: i < 6, body, mode=mode)
+
+    with dr.scoped_set_flag(dr.JitFlag.OptimizeLoops, optimize):
+        for first, second in zip(run("symbolic"), run("evaluated"), strict=True):
+            assert np.array_equal(np.broadcast_to(second.numpy(), first.shape), first.numpy())

@@ -1,4 +1,4 @@
-"""Branches and calls whose functions write to arrays from outside."""
+"""Branches, calls and loops that write to arrays from outside, to arguments, and to copies; within each other."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import drjit as dr
+from drjit._base.errors import ArgumentError
 from drjit.llvm import Array3f, Float, Int, TensorXf, UInt
 
 
@@ -102,3 +103,107 @@ def test_a_state_variable_that_is_read_by_index_may_pass_through_a_branch(mode: 
     _, table, found = dr.while_loop((Int(2, 0, 3, 1), Float(3, 1, 4, 2), dr.zeros(Float, 4)),
                                     lambda step, table, found: step > 0, body, mode=mode)
     assert (list(table), list(found)) == ([3, 1, 4, 2], [2, 0, 2, 0])
+
+
+# --- writes by a construct within another one, in each mode ----------------------------------------------------------
+
+LANES = UInt(0, 1, 2, 3)
+WITHIN: dict[str, Callable[..., Any]] = {}
+
+
+def within(function: Callable[..., Any]) -> Callable[..., Any]:
+    WITHIN[function.__name__] = function
+    return function
+
+
+@within
+def branch_of_the_argument(mode: str, x: Any, t: Any) -> Any:
+    def write(x: Any, t: Any) -> Any:
+        dr.scatter_add(t, x, (LANES * 3) % len(t))
+        return x, t
+    return dr.if_stmt((x, t), x > 1, write, lambda x, t: (x, t), mode=mode)
+
+
+@within
+def branch_of_a_variable(mode: str, x: Any, t: Any) -> Any:
+    def write(x: Any) -> Any:
+        dr.scatter_add(t, x, (LANES * 3) % len(t))
+        return x
+    return dr.if_stmt((x,), x > 1, write, lambda x: x, mode=mode), t
+
+
+@within
+def loop_of_the_argument(mode: str, x: Any, t: Any) -> Any:
+    def body(x: Any, t: Any, j: Any) -> Any:
+        dr.scatter_add(t, x, (LANES * 3 + j) % len(t))
+        return x, t, j + 1
+    return dr.while_loop((x, t, UInt(0)), lambda x, t, j: j < 2, body, mode=mode)[:2]
+
+
+@within
+def loop_of_a_variable(mode: str, x: Any, t: Any) -> Any:
+    def body(x: Any, j: Any) -> Any:
+        dr.scatter_add(t, x, (LANES * 3 + j) % len(t))
+        return x, j + 1
+    return dr.while_loop((x, UInt(0)), lambda x, j: j < 2, body, mode=mode)[0], t
+
+
+@within
+def call_of_the_argument(mode: str, x: Any, t: Any) -> Any:
+    def write(x: Any, t: Any) -> Any:
+        dr.scatter_add(t, x, (UInt(x) * 3) % len(t))
+        return x, t
+    return dr.switch(UInt(0, 1, 1, 0), [write, lambda x, t: (x, t)], x, t, mode=mode)
+
+
+def run_within(name: str, size: int, outer: str, inner: str, around: str) -> list[list[float]]:
+    """What results are, and an array that may be written to."""
+    x, t = Float(0.5, 1, 2, 4), dr.zeros(Float, size)
+    function = WITHIN[name]
+    if around == "loop":
+        def body(x: Any, i: Any, t: Any) -> Any:
+            x, t = function(inner, x, t)
+            return x * 1.5, i + 1, t
+        x, _, found = dr.while_loop((x, LANES, t), lambda x, i, t: i < 3, body, mode=outer)  # type: ignore[arg-type]
+    else:
+        x, found = dr.if_stmt((x, t), LANES > 0, lambda x, t: function(inner, x, t), lambda x, t: (x, t),
+                              mode=outer)  # type: ignore[arg-type]
+    return [array.numpy().tolist() for array in (x, t, found)]
+
+
+@pytest.mark.parametrize("around", ["loop", "branch"])
+@pytest.mark.parametrize("size", [4, 7])
+@pytest.mark.parametrize("name", WITHIN)
+def test_constructs_within_others_write_the_same_in_each_mode(name: str, size: int, around: str) -> None:
+    if name == "call_of_the_argument" and size == 4:
+        with pytest.raises(ArgumentError, match=r"'targets\[0\]' writes by index to the argument 'args\[1\]'"):
+            run_within(name, size, "evaluated", "evaluated", around)
+        assert run_within(name, size, "evaluated", "symbolic", around) == \
+            run_within(name, size, "symbolic", "symbolic", around)
+        return
+    expected = run_within(name, size, "evaluated", "evaluated", around)
+    assert run_within(name, size, "evaluated", "symbolic", around) == expected
+    assert run_within(name, size, "symbolic", "symbolic", around) == expected
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("size", [4, 7])
+def test_copies_that_functions_make_of_arguments(mode: Any, size: int) -> None:
+    x, t = Float(1, 2, 3, 4), dr.arange(Float, size)
+
+    def write(factor: float) -> Callable[[Any, Any], Any]:
+        def function(x: Any, t: Any) -> Any:
+            copy = Float(t)
+            dr.scatter(copy, x * factor, 3 - LANES)
+            return copy
+        return function
+
+    result = dr.if_stmt((x, t), x > 2, write(1), lambda x, t: t, mode=mode)
+    assert list(result) == [4, 3, *range(2, size)] and list(t) == [*range(size)]
+    if mode == "symbolic":
+        result = dr.if_stmt((x, t), x > 2, write(1), write(10), mode=mode)
+        assert list(result) == [4, 3, 20, 10, *range(4, size)]
+    else:
+        with pytest.raises(ArgumentError, match="different copies of one array, and return them as 'result'"):
+            dr.if_stmt((x, t), x > 2, write(1), write(10), mode=mode)
+    assert list(t) == [*range(size)]

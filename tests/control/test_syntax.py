@@ -1000,6 +1000,50 @@ def test_derivatives() -> None:
     assert x.grad.numpy().tolist() == [-1, 3, 6]
 
 
+@pytest.mark.parametrize("symbolic", [True, False])
+@pytest.mark.parametrize("writes", [False, True])
+def test_derivatives_of_loops_that_elements_leave_by_return(symbolic: bool, writes: bool) -> None:
+    from drjit.llvm.ad import Float as ADFloat
+    from drjit.llvm.ad import UInt as ADUInt
+
+    @dr.syntax
+    def f(x, total):
+        i = ADUInt(0)
+        while dr.hint(i < 6, max_iterations=8):
+            x = x * 1.5
+            i += 1
+            if writes:
+                dr.scatter_add(total, x, dr.arange(ADUInt, 4))
+            if x > 8:
+                return x * x
+            if i == 4:
+                return x * dr.gather(ADFloat, total, dr.arange(ADUInt, 4)) if writes else x * 3
+        return x
+
+    def reference(x: float) -> float:
+        total = 0.0
+        for i in range(1, 7):
+            x *= 1.5
+            total += x
+            if x > 8:
+                return x * x
+            if i == 4:
+                return x * (total if writes else 3)
+        return x
+
+    start = [0.5, 1.0, 2.0, 4.0]
+    with mode(symbolic):
+        x, total = ADFloat(start), dr.zeros(ADFloat, 4)
+        dr.enable_grad(x)
+        y = f(x, total)
+        assert np.allclose(y.numpy(), [reference(value) for value in start])
+        dr.backward(y)
+    expected = [(reference(value + 1e-6) - reference(value - 1e-6)) / 2e-6 for value in start]
+    assert np.allclose(x.grad.numpy(), expected, rtol=1e-5)
+    if writes:  # once, also where what was traced has no derivative
+        assert np.allclose(total.numpy(), [6.09375, 12.1875, 24.375, 15])
+
+
 # --- hints -----------------------------------------------------------------------------------------------------------
 
 
@@ -1281,3 +1325,28 @@ def test_the_decorator_may_be_applied_twice() -> None:
         return once(x)
 
     assert list(dr.syntax(around)(Float(3, 8))) == [0.75, 1]
+
+
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_variables_that_functions_within_assign(symbolic: bool) -> None:
+    @dr.syntax
+    def f(x, n):
+        def square():
+            nonlocal x
+            x = x * x
+            return x
+
+        y = square() if x > 3 else -x
+        if x > 1:
+            z = square()
+            w = x + z
+        else:
+            z = w = x
+        while n > 0:
+            square()
+            n = n - 1
+        return x, y, z, w
+
+    with mode(symbolic):
+        found = elements(f(Int(0, 1, 2, 4), UInt(3, 2, 1, 0)), 4)
+    assert found == [f(x, n) for x, n in zip([0, 1, 2, 4], [3, 2, 1, 0], strict=True)]

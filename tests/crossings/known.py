@@ -42,6 +42,7 @@ _VIEW = "a view of an array that is gone sees what is written to another one, wh
 
 KNOWN: list[Known] = [
     Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
-          "equal-exported", "plain thread fork exception evaluated-captured branch-evaluated-captured nested-evaluated-captured"),
+          "equal-exported",
+          "plain thread fork exception evaluated-captured branch-evaluated-captured nested-evaluated-captured"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-key scatter-permuted", "equal-exported", "*symbolic-captured"),
 ]

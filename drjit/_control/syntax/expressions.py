@@ -74,7 +74,7 @@ class Expressions(OwnScope):
         owner = self.owner
         parts: list[ast.AST] = [first, second]
         changed = sorted(_changed(parts) & owner.own - owner.theirs)
-        args = [*changed, *sorted(set().union(*map(used, parts)) & owner.own - set(changed))]
+        args = [*changed, *sorted(set().union(*map(used, parts)) & owner.own - owner.theirs - set(changed))]
         names: list[str] = owner.built.get(identity, [])
         for what, part in (("then", first), ("otherwise", second)) if not names else ():
             scope = Scope(False, set(args), set(args))
@@ -84,7 +84,7 @@ class Expressions(OwnScope):
             names.append(owner.make(what, node, args, ends))
         owner.built[identity] = names
         call = call_of("_dr_choice", [tuple_of(args), load(test), *[load(name) for name in names], strings_of(args),
-                                    ast.Constant(1 + len(changed))], **(hints or {}))
+                                    ast.Constant(1 + len(changed))], **(hints or {}), **owner.cells())
         if not changed:
             return ast.Subscript(call, ast.Constant(0), ast.Load())
         result_name = owner.temporary("results")

@@ -123,6 +123,10 @@ class _Again(Exception):
     """A branch or loop must be traced once more, with what has been found out about its variables."""
 
 
+class _Computed(Exception):
+    """A loop is not traced, but run: also if there is no derivative of what was traced."""
+
+
 class _Kept:
     """A value without the arrays that hold it: whoever holds one of a traced function seems to be outside of it."""
 
@@ -150,7 +154,8 @@ def _mask_type(condition: Any, flags: Sequence[Any]) -> Any:
 
 def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
            arg_labels: Sequence[str] = (), rv_labels: Sequence[str] = (), flags: int = 0, result: str | None = None,
-           guard: bool = False, attributes: Sequence[Any] = (), **hints: Any) -> Any:
+           guard: bool = False, attributes: Sequence[Any] = (), cells: dict[str, Any] | None = None,
+           **hints: Any) -> Any:
     """``if_stmt`` of branches that elements may leave, or that do not assign all variables.
 
     The last ``flags`` results of the branches are masks or Python's ``bool``; ``True`` says that no element goes on, so
@@ -162,7 +167,7 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
     cond = sole_array(cond)
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return if_stmt(args, cond, true_fn, false_fn, arg_labels, rv_labels, **hints)  # which refuses it
-    changed = _Attributes(attributes, args)
+    changed = _Attributes(attributes, args, cells)
     if changed.places:
         with changed:
             return changed.stored(run_if(
@@ -187,11 +192,17 @@ def run_if(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_
 
 
 class _Attributes:
-    """Attributes that a construct changes of objects which are no PyTrees: they are part of the state themselves."""
+    """Attributes that a construct changes of objects which are no PyTrees: they are part of the state themselves.
 
-    def __init__(self, attributes: Sequence[Any], args: Sequence[Any]) -> None:
+    So are variables that functions within the user's one assign, which are the contents of cells.
+    """
+
+    def __init__(self, attributes: Sequence[Any], args: Sequence[Any], cells: dict[str, Any] | None = None) -> None:
         self.places: list[tuple[Any, str]] = []
         labels = []
+        for name, function in (cells or {}).items():
+            self.places.append((function.__closure__[0], "cell_contents"))
+            labels.append(name)
         for position, root, path, stored in attributes:
             owner = args[position]
             if owner is UNSET or isinstance(owner, ArrayBase) or is_pytree(type(owner)):
@@ -210,13 +221,13 @@ class _Attributes:
         self.values = self._read()
 
     def _read(self) -> tuple[Any, ...]:
-        return tuple([getattr(owner, name, UNSET) for owner, name in self.places])
+        return tuple([_attribute(owner, name) for owner, name in self.places])
 
     def _write(self, values: Sequence[Any]) -> None:
         for (owner, name), value in zip(self.places, values, strict=True):
             if value is not UNSET:
                 setattr(owner, name, value)
-            elif hasattr(owner, name):
+            elif _attribute(owner, name) is not UNSET:
                 delattr(owner, name)
 
     def __enter__(self) -> None:
@@ -249,6 +260,14 @@ class _Attributes:
         return tuple(results[len(self.places):])
 
 
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute; UNSET if there is none, or it is the contents of an empty cell."""
+    try:
+        return getattr(owner, name)
+    except (AttributeError, ValueError):
+        return UNSET
+
+
 class Dead(tuple):  # type: ignore[type-arg]
     """What a branch returns that all elements have left, by different ways."""
 
@@ -265,11 +284,14 @@ class _Sides:
         self.known: list[tuple[list[Any], bool, list[Any]] | None] = [None, None]
         self.found: dict[int, Any] = {}  # in place of values that no element uses
         self.dropped = set[int]()  # variables that remain unassigned
+        #: Whether the branches are computed, so that they cannot be run again, and what one has computed may be used in
+        #: the other.
         self.final = False
 
     def wrapped(self, function: Callable[..., Any], side: int) -> Callable[..., Any]:
         """A branch whose results go with those of the other one."""
         def run(*values: Any) -> Any:
+            self.final |= core.innermost() is None  # also if there is no derivative of what is traced
             returned = function(*values)
             results = list(returned)
             dead = returned.__class__ is Dead or (self.guard and side == 1) or \
@@ -334,7 +356,7 @@ def _evaluated(hints: dict[str, Any], flag: JitFlag) -> bool:
 
 def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..., Any], labels: Sequence[str],
              flags: int = 0, result: str | None = None, test: Any = None, attributes: Sequence[Any] = (),
-             **hints: Any) -> Any:
+             cells: dict[str, Any] | None = None, **hints: Any) -> Any:
     """``while_loop`` with elements that leave early, and with variables that may not be assigned before.
 
     The last ``flags`` entries of the state are masks or Python's ``bool``. With ``result``, the function's name, the
@@ -344,7 +366,7 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
     count = len(state) - flags
     if True in [value for value in state[count:] if value.__class__ is bool]:
         return state  # all elements have left before
-    changed = _Attributes(attributes, state)
+    changed = _Attributes(attributes, state, cells)
     if changed.places:
         with changed:
             return changed.stored(run_loop(
@@ -359,6 +381,8 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
         found: list[Any] = []
 
         def step(*values: Any, initial: tuple[Any, ...] = state, found: list[Any] = found) -> Any:
+            if place >= 0 and initial[place] is UNSET and core.innermost() is None:
+                raise _Computed
             results = list(body(*values))
             for k in range(count):
                 if initial[k] is UNSET and results[k] is not UNSET:
@@ -377,6 +401,8 @@ def run_loop(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[..
             return loop_of(state, cond, step, labels, **hints)
         except _Again:
             state = (*state[:place], found[0], *state[place + 1:])
+        except _Computed:
+            return _returning(state, cond, body, labels, place, result, hints)
 
 
 def _require_type(first: TreeSpec, second: TreeSpec, function: str | None) -> None:
@@ -418,7 +444,7 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
         return tuple(results)
 
     results = loop_of(state[:place] + state[place + 1:], test, step, [*labels[:place], *labels[place + 1:]],
-                          **hints)
+                      **hints | {"mode": "evaluated"})
     return (*results[:place], value, *results[place:])
 
 
@@ -426,12 +452,21 @@ def _returning(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[
 
 
 def run_choice(args: tuple[Any, ...], cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any],
-               labels: Sequence[str] = (), values: int = 1, **hints: Any) -> Any:
+               labels: Sequence[str] = (), values: int = 1, cells: dict[str, Any] | None = None,
+               **hints: Any) -> Any:
     """``a if cond else b``: the functions return the value, and variables that they may have changed.
 
     A Python number on one side becomes an array of the type on the other side.
     """
     cond = sole_array(cond)
+    changed = _Attributes((), args, cells)
+    if changed.places and is_vector(cond):
+        with changed:
+            count = len(changed.places)
+            yes, no = [_value_first(changed.wrapped(function), count) for function in (true_fn, false_fn)]
+            value, *rest = run_choice(changed.values + args, cond, yes, no, changed.labels + tuple(labels),
+                                      values + count, **hints)
+            return (value, *changed.stored(rest))
     if not is_vector(cond) or cond._kind != "b" or cond._depth > 0:
         return (_select(cond, true_fn(*args)[0], false_fn(*args)[0]), *args[:values - 1])
     names = ("value", *labels[:values - 1])
@@ -484,6 +519,15 @@ def _array_for(values: Sequence[Any], cond: Any) -> Any:
     if not types:
         return type(_select(type(cond)(True), *values))
     return types[0] if len(types) == 1 and issubclass(types[0], ArrayBase) else None
+
+
+def _value_first(function: Callable[..., Any], count: int) -> Callable[..., Any]:
+    """A function that returns something else before the first ``count`` results."""
+    def run(*arguments: Any) -> Any:
+        results = function(*arguments)
+        return (results[count], *results[:count], *results[count + 1:])
+
+    return run
 
 
 #: The names by which translated functions call what is in here.

@@ -71,7 +71,8 @@ class Translator:
         for node in lasting:
             self.shared |= reads(node) & self.own if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) else \
                 captured(node) & self.own
-        #: Variables that functions in here assign: they are read only.
+        #: Variables that functions in here assign. Functions of branches and loop bodies that use them are functions
+        #: in the translated one, and share the variables with it and those.
         self.theirs = {name for scope in scopes for node in ast.walk(scope) if isinstance(node, ast.Nonlocal)
                        for name in node.names} & self.own
         for node in walk(function.body):
@@ -80,6 +81,7 @@ class Translator:
         self.declarations = [node for node in walk(function.body) if isinstance(node, (ast.Global, ast.Nonlocal))]
         self.declared = declared
         self.functions: list[ast.FunctionDef] = []
+        self.inner_functions: list[ast.FunctionDef] = []
         self.built = dict[int, Any]()
         self.count = 0
         self.super_of = self.parameters[0] if in_class and (args.posonlyargs or args.args) else None
@@ -96,7 +98,7 @@ class Translator:
         result = self._block(body, scope)
         if "returned" in scope.flags:
             result.append(ast.copy_location(ast.Return(load("_dr_result")), body[-1]))
-        result = [*map(copy.deepcopy, self.declarations), *self._initialized(scope), *result]
+        result = [*map(copy.deepcopy, self.declarations), *self.inner_functions, *self._initialized(scope), *result]
         for node in result:
             self._locate(node, body[0])
         return result
@@ -147,9 +149,20 @@ class Translator:
         function = ast.FunctionDef(name, arguments, body or [ast.Pass()], [], None)
         if "type_params" in ast.FunctionDef._fields:
             function.type_params = []  # type: ignore[attr-defined]
+        theirs = sorted(touched(function.body) & self.theirs)
+        if theirs:
+            function.body.insert(0, ast.Nonlocal(theirs))
         self._locate_all(function, node)
-        self.functions.append(function)
+        (self.inner_functions if theirs else self.functions).append(function)
         return name
+
+    def cells(self, exclude: Iterable[str] = ()) -> dict[str, ast.expr]:
+        """What constructs are told about variables that functions in here assign: their names, and a function of each.
+        """
+        names = sorted(self.theirs - set(exclude))
+        nothing = ast.arguments([], [], None, [], [], None, [])
+        return {"cells": ast.Dict([ast.Constant(name) for name in names],
+                                  [ast.Lambda(nothing, load(name)) for name in names])} if names else {}
 
     def _locate_all(self, function: ast.FunctionDef, node: ast.AST) -> None:
         for statement in function.body:
@@ -302,7 +315,7 @@ class Translator:
             names = touched(inner) & self.own
             live_in, live_out = set(node.live_in), set(node.live_out)  # type: ignore[union-attr]
             args = (((live_in | self.shared) & names) | hint.include) - hint.exclude - self.theirs
-            fixed = sorted((hint.exclude | self.theirs) & reads(inner) & self.own)
+            fixed = sorted((hint.exclude - self.theirs) & reads(inner) & self.own)
             args = {name for name in args if name in outer.possible}
             unsure = sorted(args - outer.assigned)
             results = (((live_out | self.shared) & names) | hint.include) - hint.exclude - self.theirs
@@ -333,7 +346,8 @@ class Translator:
             built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps,
                                        self._attributes(inner, ordered)))
         args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps, changed = built
-        simple = not (flags or gapped or unsure_ or guard or changed)
+        cells = self.cells(hint.exclude)
+        simple = not (flags or gapped or unsure_ or guard or changed or cells)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
         labels = [*outs_, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
@@ -347,6 +361,7 @@ class Translator:
                 keywords["guard"] = ast.Constant(True)
             if changed:
                 keywords["attributes"] = ast.Constant(changed)
+            keywords |= cells
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]
@@ -481,7 +496,7 @@ class Translator:
             names = (touched(nodes) | touched(hint.test)) & self.own
             live = node.live_head | self.shared  # type: ignore[attr-defined]
             state = ((live & names) | hint.include) - hint.exclude - self.theirs
-            fixed = sorted((hint.exclude | self.theirs) & (reads(nodes) | reads(hint.test)) & self.own)
+            fixed = sorted((hint.exclude - self.theirs) & (reads(nodes) | reads(hint.test)) & self.own)
             state = {name for name in state if name in outer.possible}
             unsure = sorted(state - outer.assigned)
             ordered = sorted(state)
@@ -508,7 +523,8 @@ class Translator:
             built = self._build(node, (ordered, unsure, cond, body, fixed, extra, gapped,
                                        self._attributes([*nodes, hint.test], ordered)))
         ordered, unsure, cond, body, fixed, extra, gapped, changed = built
-        simple = not (flags or unsure or gapped or changed)
+        cells = self.cells(hint.exclude)
+        simple = not (flags or unsure or gapped or changed or cells)
         args = [*ordered, *extra]
         labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
         keywords: dict[str, ast.expr] = {"labels": strings_of(labels)}
@@ -520,6 +536,7 @@ class Translator:
                 keywords["result"] = ast.Constant(self.name)
             if changed:
                 keywords["attributes"] = ast.Constant(changed)
+            keywords |= cells
         keywords |= hint.of("mode", "label", "strict", "max_iterations")
         scope.flags |= set(flags)
         functions = [self._bound(function, fixed, args) for function in (cond, body)]
