@@ -412,7 +412,12 @@ def _source(function: str, dtype: DType, value: Any) -> Array:
     if not isinstance(value, (list, tuple, np.ndarray, dr.ArrayBase)) and not hasattr(value, "__array__"):
         raise TypeError(f"{function}(): the value must be an array, a number or a sequence of them, found "
                         f"{describe(value)}.")
-    found = array_from(function, value)
+    try:
+        found = array_from(function, value)
+    except OverflowError:  # integers that are too large for the default type
+        if dtype.kind == "b":
+            raise
+        return array_from(function, value, dtype)
     own = found._dtype
     if found.size and "biufc".index("i" if own.kind == "u" else own.kind) > "biufc".index(dtype.kind) or \
             (own.kind == "b") != (dtype.kind == "b") and found.size:

@@ -155,3 +155,13 @@ def test_values_of_other_libraries_are_converted():
 def test_take_along_axis_names_shapes():
     with pytest.raises(ValueError, match=r"take_along_axis\(\): the shapes \(2, 2\) of 'x' and \(3, 3\) of 'indices'"):
         xp.take_along_axis(xp.ones((2, 2)), xp.asarray([[0, 1, 2]] * 3))
+
+
+def test_integers_beyond_the_default_type_can_be_assigned_where_they_fit() -> None:
+    x = xp.zeros(2, dtype=xp.uint64)
+    x[:] = [2**63 + 1, 1]
+    assert x.tolist() == [2**63 + 1, 1]
+    with pytest.raises(OverflowError, match=r"__setitem__.*9223372036854775809 does not fit into int64"):
+        xp.zeros(2, dtype=xp.int64)[:] = [2**63 + 1, 1]
+    with pytest.raises(OverflowError, match="__setitem__"):
+        xp.zeros(1, dtype=xp.bool)[:] = [2**63 + 1]
