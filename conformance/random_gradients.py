@@ -77,7 +77,7 @@ def _not_last(statement: Statement, values: Values) -> bool:
 AVOIDED = (
     Avoided(r"\w\[.*\[.*\].*\]", "lists in brackets: the wheel has no such index"),
     Avoided(r"^\w+\[.*\] ([+*]=|= [a-z])", "slices of tensors: the wheel assigns numbers to them only", _kinds("T")),
-    Avoided(r"= \w+\[:(, :)*\]$", "slices of everything: in the wheel, the same array, which changes with the other"),
+    Avoided(r"= \w+\[0?:(, 0?:)*\]$", "slices of everything: in the wheel, the same array, which changes, too"),
     Avoided(r"dr\.reshape", "reshaping to the same shape: in the wheel, the same tensor, which changes with the other",
             lambda statement, values: f"{_shapes(statement, values, 'T')[0]})" in statement.text),
     Avoided(r"dr\.select\(.*, (\w+), \1\)", "select of the same operand twice: in the wheel, not as wide as the mask"),
