@@ -86,10 +86,8 @@ AVOIDED = (
     Avoided(r"dr\.take\(\w+, I\(\[\d+\]\)", "arrays of one index: for the wheel, a number, which drops the axis"),
     Avoided(r"dr\.sort", "sorting: in the wheel, its result has no derivative"),
     Avoided(r"scatter_reduce\(dr\.ReduceOp\.M", "extrema by scattering: in the wheel, they have no derivatives"),
-    Avoided(r"prefix_reduce\(dr\.ReduceOp\.M", "running extrema and products: in the wheel, they have no derivatives"),
     Avoided("replaced", "replace_grad: in the wheel, an operand of one element becomes as wide as the other",
-            lambda statement, values: len({shape for own, shape in map(shape_of, (values[name] for name in statement.uses))
-                                           if own == "F"}) > 1),
+            lambda statement, values: len(set(_shapes(statement, values, "F"))) > 1),
     Avoided("replaced", "replace_grad: the wheel does not broadcast tensors",
             lambda statement, values: len(set(_shapes(statement, values, "T"))) > 1),
     Avoided("", "tensors of one element: where the wheel broadcasts one, it leaves it with too many elements",
