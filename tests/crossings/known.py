@@ -43,8 +43,8 @@ _VIEW = "a view of an array that is gone sees what is written to another one, wh
 _NARROW = "components of one element are made wider by a loop in a branch, which then refuses to write to them by index"
 
 KNOWN: list[Known] = [
-    Known(_NARROW, "scatter scatter-number scatter-masked scatter-permuted scatter-add scatter-add-one-place scatter-max",
-          "nested-broadcast complex-broadcast", "nested-symbolic-carried"),
+    Known(_NARROW, "scatter scatter-number scatter-masked scatter-permuted scatter-add scatter-add-one-place "
+          "scatter-max", "nested-broadcast complex-broadcast", "nested-symbolic-carried"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
           "equal-exported",
           "plain thread fork exception evaluated-captured branch-evaluated-captured nested-evaluated-captured"),
