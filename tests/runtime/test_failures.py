@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -114,3 +115,29 @@ def test_evaluation_inside_an_evaluation_is_refused(monkeypatch: pytest.MonkeyPa
     dr.kernel_history()
     assert len(errors) == 1 and "signal handler or a finaliser" in errors[0]
     assert list(x) == list(range(1, 11)) and list(y) == list(range(2, 12))
+
+
+def test_kernels_in_memory_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each takes memory mappings, of which a process has some 65,000."""
+    dr.flush_kernel_cache()
+    monkeypatch.setattr(cache, "_LIMIT", 12)
+    x = dr.arange(UInt32, 100)
+    dr.eval(x)
+    expected = np.arange(100, dtype=np.uint32)
+    loaded = sum(isinstance(found, jit.NativeCode) for found in gc.get_objects())
+    for program in range(60):
+        for _ in range(3):  # the second and third from a recipe
+            y = x
+            for bit in range(6):
+                y = y + 3 if program >> bit & 1 else y ^ 5
+            index = dr.opaque(UInt32, 7)
+            total = dr.gather(UInt32, y, index) + dr.sum(y)
+            dr.eval(y, total)
+            reference = expected
+            for bit in range(6):
+                reference = reference + 3 if program >> bit & 1 else reference ^ 5
+            assert np.array_equal(y.numpy(), reference)
+            assert total[0] == reference[7] + reference.sum()
+        assert len(cache._kernels) < 12 + 4
+    after = sum(isinstance(found, jit.NativeCode) for found in gc.get_objects())
+    assert after - loaded <= 12 + 4  # nothing else keeps them

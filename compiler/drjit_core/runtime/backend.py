@@ -66,6 +66,9 @@ class Backend(Protocol):
     def finish(self) -> bool:
         """At exit: wait for what is queued, but not forever; whether all is done."""
 
+    def crowded(self) -> bool:
+        """Whether there are so many kernels that it is time to forget them."""
+
     def flush(self) -> None:
         """Forget all kernels."""
 

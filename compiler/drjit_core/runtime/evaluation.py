@@ -5,6 +5,7 @@ One thread at a time evaluates; what has been scheduled is a property of the thr
 
 from __future__ import annotations
 
+import logging
 import os
 import weakref
 from collections.abc import Iterable
@@ -24,6 +25,7 @@ __all__ = ["evaluate", "flush_kernel_cache", "schedule"]
 
 #: Check the graph before every evaluation (a defect of this project raises, instead of giving wrong results).
 _VERIFY = os.environ.get("DRJIT_VERIFY", "") not in ("", "0")
+_log = logging.getLogger("drjit")
 _UNDEFINED, _EVALUATED, _DUAL, _LLVM, _lock = UNDEFINED, EVALUATED, DUAL, backends.LLVM, exclusion.lock
 
 
@@ -97,6 +99,10 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
     backend = context.backend
     if backend is None:
         backend = _LLVM
+    if backend.crowded():
+        _log.info("jit_eval(): forgetting the kernels in memory, of which there are too many.")
+        backend.flush()
+        explain.forget()
     backend.evaluate(roots)
     return True
 

@@ -27,6 +27,7 @@ class CPU(HostMemory):
     compile_text = staticmethod(kernels.lookup_text)
     submit = staticmethod(pool.submit)
     submitted = staticmethod(pool.submitted)
+    crowded = staticmethod(kernels.crowded)
 
     def flush(self) -> None:
         """Forget all kernels."""

@@ -19,7 +19,7 @@ from ...llvm.steps import passes
 from ...ops.table import CALL, FIRST_EXPANDED, LOOP, OPS
 from . import call_tables, disk, dump, launches
 
-__all__ = ["CompiledKernel", "Facts", "facts_of", "flush", "load", "lookup", "lookup_text", "operations_of",
+__all__ = ["CompiledKernel", "Facts", "crowded", "facts_of", "flush", "load", "lookup", "lookup_text", "operations_of",
            "partial_bytes", "passes", "statistics", "text_of", "work_of"]
 
 
@@ -252,6 +252,16 @@ def statistics() -> dict[str, int]:
     """How often a kernel was launched since the program began, and found in memory, on disk, or nowhere."""
     hits = _hits + sum(count() for count in other_hits)
     return {"launches": hits + _loaded + _compiled, "hits": hits, "loaded": _loaded, "compiled": _compiled}
+
+
+#: Kernels in memory after which all are forgotten: each takes one or two memory mappings of the process, of which
+#: Linux allows 65,530 by default (``vm.max_map_count``), and LLVM ends the process when it gets none.
+_LIMIT = 16_384
+
+
+def crowded() -> bool:
+    """Whether there are so many kernels that it is time to forget them."""
+    return len(_kernels) >= _LIMIT
 
 
 def flush() -> None:
