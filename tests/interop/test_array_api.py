@@ -2,73 +2,21 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 
 import drjit as dr
 import drjit.array_api as xp
 from drjit.llvm.ad import TensorXf64
+from tests.interop.harness import array_of, gradients, library
 
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-MODULES = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
-
-
-@pytest.fixture(params=MODULES)
-def framework(request):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(MODULES[request.param])
-    if request.param == "jax":
-        import jax
-
-        with jax.enable_x64(True):
-            yield request.param
-    else:
-        yield request.param
-
-
-def library(framework):
-    """The functions of a framework by the names of NumPy."""
-    if framework == "torch":
-        import torch
-
-        return torch
-    if framework == "jax":
-        import jax
-
-        return jax.numpy
-    import tensorflow
-
-    return tensorflow.experimental.numpy
-
-
-def made(framework, values):
-    """An array of a framework."""
-    if framework == "tf":
-        import tensorflow
-
-        return tensorflow.constant(np.asarray(values))
-    return library(framework).asarray(np.asarray(values))
 
 
 def gradient_of(framework, function, array):
     """The gradient of the sum of what a wrapped function of an array of a framework returns."""
-    if framework == "torch":
-        array.requires_grad_()
-        function(array).sum().backward()
-        return array.grad.numpy()
-    if framework == "jax":
-        import jax
-
-        return np.asarray(jax.grad(lambda x: function(x).sum())(array))
-    import tensorflow
-
-    with tensorflow.GradientTape() as tape:
-        tape.watch(array)
-        total = tensorflow.reduce_sum(function(array))
-    return tape.gradient(total, array).numpy()
+    gradient, = gradients(framework, lambda x: library(framework).sum(function(x)), array)
+    return np.asarray(gradient)
 
 
 ARRAYS = [xp.arange(3.0), xp.asarray(2.0), xp.zeros((0, 2)), xp.reshape(xp.arange(6), (2, 3)).T,
@@ -137,10 +85,10 @@ def test_functions_of_the_namespace(framework):
         assert isinstance(x, TensorXf64)
         return xp.linalg.inv(xp.asarray(x))
 
-    found = inverse(made(framework, values))
+    found = inverse(array_of(framework, values))
     np.testing.assert_allclose(np.asarray(found), np.linalg.inv(values))
     inner = np.linalg.inv(values)
-    np.testing.assert_allclose(gradient_of(framework, inverse, made(framework, values)),
+    np.testing.assert_allclose(gradient_of(framework, inverse, array_of(framework, values)),
                                -inner.T @ np.ones((2, 2)) @ inner.T)
 
 
@@ -150,9 +98,9 @@ def test_functions_of_the_namespace_with_complex_results(framework):
         return xp.fft.fft(xp.asarray(x))
 
     values = np.array([1.0, 2.0, 0.5])
-    np.testing.assert_allclose(np.asarray(spectrum(made(framework, values))), np.fft.fft(values))
+    np.testing.assert_allclose(np.asarray(spectrum(array_of(framework, values))), np.fft.fft(values))
     abs_ = library(framework).abs
-    found = gradient_of(framework, lambda x: abs_(spectrum(x)), made(framework, values))
+    found = gradient_of(framework, lambda x: abs_(spectrum(x)), array_of(framework, values))
     x = xp.asarray(values)
     dr.enable_grad(x)
     dr.backward(xp.sum(xp.abs(xp.fft.fft(x))))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import subprocess
 import sys
-import warnings
 import weakref
 
 import numpy as np
@@ -15,39 +14,10 @@ import drjit as dr
 from drjit import llvm, scalar
 from drjit.llvm import Array3f, Complex2f, Float, Matrix2f, TensorXf
 from drjit.llvm.ad import Float as FloatAD
+from tests.interop.harness import MODULES, array_of
 
-MODULES = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
 DTYPES = {"b": "bool", "i8": "int8", "u8": "uint8", "i16": "int16", "u16": "uint16", "i": "int32", "u": "uint32",
           "i64": "int64", "u64": "uint64", "f16": "float16", "f": "float32", "f64": "float64"}
-
-
-@pytest.fixture(params=MODULES)
-def framework(request):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(MODULES[request.param])
-    if request.param == "jax":
-        import jax
-
-        with jax.enable_x64(True):
-            yield request.param
-    else:
-        yield request.param
-
-
-def make(framework, values):
-    """An array of a framework."""
-    if framework == "torch":
-        import torch
-
-        return torch.tensor(np.asarray(values))
-    if framework == "jax":
-        import jax
-
-        return jax.numpy.asarray(values)
-    import tensorflow
-
-    return tensorflow.constant(values)
 
 
 def address(framework, value):
@@ -65,7 +35,7 @@ def test_tensors_are_exported_and_imported_without_copies(framework, suffix):
     assert address(framework, out) == tensor.numpy().ctypes.data
     np.testing.assert_array_equal(np.asarray(out), tensor.numpy())
     assert np.asarray(out).dtype == DTYPES[suffix]
-    own = make(framework, np.arange(6).reshape(2, 3).astype(DTYPES[suffix]))
+    own = array_of(framework, np.arange(6).reshape(2, 3).astype(DTYPES[suffix]))
     back = cls(own)
     assert back.numpy().ctypes.data == address(framework, own) and back.shape == (2, 3)
     np.testing.assert_array_equal(back.numpy(), np.asarray(own))
@@ -98,7 +68,7 @@ def test_arrays_of_every_kind_are_exported(framework, array):
 
 
 def test_imports_are_copied_before_they_are_written_to(framework):
-    own = make(framework, np.arange(4, dtype=np.float32))
+    own = array_of(framework, np.arange(4, dtype=np.float32))
     array = Float(own)
     array[1] = 100
     assert np.asarray(own)[1] == 1 and list(array) == [0, 100, 2, 3]
@@ -106,9 +76,9 @@ def test_imports_are_copied_before_they_are_written_to(framework):
 
 def test_nested_and_complex_arrays_are_imported(framework):
     values = np.arange(6, dtype=np.float32).reshape(3, 2)
-    np.testing.assert_array_equal(Array3f(make(framework, values)).numpy(), values)
+    np.testing.assert_array_equal(Array3f(array_of(framework, values)).numpy(), values)
     numbers = np.array([1 + 2j, 3 - 1j], np.complex64)
-    np.testing.assert_array_equal(Complex2f(make(framework, numbers)).numpy(), numbers)
+    np.testing.assert_array_equal(Complex2f(array_of(framework, numbers)).numpy(), numbers)
 
 
 def test_memory_of_others_goes_through_without_a_copy_where_nobody_writes(framework):
@@ -145,7 +115,7 @@ def test_memory_at_any_address_can_be_exported(framework):
 
 
 def test_elements_without_equivalent_are_refused(framework):
-    own = make(framework, np.ones(3, np.float32))
+    own = array_of(framework, np.ones(3, np.float32))
     if framework == "torch":
         import torch
 

@@ -13,71 +13,10 @@ import pytest
 import drjit as dr
 from drjit import llvm, scalar
 from drjit.llvm.ad import Array3f, Array3f64, Bool, Complex2f64, Float, Float64, Int, Matrix2f64, TensorXf, TensorXf64
+from tests.interop.harness import MODULES, array_of, gradients, library
 
 #: Of PyTorch itself, when it computes derivatives in forward mode.
 pytestmark = pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated:DeprecationWarning")
-MODULES = {"torch": "torch", "jax": "jax", "tf": "tensorflow"}
-
-
-@pytest.fixture(params=MODULES)
-def framework(request):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        pytest.importorskip(MODULES[request.param])
-    if request.param == "jax":
-        import jax
-
-        with jax.enable_x64(True):
-            yield request.param
-    else:
-        yield request.param
-
-
-def library(framework):
-    """The functions of a framework by the names of NumPy."""
-    if framework == "torch":
-        import torch
-
-        return torch
-    if framework == "jax":
-        import jax
-
-        return jax.numpy
-    import tensorflow
-
-    return tensorflow.experimental.numpy
-
-
-def array_of(framework, values):
-    if framework == "torch":
-        import torch
-
-        return torch.tensor(np.asarray(values))
-    if framework == "jax":
-        import jax
-
-        return jax.numpy.asarray(values)
-    import tensorflow
-
-    return tensorflow.constant(values)
-
-
-def gradients(framework, function, *arrays):
-    """The gradients of a scalar function of a framework's arrays."""
-    if framework == "torch":
-        inputs = [array.clone().requires_grad_() for array in arrays]
-        function(*inputs).backward()
-        return [array.grad for array in inputs]
-    if framework == "jax":
-        import jax
-
-        return jax.grad(function, argnums=tuple(range(len(arrays))))(*arrays)
-    import tensorflow
-
-    with tensorflow.GradientTape() as tape:
-        tape.watch(arrays)
-        value = function(*arrays)
-    return tape.gradient(value, arrays)
 
 
 # --- a framework within Dr.Jit ---------------------------------------------------------------------------------------
