@@ -156,6 +156,23 @@ def _evaluated() -> tuple[float, float]:
     return timed(function)
 
 
+def _geometric(name: str, **options: Any) -> None:
+    """A case: an evaluated loop in which half of the elements that are left finish every 28 iterations."""
+    @case(f"evaluated loop of 1M, 40 iterations on average and 300 at most{name}", tolerance=1e-3)
+    def _run() -> tuple[float, float]:
+        index = dr.arange(UInt32, LANES)
+        uniform = Float((index * 2654435761) >> 8) * (1 / (1 << 24))
+        limit = UInt32(dr.minimum(dr.floor(-dr.log(1 - uniform) * 40) + 1, 300))
+        dr.eval(limit)
+        return timed(lambda: dr.while_loop(
+            (dr.zeros(UInt32, LANES), Float(index) * (1 / LANES), UInt32(limit)), lambda k, x, n: k < n,
+            lambda k, x, n: (k + 1, dr.sin(x) * 0.9 + 0.01, n), mode="evaluated", **options)[1])
+
+
+_geometric("")
+_geometric(", compressed", compress=True)
+
+
 # --- tracing ---------------------------------------------------------------------------------------------------------
 
 

@@ -29,7 +29,7 @@ from .keys import (
     refuse_floats,
     slice_positions,
 )
-from .lanes import TRUE, lane_mask, widest_mask, with_lanes
+from .lanes import TRUE, WATCHES, lane_mask, note_read, widest_mask, with_lanes
 from .scalars import scatter_scalars
 from .single import store_element
 from .slicing import expand, is_identity, parse_slice, positions, read, read_slice, require_lanes, write_mask
@@ -134,6 +134,8 @@ def _only_entry(key: Any) -> Any:
 def flat_get(array: Any, key: Any) -> Any:
     """``array[key]`` of a flat array."""
     node = array._n
+    if WATCHES:
+        note_read(node)
     if isinstance(key, ArrayBase) and not key._depth and key._kind in "iu":
         index = positions_of_array(array, key._nodes()[0], node.size)
         if node.size and index.size:
@@ -388,6 +390,9 @@ def _nested_get_tuple(array: Any, first: Any, rest: Any, function: str) -> Any:
     element = key_integer(rest) if array._depth == 1 and array._dynamic else None
     if element is not None:  # components of size 1 go with any other
         at = bounded(function, element, array._width(function))
+        if WATCHES:
+            for k in positions_:
+                note_read(array._c[k])
         return array._leaf([read_element(array._c[k], at if array._c[k].size > 1 else 0) for k in positions_])
     return _stack(array, [array._component(k)[rest] for k in positions_])
 

@@ -25,7 +25,7 @@ from .._promotion.promote import coerce, wrap
 from .._trees.pytree import is_pytree, leaves, transform, walk
 from .direct import read
 from .keys import check_literal, refuse_floats
-from .lanes import TRUE, note_version, widest_mask, with_lanes
+from .lanes import TRUE, WATCHES, note_read, note_version, widest_mask, with_lanes
 from .scalars import gather_scalars, scatter_scalars
 from .store import note_narrow, store, store_written
 
@@ -99,6 +99,8 @@ def _interleaved(index: Node, count: int, size: int) -> list[Node]:
 
 def _gather_node(source: Node, index: Node, mask: Node, width: int, function: str) -> Node:
     """Read from one array, whose only element stands for all if the arrays beside it have ``width`` ones."""
+    if WATCHES:
+        note_read(source)
     if not source.size and index.size and mask.size and not (mask.kind == _LITERAL and not mask.payload):
         raise SizeError(f"{function}(): attempted to read from an empty array.")
     if not index.size and mask.size <= 1:
@@ -144,6 +146,8 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
         except CORE_ERRORS as error:
             raise translate(error, function) from None
         if found is not None:
+            if WATCHES:
+                note_read(source._nodes()[0])
             return found  # type: ignore[no-any-return]
     if not isinstance(dtype, type):
         raise TypeError(f"{function}(): 'dtype' must be a type, found {describe(dtype)} ({dtype!r}).")

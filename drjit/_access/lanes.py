@@ -32,13 +32,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from drjit_core import KIND, Node, ReduceOp, gather, innermost, literal, ops, primal, reduce
+from drjit_core import KIND, Node, ReduceMode, ReduceOp, gather, innermost, literal, ops, primal, reduce, scatter
 
 from .._base.types import BOOL
 
-__all__ = ["TRUE", "Part", "in_plain_code", "innermost_width", "lane_mask", "masked_access", "on_part", "part_of",
-           "part_depth", "symbolic_width", "note_version", "note_writes", "widest_mask", "with_lanes",
-           "written_apart", "written_from"]
+__all__ = ["TRUE", "WATCHES", "Part", "Watch", "in_plain_code", "innermost_part", "innermost_width", "lane_mask",
+           "masked_access", "note_read", "note_version", "note_writes", "on_part", "part_depth", "part_of",
+           "part_runs", "symbolic_width", "watched", "widest_mask", "with_lanes", "written_apart", "written_from"]
 
 TRUE = literal(BOOL, True)
 
@@ -65,7 +65,8 @@ class _Stack(threading.local):
         self.uncertain: list[Node] = []
         #: Ids of the results of writes that the masks have held back, and of the versions before them.
         self.origins: dict[int, int] = {}
-        #: Of evaluated calls, the lanes that the function that runs was given, innermost last.
+        #: Of evaluated calls, and loops without the lanes that have finished: those that what runs was given, innermost
+    #: last.
         self.parts: list[Part] = []
 
 
@@ -101,8 +102,18 @@ def on_part(lanes: Node, width: int) -> Iterator[None]:
         _stack.parts.pop()
 
 
+def innermost_part() -> Part | None:
+    """The lanes that what runs was given last; ``None`` if there are all."""
+    return _stack.parts[-1] if _stack.parts else None
+
+
+def part_runs(part: Part | None) -> bool:
+    """Whether what was given some lanes still runs."""
+    return part is None or any(entry is part for entry in _stack.parts)
+
+
 def part_depth() -> int:
-    """How many functions of evaluated calls run within each other."""
+    """How many functions that were given some lanes run within each other."""
     return len(_stack.parts)
 
 
@@ -115,6 +126,42 @@ def part_of(depth: int) -> Part | None:
     for inner in parts[1:]:
         lanes = gather(lanes, inner.lanes, TRUE)
     return Part(lanes, parts[0].width)
+
+
+class Watch:
+    """Some nodes, and which of them have been read or written by index since it began."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self.ids = {primal(node).id for node in nodes}
+        self.read: set[int] = set()
+
+    def accessed(self, node: Node) -> bool:
+        """Whether a node has been read by index, or is what a write in an evaluated construct began with."""
+        number = primal(node).id
+        return number in self.read or number in _stack.origins.values()
+
+
+#: Those that have begun, in any thread: what others read is none of the nodes.
+WATCHES: list[Watch] = []
+
+
+@contextmanager
+def watched(nodes: Sequence[Node]) -> Iterator[Watch]:
+    """See which nodes are read by index, or written to, by what runs inside."""
+    watch = Watch(nodes)
+    WATCHES.append(watch)
+    try:
+        yield watch
+    finally:
+        WATCHES.remove(watch)
+
+
+def note_read(source: Node) -> None:
+    """An element of an array is read by its index; called only if :data:`WATCHES` are there."""
+    number = primal(source).id
+    for watch in WATCHES:
+        if number in watch.ids:
+            watch.read.add(number)
 
 
 #: A write makes a new version of its target, of which there may first be a copy.
@@ -167,10 +214,27 @@ def lane_mask(width: int) -> Node | None:
     if not _stack.masks or width < 2:
         return None
     result = None
-    for mask in _stack.masks:
+    first = 0
+    for part in reversed(_stack.parts):
+        if part.lanes.size == width:  # by the lanes that were given, not by those of a construct around it
+            first = part.masks
+            break
+        if part.width == width:
+            return _of_all(part)
+    for mask in _stack.masks[first:]:
         if mask.size == width:
             result = mask if result is None else _and(result, mask)
     return result
+
+
+def _of_all(part: Part) -> Node:
+    """Which of all lanes of a construct take part, if what runs is given some."""
+    taken: Node = TRUE
+    for mask in _stack.masks[part.masks:]:
+        if mask.size == part.lanes.size:
+            taken = _and(taken, mask)
+    nobody = literal(BOOL, False, part.width)
+    return scatter(nobody, taken, part.lanes, TRUE, ReduceOp.Identity.value, ReduceMode.NoConflicts.value)
 
 
 def symbolic_width() -> int:

@@ -39,7 +39,7 @@ from .._base.types import SCALAR, UINT32, Record, relative
 from .._base.values import parse_shape, plain_integer
 from .._promotion.promote import wrap
 from .keys import flatten, is_array_key, key_integer, positions_node, slice_positions
-from .lanes import TRUE, lane_mask, symbolic_width
+from .lanes import TRUE, WATCHES, lane_mask, note_read, symbolic_width
 
 __all__ = ["TRUE", "Access", "broadcast_shapes", "broadcast_strides", "collapsed", "common_shape", "contiguous_strides",
            "expand", "flatten", "is_identity", "normalise_axes", "normalise_axis", "parse_slice", "positions", "read",
@@ -182,6 +182,8 @@ def is_identity(access: Access, source_size: int) -> bool:
 
 def read(source: Node, access: Access) -> Node:
     """The elements of a view in C order."""
+    if WATCHES:
+        note_read(source)
     count = access.shape_size
     if not count:
         return core.invalid(source.type)
@@ -227,6 +229,8 @@ def _positions_by_rows(access: Access, source_size: int) -> Node | None:
 
 def read_slice(source: Node, start: int, count: int, step: int) -> Node:
     """Elements of a flat array at regular distances: what :func:`read` returns of such a view, by a shorter way."""
+    if WATCHES:
+        note_read(source)
     return core.access(source, start, step, count)
 
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TypeVar
 import drjit_core as core
 from drjit_core import KIND, binary, cast, number, ops, read_element, unary
 
+from .._access.lanes import WATCHES
 from .._access.store import store
 from .._base.errors import FAILURES, CallSite, SizeError, no_deletion, translate
 from .._base.handle import add_view, flat_component, fresh_array, held, view_at
@@ -98,7 +99,7 @@ class FlatHandle(FlatSlots):
         return self._n.size
 
     def __getitem__(self, key: Any) -> Any:
-        if type(key) is int and 0 <= key < self._n.size and not self._n.scope:
+        if type(key) is int and 0 <= key < self._n.size and not self._n.scope and not WATCHES:
             return read_element(self._n, key)
         return self._get(key)  # type: ignore[attr-defined]
 

@@ -20,8 +20,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented
 from .._base.types import BOOL, UINT32, retype
 from .._base.values import plain_scalar
-from .._functions.ordering import compress
-from .._promotion.promote import wrap
+from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, argument_of, blended, run_directly, store_arguments, traced, written
 from .outside import Words
@@ -220,7 +219,7 @@ class _Call:
         with masked_access(TRUE):  # which is the scope of what is known of versions
             for number in range(len(self.targets)):
                 chosen_ = ops.and_(mask, ops.eq(self.index, core.literal(self.index.type, number)))
-                lanes = compress(wrap(self.mask_type, [chosen_]))._nodes()[0]
+                lanes = set_positions(chosen_)
                 if not lanes.size:
                     continue
                 part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]

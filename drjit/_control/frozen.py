@@ -59,6 +59,10 @@ class Frozen:
         #: The modules whose variables are copied, by the ids of their dictionaries.
         self.modules: set[int] = set()
         self.add_modules(functions)
+        #: Variables that several functions share, by the ids of the original ones. Those that are part of the state of
+        #: a construct remain what they are: the construct sets them in each trace.
+        self.cells: dict[int, CellType] = {}
+        self.add_state(functions, set())
         #: The names of variables and attributes that the functions, and the methods that they call, use.
         self.names: set[str] = set(_IMPLICIT)
         self.objects: list[Any] = []
@@ -66,13 +70,23 @@ class Frozen:
         #: Attributes that the functions may use: the object, its attribute, the value, and what it consists of.
         self.attributes: list[tuple[Any, str, Any, list[Any]]] = []
         self.note_attributes()
-        del self.copies, self.originals, self.modules, self.objects, self.names
+        del self.copies, self.originals, self.modules, self.objects, self.names, self.cells
 
     def add_modules(self, functions: Iterable[Any]) -> None:
         """Note in which modules functions stand that are the user's."""
         for function in map(_plain, functions):
             if function is not None and not _is_own(function.__globals__.get("__name__", "")):
                 self.modules.add(id(function.__globals__))
+
+    def add_state(self, functions: Iterable[Any], seen: set[int]) -> None:
+        """Note which variables of enclosing functions the constructs that call functions have as state."""
+        for function in functions:
+            if function.__class__ is not FunctionType or id(function) in seen:
+                continue
+            seen.add(id(function))
+            self.cells |= {id(cell): cell for cell in function.__dict__.get("state_cells", ())}
+            if _is_own(function.__globals__.get("__name__", "")):
+                self.add_state([cell.cell_contents for cell in function.__closure__ or () if cell != _EMPTY_CELL], seen)
 
     # --- copies ------------------------------------------------------------------------------------------------------
 
@@ -124,7 +138,10 @@ class Frozen:
         variables = function.__globals__
         if _is_own(variables.get("__name__", "")):  # what @dr.syntax puts around functions of the user's
             self.add_modules(cell.cell_contents for cell in function.__closure__ or () if cell != _EMPTY_CELL)
-        cells = tuple([CellType() for _ in function.__closure__ or ()])
+        cells = tuple([self.cells.get(id(cell)) or CellType() for cell in function.__closure__ or ()])
+        new = [(cell, before) for cell, before in zip(cells, function.__closure__ or (), strict=True)
+               if id(before) not in self.cells]
+        self.cells |= {id(before): cell for cell, before in new}
         ours = id(variables) in self.modules
         made = variables
         if ours:  # what the functions do not use need not be kept alive
@@ -137,7 +154,7 @@ class Frozen:
             found.__defaults__ = tuple([self.copied(entry, depth) for entry in function.__defaults__])
         if function.__kwdefaults__ is not None:
             found.__kwdefaults__ = {name: self.copied(entry, depth) for name, entry in function.__kwdefaults__.items()}
-        for cell, before in zip(cells, function.__closure__ or (), strict=True):
+        for cell, before in new:
             if before != _EMPTY_CELL:
                 cell.cell_contents = self.copied(before.cell_contents, depth)
         if ours:

@@ -23,7 +23,17 @@ import drjit_core as core
 from drjit_core import BAKED, KIND, JitFlag, Node, SymbolicValue, cast, literal, ops
 
 from .._access.indirect import index_and_mask
-from .._access.lanes import TRUE, in_plain_code, innermost_width, part_depth, part_of, with_lanes
+from .._access.lanes import (
+    TRUE,
+    Part,
+    in_plain_code,
+    innermost_part,
+    innermost_width,
+    part_depth,
+    part_of,
+    part_runs,
+    with_lanes,
+)
 from .._access.store import innermost_journal, store_same, store_written
 from .._base.arguments import require_count
 from .._base.array import ArrayBase
@@ -100,8 +110,8 @@ class Local(Generic[T]):
     ([1, 3], [3, 0], [1, 1])
     """
 
-    __slots__ = ("_depth", "_dtype", "_entries", "_fresh", "_leaf", "_memory", "_region", "_scalar", "_size", "_spec",
-                 "_types")
+    __slots__ = ("_depth", "_dtype", "_entries", "_fresh", "_leaf", "_memory", "_part", "_region", "_scalar", "_size",
+                 "_spec", "_types")
 
     _dtype: type[T]
     _size: int
@@ -114,8 +124,10 @@ class Local(Generic[T]):
     #: Else a flat type of the package, and memory for each component.
     _leaf: type[ArrayBase]
     _memory: _Memory
-    #: How many functions of evaluated calls were running when it was made; and in which region, 0 if in none.
+    #: How many functions that were given some lanes were running when it was made, and which ones the last was given;
+    #: and in which region, 0 if in none.
     _depth: int
+    _part: Part | None
     _region: int
     #: Whether it was made in a region, and nothing has been read or written.
     _fresh: bool
@@ -198,7 +210,7 @@ class Local(Generic[T]):
         self._types = types
         arrays = [cls for cls in types if issubclass(cls, ArrayBase) and cls._dynamic]
         self._scalar = not arrays
-        self._depth, self._region, self._fresh = part_depth(), 0, False
+        self._depth, self._part, self._region, self._fresh = part_depth(), innermost_part(), 0, False
         if self._scalar:
             return
         self._leaf = arrays[0]._leaf
@@ -327,6 +339,10 @@ class Local(Generic[T]):
         if self._region and self._region not in core.state.open:
             raise SymbolicValue(f"{function}(): this buffer was made in a symbolic loop, branch or call, which has "
                                 "ended, and its contents with it. Make it before, to use it afterwards.")
+        if not part_runs(self._part):
+            raise RuntimeError(f"{function}(): this buffer was made in an evaluated call, or in an iteration of a loop "
+                               "that removes finished elements (compress=True), for the elements that took part. That "
+                               "has ended, and what runs now has other elements. Make it before, to use it here.")
 
     def _place(self, index: Any, active: Any, values: Sequence[Node], function: str) -> tuple[Node, Node]:
         """Where in memory an entry is, and for which lanes."""

@@ -1,8 +1,7 @@
 """Loops over arrays: ``dr.while_loop``.
 
 In *symbolic* mode the compiler traces the body once, and the loop becomes part of a kernel; in *evaluated* mode each
-iteration is a kernel of its own, with ``select`` holding back the elements that have finished; *scalar* mode is a plain
-Python loop.
+iteration is a kernel of its own; *scalar* mode is a plain Python loop.
 """
 
 from __future__ import annotations
@@ -12,17 +11,16 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, JitFlag, Node, ops
+from drjit_core import JitFlag, Node
 
-from .._access.lanes import masked_access, with_lanes, written_from
 from .._base.arguments import require_bool, require_integer, require_label, require_mode
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe, presented
+from .._base.errors import ArgumentError, describe, presented
 from .._base.typing import Ts
-from .._trees.pytree import TreeSpec, flatten, flatten_nodes
-from .choice import store_arguments
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .evaluated import Compressed, evaluated
 from .iteration import FUNCTION as _FUNCTION
-from .iteration import SymbolicLoop, changed_size, condition_of, flattened, require_tuple, uninitialized
+from .iteration import SymbolicLoop, require_tuple, uninitialized
 from .state import arguments, copies
 
 __all__ = ["loop_of", "while_loop"]
@@ -38,8 +36,8 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     symbolic mode). ``cond`` returns a mask, or a ``bool`` for a plain Python loop; it must be free of side effects.
     ``body`` returns state of the same structure and types. ``mode`` is ``'scalar'``, ``'symbolic'``, ``'evaluated'`` or
     ``None``, which decides by the type of the condition and ``JitFlag.SymbolicLoops``. ``labels`` name the entries of
-    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` is a hint that
-    does not change the result.
+    the state in messages. ``strict`` refuses changes of Python objects in symbolic mode. ``compress`` (by default,
+    ``JitFlag.CompressLoops``) removes elements that have finished from evaluated loops; other modes ignore it.
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
     once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
@@ -48,6 +46,14 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     arrays that are no state (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made
     itself. If something raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the
     body changes the structure or a type of the state; what ``cond`` and ``body`` raise is passed on.
+
+    Evaluated loops keep elements that have finished, and compute with them for nothing, unless ``compress`` is set.
+    Then ``cond`` and ``body`` are called with the elements that are left, once a quarter of those that were has
+    finished: arrays of the state become smaller, while those that are read or written by index are shared by all
+    elements and stay as they are. Arrays of all elements that the functions refer to, without being state, raise a
+    ``RuntimeError`` when they meet smaller ones. What depends on several elements, such as ``dr.sum``, is computed of
+    those that are left. Loops of one element, and those whose state has tensors of several dimensions, are run as
+    without it.
 
     Differentiable. A symbolic loop that writes what is differentiated by index has no derivative of its own: it is run
     in evaluated mode instead, together with the symbolic constructs around it. ``body`` is traced again when
@@ -68,7 +74,7 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
     """
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
-        return _run(state, cond, body, names, label, mode, strict, max_iterations)  # type: ignore[no-any-return]
+        return _run(state, cond, body, names, label, mode, strict, max_iterations, compress)  # type: ignore[no-any-return]
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904
 
@@ -80,7 +86,7 @@ def loop_of(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[...
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
         return _run(state, cond, body, names, label, mode, strict, max_iterations,  # type: ignore[no-any-return]
-                    through=True)
+                    compress, through=True)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904
 
@@ -121,7 +127,8 @@ def _names(count: int) -> tuple[str, ...]:
 
 
 def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-         mode: str | None, strict: bool, max_iterations: int | None, *, through: bool = False) -> Any:
+         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, *,
+         through: bool = False) -> Any:
     nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
     if max_iterations is not None and max_iterations < 0:  # which says that there is no bound, as None does
         max_iterations = None
@@ -137,13 +144,15 @@ def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: 
         return _scalar(spec.rebuild(copies(_FUNCTION, spec, nodes, leaves)), cond, body)
     _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated":
-        return _evaluated(nodes, leaves, spec, cond, body, names, through=through)
+        if core.flag(JitFlag.CompressLoops) if compress is None else compress:
+            return Compressed(nodes, leaves, spec, cond, body, names).run(through)
+        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
     try:
         return SymbolicLoop(nodes, leaves, spec, cond, body, names, label, strict, max_iterations).run(through)
     except core.NoDerivative:  # of writes, for example: iterations have some, one by one
         if core.innermost() is not None:
             raise  # there is a construct around this one, which does likewise
-        return _evaluated(nodes, leaves, spec, cond, body, names, through=through)
+        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
 
 
 # --- state -----------------------------------------------------------------------------------------------------------
@@ -163,44 +172,3 @@ def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> A
     while cond(*state):
         state = require_tuple(body(*state), len(state))
     return state
-
-
-def _evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
-               body: Callable[..., Any], names: Sequence[str], *, through: bool) -> Any:
-    active: Node | None = None
-    originals, written = leaves, [True] * len(nodes)  # what is changed by nothing but writes by index
-    first = nodes
-    tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
-    while True:
-        core.evaluate(nodes)
-        test = condition_of(cond(*arguments(_FUNCTION, spec, nodes, leaves)))
-        active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
-        if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
-            if through:
-                store_arguments(originals, first, [node if only else before for node, only, before
-                                                   in zip(nodes, written, first, strict=True)])
-            return spec.rebuild_nodes(nodes, leaves)
-        core.evaluate((active,))
-        before = arguments(_FUNCTION, spec, nodes, leaves)
-        with masked_access(active):
-            results, leaves = flattened(body(*before), spec, names)
-            written = [only and (new is old or written_from(new, old))
-                       for only, old, new in zip(written, nodes, results, strict=True)]
-            nodes = [_blended(active, position, old, new, spec, names)
-                     for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
-        del before, results  # they hold what scatters of the next iteration could otherwise write to in place
-        if tensors:  # those of one element may have become wider
-            spec = flatten(spec.rebuild_nodes(nodes, leaves), _FUNCTION)[1]
-
-
-def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, names: Sequence[str]) -> Node:
-    """The new value of a state variable where its elements are active, the old one elsewhere."""
-    if new is old or written_from(new, old):
-        return new
-    if new.size not in (1, old.size) and (old.size != 1 or not new.size):
-        raise changed_size(old, new, spec.node_paths(names)[position])
-    try:
-        return ops.select(active, new, old)  # type: ignore[no-any-return]
-    except IncompatibleSizes as error:
-        raise SizeError(f"{_FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that does "
-                        f"not go with that of the condition! (sizes: {error.sizes[-1]}, {active.size})") from None

@@ -24,7 +24,7 @@ from .._base.typing import ArrayT
 from .._base.values import plain_scalar
 from .._promotion.promote import wrap
 
-__all__ = ["argmax", "argmin", "argsort", "compress", "median", "sort"]
+__all__ = ["argmax", "argmin", "argsort", "compress", "median", "set_positions", "sort"]
 
 #: Positions have 32 bits.
 _MOST = 1 << 32
@@ -382,20 +382,24 @@ def compress(arg: ArrayBase, /) -> Any:
     if array._record.backend is SCALAR:
         return wrap(cls, [literal(UINT32, k) for k, node in enumerate(array._nodes()) if number_of(node)])
     node = array._n
-    size = node.size
-    _require_few(function, size)
+    _require_few(function, node.size)
     try:
-        if not size:
-            return cls()
-        if node.kind == core.KIND["literal"]:
-            return wrap(cls, [core.counter(size, UINT32) if node.payload else core.invalid(UINT32)])
-        extents = (_CHUNK, 0)
-        before, total = core.step("count", [node], [(UINT64, -(-size // _CHUNK)), (UINT64, 1)], (), extents)
-        core.evaluate([before, total])
-        count = int(core.read_element(total, 0))
-        if not count:
-            return cls()
-        (found,) = core.step("compress", [node, before], [(UINT32, count)], (), extents)
-        return wrap(cls, [found])
+        return wrap(cls, [set_positions(node)])
     except CORE_ERRORS as error:
         raise translate(error, function) from None
+
+
+def set_positions(mask: core.Node) -> core.Node:
+    """The positions where a mask is set, in order; waits for their number."""
+    size = mask.size
+    if mask.kind == core.KIND["literal"]:
+        return core.counter(size, UINT32) if size and mask.payload else core.invalid(UINT32)
+    if not size:
+        return core.invalid(UINT32)
+    extents = (_CHUNK, 0)
+    before, total = core.step("count", [mask], [(UINT64, -(-size // _CHUNK)), (UINT64, 1)], (), extents)
+    core.evaluate([before, total])
+    count = int(core.read_element(total, 0))
+    if not count:
+        return core.invalid(UINT32)
+    return core.step("compress", [mask, before], [(UINT32, count)], (), extents)[0]

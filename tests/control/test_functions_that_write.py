@@ -207,3 +207,92 @@ def test_copies_that_functions_make_of_arguments(mode: Any, size: int) -> None:
         with pytest.raises(ArgumentError, match="different copies of one array, and return them as 'result'"):
             dr.if_stmt((x, t), x > 2, write(1), write(10), mode=mode)
     assert list(t) == [*range(size)]
+
+
+# --- memory that functions pass on -----------------------------------------------------------------------------------
+
+
+def _adds(x: Any, table: Any, seen: Any) -> Any:
+    dr.scatter_add(table, UInt(1), x % 7)
+    return x + 1, table, seen
+
+
+def _passes(x: Any, table: Any, seen: Any) -> Any:
+    return x + 2, table, seen
+
+
+def _also_passes(x: Any, table: Any, seen: Any) -> Any:
+    return x + 3, table, seen
+
+
+def _reads(x: Any, table: Any, seen: Any) -> Any:
+    return x + dr.gather(UInt, table, x % 7), table, seen
+
+
+def _counts(x: Any, table: Any, seen: Any) -> Any:
+    dr.scatter_add(seen, UInt(1), x % 3)
+    return x + 1, table, seen
+
+
+FUNCTIONS = {"pass": (_passes, _also_passes), "read, pass": (_reads, _passes), "read": (_reads, _reads),
+             "write, pass": (_adds, _passes), "write": (_adds, _adds), "write another, pass": (_counts, _passes),
+             "write another, read": (_counts, _reads)}
+
+
+class _Target:
+    def __init__(self, function: Any) -> None:
+        self.call = function
+
+
+def _one_by_one(functions: Any, place: str, fixed: bool) -> list[list[int]]:
+    """What the program below computes, element after element."""
+    x, table, seen = list(range(4)), list(range(7)), [0] * 3
+    for _ in range(1 if place == "alone" else 3):
+        if place == "between writes":
+            for value in x:
+                table[value % 7] += 10
+        before = table.copy()
+        for lane, value in enumerate(x):
+            function = functions[(lane if fixed else value) % 2]
+            if function is _adds:
+                table[value % 7] += 1
+            elif function is _counts:
+                seen[value % 3] += 1
+            x[lane] = value + {_adds: 1, _counts: 1, _passes: 2, _also_passes: 3, _reads: before[value % 7]}[function]
+        if place == "between writes":
+            for value in x:
+                table[value % 7] += 100
+    return [x, table, seen]
+
+
+@pytest.mark.parametrize("names", FUNCTIONS)
+@pytest.mark.parametrize("construct", ["switch", "dispatch", "branch"])
+@pytest.mark.parametrize("place", ["alone", "between writes", "within a loop"])
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+def test_memory_that_functions_pass_on(names: str, construct: str, place: str, mode: Any) -> None:
+    """A table of the state goes through a call or branch as it is, whether it is written there, elsewhere or not."""
+    functions = FUNCTIONS[names]
+    if mode == "evaluated" and "write" in names:
+        pytest.skip("refused: evaluated calls copy arguments")
+    pair = _Target(functions[0]), _Target(functions[1])
+    instances = dr.instance_array(_Target, UInt)(pair[0], pair[1], pair[0], pair[1])
+
+    def chosen(x: Any, table: Any, seen: Any) -> Any:
+        if construct == "switch":
+            return dr.switch(x % 2, functions, x, table, seen, mode=mode)
+        if construct == "branch":
+            return dr.if_stmt((x, table, seen), x % 2 == 0, *functions, mode=mode)
+        return dr.dispatch(instances, lambda self, *args: self.call(*args), x, table, seen, mode=mode)
+
+    def body(i: Any, x: Any, table: Any, seen: Any) -> Any:
+        if place == "between writes":
+            dr.scatter_add(table, UInt(10), x % 7)
+        x, table, seen = chosen(x, table, seen)
+        if place == "between writes":
+            dr.scatter_add(table, UInt(100), x % 7)
+        return i + 1, x, table, seen
+
+    state = UInt(0), dr.arange(UInt, 4), dr.arange(UInt, 7), dr.zeros(UInt, 3)
+    found = chosen(*state[1:]) if place == "alone" else \
+        dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1:]
+    assert [entry.numpy().tolist() for entry in found] == _one_by_one(functions, place, construct == "dispatch")

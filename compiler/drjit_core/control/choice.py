@@ -297,19 +297,25 @@ class _Choice(Construct):
         return found
 
     def passed(self) -> dict[int, Node]:
-        """Results of a branch that are the same on both sides, an argument for example: that is the result.
+        """Results that are the same in each function, an argument for example: that is the result.
 
-        But for those that are not as wide as the branch, whose results are, unless they are arguments that are read by
-        index; and where functions write, results tell how many elements do.
+        But for those that are not as wide as the branch or call, whose results are, unless they are memory: arguments
+        that are read by index, or that have another number of elements.  Where functions write, results tell how many
+        elements do; and elements that take no part in a call have zeros.
         """
         found: dict[int, Node] = {}
-        if self.kind != COND or self.mask_is_known() or [traced for traced in self.traced if traced.latest]:
+        if self.mask_is_known():
             return found
-        one, other = self.traced
+        one, *others = self.traced
+        width = one.masks[0].size
+        writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
             first = self.outside(one, result)
-            if first is not None and self.outside(other, other.results[i]) is first and (
-                    first.size == one.masks[0].size or [k for k in self.constant if self.given[k] is first]):
+            if first is None or [other for other in others if self.outside(other, other.results[i]) is not first]:
+                continue
+            if width > 1 and first.size not in (1, width) or \
+                    not writes and [k for k in self.constant if self.given[k] is first] or \
+                    not writes and self.kind == COND and first.size == width:
                 found[i] = first
         return found
 

@@ -129,6 +129,7 @@ class Construct:
         """
         region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
         region.differentiates = self.gives_way
+        region.initial = list(self.given)
         formals = []
         for position, value in enumerate(self.given):
             if position in self.constant:

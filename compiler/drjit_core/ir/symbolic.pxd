@@ -16,6 +16,7 @@ cdef class Tracing:
     cdef public Py_ssize_t variables
     cdef public bint open
     cdef public Tracing outer
+    cdef public list initial
     cdef public object journal
     cdef public bint differentiates
     cdef public bint repeats

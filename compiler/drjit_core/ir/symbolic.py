@@ -41,7 +41,8 @@ new_region = itertools.count(1).__next__
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "journal", "label",
+    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial", "journal",
+                 "label",
                  "latest", "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single",
                  "statements", "uniform", "variables", "widths")
 
@@ -60,6 +61,8 @@ class Tracing:
         self.variables = variables
         self.open = True
         self.outer: Tracing | None = None
+        #: What formals stand for at first, by their positions; only as long as the region is open.
+        self.initial: list[Node] = []
         #: What notes changes of arrays that were made outside, if anything does (see :mod:`drjit._access.store`).
         self.journal: Any = None
         #: Whether operations on duals are recorded (see :mod:`drjit_core.derivatives.choice`).
@@ -115,7 +118,7 @@ def close(region: Tracing) -> None:
     region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
-    region.outer = None
+    region.outer, region.initial = None, []
     region.latest = region.borrowed = _NO_NODES
     region.statements = _NO_STATEMENTS
     if outer is None:
@@ -258,7 +261,10 @@ def tells_elements_apart(node: Node) -> bool:
             return True
         if len(seen) > _SEARCHED:
             return False
-        for operand in (node.d1, node.d2) if node.kind == GATHER else operands(node):
+        inner: Any = (node.d1, node.d2) if node.kind == GATHER else operands(node)
+        if node.kind == PHI and node.attr >= 0 and node.scope in state.open:
+            inner = state.open[node.scope].initial[node.attr:node.attr + 1]
+        for operand in inner:
             if operand is not None and operand.id not in seen:
                 seen.add(operand.id)
                 stack.append(operand)

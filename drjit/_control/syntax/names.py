@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 __all__ = ["TRY", "Guard", "Liveness", "OwnScope", "attributes", "bound", "captured", "completes", "escapes", "is_true",
-           "nested_scopes", "reads", "touched", "used", "walk"]
+           "kept", "kept_across", "nested_scopes", "reads", "touched", "used", "walk"]
 
 TRY = (ast.Try, ast.TryStar)
 
@@ -99,6 +99,39 @@ def captured(scope: ast.AST) -> set[str]:
     else:
         inner = set()  # a class body that binds a name may still read the outer one before
     return (reads(scope.body) - inner) | outer
+
+
+def kept(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:
+    """The names that functions, classes and generators in a program take from the scopes around them."""
+    found = set[str]()
+    for scope in nested_scopes(nodes):
+        if isinstance(scope, (ast.ListComp, ast.SetComp, ast.DictComp)):  # which are over at once
+            targets = {node.id for part in scope.generators for node in ast.walk(part.target)
+                       if isinstance(node, ast.Name)}
+            found |= kept(list(ast.iter_child_nodes(scope))) - targets
+        else:
+            found |= captured(scope) | kept(_outer_parts(scope))
+    return found
+
+
+def kept_across(nodes: Iterable[ast.stmt], made: set[str] | None = None) -> set[str]:
+    """Variables that ``if``, ``while`` or ``for`` assign when a function that refers to them may be there already.
+
+    ``made`` are those that functions from before refer to.
+    """
+    made = set() if made is None else made.copy()
+    found = set[str]()
+    for node in nodes:
+        if isinstance(node, (ast.If, ast.While, ast.For)):
+            found |= bound(node) & made
+        choices = [inner for inner in walk(node) if isinstance(inner, (ast.IfExp, ast.BoolOp))]
+        if choices:
+            found |= bound(choices) & (made | kept(node))
+        loop = isinstance(node, (ast.While, ast.For))
+        for block in _blocks(node):
+            found |= kept_across(block, made | kept(block) if loop else made)
+        made |= kept(node)
+    return found
 
 
 def reads(nodes: ast.AST | Iterable[ast.AST]) -> set[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import CellType
 from typing import Any
 
 import drjit_core as core
@@ -242,6 +243,7 @@ class _Attributes:
         count = len(self.places)
 
         def run(*values: Any) -> Any:
+            before = self._read()
             self._write(values[:count])
             try:
                 results = function(*values[count:])
@@ -250,8 +252,10 @@ class _Attributes:
                 found = (*self._read(), *results)
                 return Dead(found) if results.__class__ is Dead else found
             finally:
-                self._write(self.values)
+                self._write(before)
 
+        # for a derivative, which calls this once more, with a copy of the function: they share these
+        run.__dict__["state_cells"] = [owner for owner, _ in self.places if owner.__class__ is CellType]
         return run
 
     def stored(self, results: Sequence[Any]) -> tuple[Any, ...]:

@@ -39,6 +39,8 @@ from .names import (
     completes,
     escapes,
     is_true,
+    kept,
+    kept_across,
     nested_scopes,
     reads,
     touched,
@@ -71,10 +73,15 @@ class Translator:
         for node in lasting:
             self.shared |= reads(node) & self.own if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) else \
                 captured(node) & self.own
-        #: Variables that functions in here assign. Functions of branches and loop bodies that use them are functions
-        #: in the translated one, and share the variables with it and those.
-        self.theirs = {name for scope in scopes for node in ast.walk(scope) if isinstance(node, ast.Nonlocal)
-                       for name in node.names} & self.own
+        self.shared |= kept(function.body) & self.own
+        #: Variables that functions in here assign.
+        self.assigned_within = {name for scope in scopes for node in ast.walk(scope) if isinstance(node, ast.Nonlocal)
+                                for name in node.names} & self.own
+        #: These, and variables that functions in here refer to when branches and loops assign them. Functions of
+        #: branches and loop bodies that use them are functions in the translated one, and share the variables with it
+        #: and those.
+        self.theirs = self.assigned_within | (kept_across(function.body) & self.own - {
+            name for node in walk(function.body) if isinstance(node, ast.Global) for name in node.names})
         for node in walk(function.body):
             if isinstance(node, ast.Name) and node.id in ("locals", "vars", "eval", "exec", "dir"):
                 self.shared |= self.own
@@ -156,10 +163,10 @@ class Translator:
         (self.inner_functions if theirs else self.functions).append(function)
         return name
 
-    def cells(self, exclude: Iterable[str] = ()) -> dict[str, ast.expr]:
-        """What constructs are told about variables that functions in here assign: their names, and a function of each.
-        """
-        names = sorted(self.theirs - set(exclude))
+    def cells(self, nodes: Iterable[ast.AST], exclude: Iterable[str] = ()) -> dict[str, ast.expr]:
+        """What constructs are told about variables that they share with functions in here: their names, and a function
+        of each."""
+        names = sorted((self.assigned_within | touched(nodes) & self.theirs) - set(exclude))
         nothing = ast.arguments([], [], None, [], [], None, [])
         return {"cells": ast.Dict([ast.Constant(name) for name in names],
                                   [ast.Lambda(nothing, load(name)) for name in names])} if names else {}
@@ -346,7 +353,7 @@ class Translator:
             built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps,
                                        self._attributes(inner, ordered)))
         args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps, changed = built
-        cells = self.cells(hint.exclude)
+        cells = self.cells([*node.body, *getattr(node, "orelse", [])], hint.exclude)
         simple = not (flags or gapped or unsure_ or guard or changed or cells)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
@@ -523,7 +530,7 @@ class Translator:
             built = self._build(node, (ordered, unsure, cond, body, fixed, extra, gapped,
                                        self._attributes([*nodes, hint.test], ordered)))
         ordered, unsure, cond, body, fixed, extra, gapped, changed = built
-        cells = self.cells(hint.exclude)
+        cells = self.cells([*nodes, hint.test], hint.exclude)
         simple = not (flags or unsure or gapped or changed or cells)
         args = [*ordered, *extra]
         labels = [*ordered, *([f"the result of {self.name}()"] if "return" in kinds else []), *flags]
