@@ -164,9 +164,9 @@ class Program:
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals",
-                 "moving", "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters",
-                 "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
-                 "versions", "wide", "width")
+                 "moving", "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report",
+                 "scatters", "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables",
+                 "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
