@@ -7,6 +7,7 @@ the elements of a packet ask for; in *evaluated* mode elements are grouped by fu
 from __future__ import annotations
 
 import functools
+import gc
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,6 +30,8 @@ from .state import arguments
 __all__ = ["call", "switch"]
 
 _LITERAL = KIND["literal"]
+#: While so many functions are traced, or more, no cycles are collected.
+_MANY = 64
 
 
 def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: str | None = None,
@@ -133,7 +136,22 @@ class _Call:
             return self.nothing()
         if self.mode == "evaluated":
             return self.evaluated()
+        try:
+            return self.symbolic()
+        except core.NoDerivative:  # of writes, for example: the functions have some, one by one
+            self.results.spec = None
+            return self.blended()
+
+    def symbolic(self) -> Any:
+        """Trace all functions into a call, which becomes part of a kernel.
+
+        Of many functions there are so many objects that Python's collector of cycles, which would find none among them,
+        would take longer than the trace: it waits.
+        """
         mask = with_lanes(self.mask, self.width)
+        pauses = len(self.targets) >= _MANY and gc.isenabled()
+        if pauses:
+            gc.disable()
         try:
             return traced(
                 self.words,
@@ -142,9 +160,9 @@ class _Call:
                 _with_names if self.named else _in_order,
                 list(zip(self.names, self.targets, strict=True)),
                 self.nodes, self.leaves, self.spec, self.roots, self.results)
-        except core.NoDerivative:  # of writes, for example: the functions have some, one by one
-            self.results.spec = None
-            return self.blended()
+        finally:
+            if pauses:
+                gc.enable()
 
     def check(self) -> None:
         """Let an evaluation warn of indices that are too large."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -505,3 +506,28 @@ def test_functions_that_turn_out_to_be_differentiated_are_called_once_more() -> 
     assert len(calls) == 2
     dr.backward(y)
     assert values(dr.grad(scale)) == [2]
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+@pytest.mark.parametrize("fails", [True, False])
+def test_calls_of_many_functions_leave_the_collector_of_cycles_as_it_was(enabled: bool, fails: bool) -> None:
+    def function(number: int) -> Any:
+        def target(x: Any) -> Any:
+            if fails and number == 99:
+                raise KeyError("of the user")
+            return x * number
+
+        return target
+
+    before = gc.isenabled()
+    try:
+        (gc.enable if enabled else gc.disable)()
+        index = UInt32(1, 99, 50)
+        if fails:
+            with pytest.raises(KeyError):
+                dr.switch(index, [function(k) for k in range(100)], Float(1, 2, 3))
+        else:
+            assert dr.all(dr.switch(index, [function(k) for k in range(100)], Float(1, 2, 3)) == Float(1, 198, 150))
+        assert gc.isenabled() == enabled
+    finally:
+        (gc.enable if before else gc.disable)()

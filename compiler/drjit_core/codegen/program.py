@@ -18,7 +18,6 @@ report to itself, so that targets of one function tell their own lines.
 
 from __future__ import annotations
 
-import struct
 import weakref
 from array import array
 from collections import Counter
@@ -51,9 +50,10 @@ from ..ops.table import (
     UNDEFINED,
     VIEW,
 )
-from ..passes.domain import WIDE_EXTENT, Domain, strides_in
+from ..passes.domain import LARGE_BYTES, WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
+from .records import Model, Target, literal_bits, shape_of
 
 __all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE", "Policy",
            "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
@@ -77,8 +77,6 @@ STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGIO
     range(-1, -11, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
-#: Arrays of more bytes are asked for ahead where they are accessed by index.
-LARGE_BYTES = 8 << 20
 #: Kernels of at most so many elements never write past the cache.
 STREAMING_WIDTH = 1 << 16
 
@@ -112,9 +110,16 @@ class Site:
         self.arguments = arguments
         self.results = results  # types and sizes
         self.extras: list[Node] = []
-        self.targets: list[Program] = []
+        self.targets: list[Program | Target] = []
         self.slot = 0  # parameter with the address of the table; the next one is the number of targets
         self.shared = False  # elements of several targets may be taken together, see :meth:`Program.takes_records`
+
+    @property
+    def programs(self) -> list[Program]:
+        """The targets, all of which were assembled (see :attr:`Program.detailed`)."""
+        found = [target for target in self.targets if isinstance(target, Program)]
+        assert len(found) == len(self.targets)
+        return found
 
     def place_of(self, extra: Node) -> int:
         """Place of an extra argument behind the arguments and the results."""
@@ -158,16 +163,18 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
-                 "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals", "moving",
-                 "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report", "scatters",
-                 "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables", "trips",
-                 "versions", "wide", "width")
+                 "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals",
+                 "moving", "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report",
+                 "scatters", "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables",
+                 "trips", "versions", "wide", "width")
 
-    def __init__(self, domain: Domain, policy: Policy, checked: bool = False) -> None:
+    def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
         self.width = width = domain.size
         self.policy = policy
         self.checked = checked
+        #: Whether somebody wants to know what the parameters of each target of a call mean.
+        self.detailed = detailed or checked
         self.checks: dict[int, Check] = {}  # node id -> check of an access
         self.report = 0  # parameter that holds the address of its part of the report, if there are checks
         self.wide = width >= WIDE_EXTENT  # lane indices need 64 bits
@@ -456,15 +463,12 @@ class Program:
         """Key and parameter of a literal: part of the program if baked, else a parameter."""
         value = node.payload
         if node.attr == BAKED:
-            bits = _float_bits(node.type, value) if node.type >= FLOAT16 else int(value)
+            bits = literal_bits(node.type, value) if node.type >= FLOAT16 else int(value)
             self.key += (LITERAL << 4 | node.type, bits - (bits >> 63 << 64) if bits > 0 else bits)
             return
         self.key.append(node.type)  # kind 0: a parameter
         self.slots[node.id] = len(self.parameters)
-        if node.type >= FLOAT16:
-            self.parameters.append(_float_bits(node.type, value))
-        else:
-            self.parameters.append(int(value) & 0xFFFF_FFFF_FFFF_FFFF)
+        self.parameters.append(literal_bits(node.type, value))
 
     def append_loop(self, node: Node) -> None:
         """Key and order of a loop and its region."""
@@ -519,23 +523,31 @@ class Program:
         assert node.d0 is not None and node.d1 is not None
         arguments = list(choice.arguments())
         site = Site(arguments, [(result.type, result.size) for result in choice.regions[0].results[0][:choice.count]])
+        models: dict[Any, list[Model]] = {}
         for region in choice.regions:
-            target = Program(self.domain, self.policy, self.checked)
-            target._outer, target.inputs = weakref.ref(self), self.inputs
-            target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
-            target.append_target(choice, region, site)
-            target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
-            self.repeats(target.trips)
-            site.targets.append(target)
+            shape = None if self.detailed else shape_of(region)
+            similar = [] if shape is None else models.setdefault(shape, [])
+            for model in similar:
+                like = model.target(region, self.inputs, site)
+                if like is not None:
+                    site.targets.append(like)
+                    break
+            else:
+                target = self.assembled(choice, region, site)
+                site.targets.append(target)
+                if shape is not None and len(similar) < _MODELS:
+                    similar.append(Model(target, region, choice.count))
         site.slot = len(self.parameters)
         self.parameters += (0, len(site.targets))  # address of the table, number of targets
         self.calls[node.id] = site
-        functions = Counter(target.key for target in site.targets)
-        for target in site.targets:
-            self.functions.setdefault(target.key, target)
-            self.numbers.setdefault(target.key, len(self.numbers))
-            if functions[target.key] > 1 and (target.key in self.shared or target.takes_records):
-                self.shared[target.key] = None
+        functions = Counter([target.key for target in site.targets])
+        for each in site.targets:
+            if isinstance(each, Program):  # the first one of its function
+                self.functions.setdefault(each.key, each)
+        for key, count in functions.items():
+            self.numbers.setdefault(key, len(self.numbers))
+            if count > 1 and (key in self.shared or self.functions[key].takes_records):
+                self.shared[key] = None
                 site.shared = True
         self.key += (CALL << 4, site.slot, position[node.d0.id], position[node.d1.id],
                      position[node.d2.id] if node.d2 is not None else -1, len(arguments), len(site.extras),
@@ -543,6 +555,16 @@ class Program:
                      *(type_ for type_, _ in site.results), len(functions))
         for function, count in functions.items():
             self.key += (count > 1, len(function), *array("q", function))
+
+    def assembled(self, choice: Any, region: Any, site: Site) -> Program:
+        """The program of a call's target."""
+        target = Program(self.domain, self.policy, self.checked, self.detailed)
+        target._outer, target.inputs = weakref.ref(self), self.inputs
+        target.functions, target.numbers, target.shared = self.functions, self.numbers, self.shared
+        target.append_target(choice, region, site)
+        target.functions = {}  # no circles: programs go with their last holder, as planning counts those of nodes
+        self.repeats(target.trips)
+        return target
 
     def append_target(self, choice: Any, region: Any, site: Site) -> None:
         """Assemble the function of a call's target: what it uses from outside is a parameter, or an argument."""
@@ -663,6 +685,8 @@ def is_large(memory: Node) -> bool:
     return memory.size * TYPES[memory.type].size > LARGE_BYTES
 
 
+#: Of targets with the same operations in order, so many are looked at before another one is assembled.
+_MODELS = 8
 #: What elements of several targets compute together, besides elementwise operations.
 _WITH_RECORDS = {LITERAL, UNDEFINED, EVALUATED, CAST, BITCAST, PHI, GATHER, LOOP, COND, RESULT}
 #: A parameter, of which negative numbers take the upper half.
@@ -678,10 +702,6 @@ def _as_literal(node: Node) -> Node:
     return literal
 
 
-def _float_bits(type_: int, value: float) -> int:
-    return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
-
-
 def streamed_bytes(program: Program) -> int:
     """Bytes that each element of a kernel reads and writes by position; 0 if it writes none."""
     if not program.stores or any(program.has_rows(node) for node in program.stores):
@@ -692,9 +712,10 @@ def streamed_bytes(program: Program) -> int:
             if accesses.get(node.id, SCALAR) not in (SCALAR, ROW, PERIODIC))
 
 
-def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False) -> Program:  # noqa: B008 (immutable)
+def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False,  # noqa: B008 (immutable)
+             detailed: bool = False) -> Program:
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
-    program = Program(kernel.domain, policy, checked)
+    program = Program(kernel.domain, policy, checked, detailed)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)

@@ -138,11 +138,11 @@ def decisions_of(program: Program) -> Iterator[Decision]:
     else:
         yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
     nodes = [*program.order, *program.scatters]
-    targets = [site.targets for site in program.calls.values()]
+    targets = [site.programs for site in program.calls.values()]
     for found in targets:  # which grows meanwhile
         for target in found:
             nodes += target.order
-            targets += (site.targets for site in target.calls.values())
+            targets += (site.programs for site in target.calls.values())
     for node in nodes:
         if (node.kind == GATHER or node.kind == SCATTER) and node.d0 is not None:
             size = node.d0.size

@@ -59,7 +59,7 @@ def launch(backend: KernelBackend, policy: Policy, kernel: Kernel, recorder: Rec
             node.become_evaluated(backend.allocate(node.size * TYPES[node.type].size))
             if recorder is not None:
                 recorder.allocated(node)
-    program = assemble(kernel, policy, flags & DEBUG != 0)
+    program = assemble(kernel, policy, flags & DEBUG != 0, recorder is not None)
     keep: list[Any] = []
     for node in program.inputs:
         buffer = node.payload

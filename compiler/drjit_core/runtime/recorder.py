@@ -382,7 +382,7 @@ class Recorder:
             if source is not None:
                 sources.append((number, source))
                 result[number] = 0
-        calls = [CallWords(site.slot, [self._words(target) for target in site.targets])
+        calls = [CallWords(site.slot, [self._words(target) for target in site.programs])
                  for site in program.calls.values()]
         return Words(result, sources, program.key, program.links, calls)
 

@@ -3,11 +3,12 @@ function that takes elements of several targets."""
 
 from __future__ import annotations
 
-import ctypes
+from array import array
 from collections.abc import Mapping
 from typing import Any
 
 from ...codegen.program import Binding, Program
+from ...codegen.records import Target
 from ...llvm.calls import name_of_function
 
 __all__ = ["fill", "names"]
@@ -27,17 +28,21 @@ def fill(bound: Program | Binding, addresses: Mapping[str, int], keep: list[Any]
     _fill(bound, functions, keep)
 
 
-def _fill(bound: Program | Binding, functions: dict[Any, tuple[int, int]], keep: list[Any]) -> None:
+def _fill(bound: Program | Binding | Target, functions: dict[Any, tuple[int, int]], keep: list[Any]) -> None:
     for site in bound.calls.values():
-        words: list[int] = []
+        places: list[int] = []
+        records = array("Q")  # of all targets, one after the other
         for target in site.targets:
             for slot, outer in target.links:
                 target.parameters[slot] = bound.parameters[outer]
-            _fill(target, functions, keep)
-            record = (ctypes.c_uint64 * len(target.parameters))(*target.parameters)
-            keep.append(record)
+            if target.calls:
+                _fill(target, functions, keep)
+            places.append(len(records))
+            records.extend(target.parameters)
+        first, size = records.buffer_info()[0], records.itemsize
+        table = array("Q")
+        for target, place in zip(site.targets, places, strict=True):
             function, shared = functions[target.key]
-            words += (function, ctypes.addressof(record), shared)
-        table = (ctypes.c_uint64 * len(words))(*words)
-        keep.append(table)
-        bound.parameters[site.slot] = ctypes.addressof(table)
+            table.extend((function, first + size * place, shared))
+        keep += (records, table)
+        bound.parameters[site.slot] = table.buffer_info()[0]

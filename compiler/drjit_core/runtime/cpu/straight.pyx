@@ -192,7 +192,7 @@ cdef uint64_t _bits(int type_, object value) except? 0xFFFFFFFFFFFFFFFF:
         memcpy(&bits, &double_, 8)
         return bits
     if type_ == FLOAT16:
-        return _program._float_bits(type_, value)
+        return _program.literal_bits(type_, value)
     return PyLong_AsUnsignedLongLongMask(int(value))
 
 

@@ -1,0 +1,152 @@
+"""Targets of a call that are like an earlier one: the same function, with a record of their own.
+
+Instances of a class differ in numbers and arrays only. To assemble the function of each is most of what a call of a
+thousand costs; to compare two regions, node by node, is a fraction of it.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Any
+
+from ..ir.node import BAKED, Node
+from ..ir.region import Region, in_record
+from ..ops.table import BITCAST, CAST, EVALUATED, FIRST_ELEMENTWISE, GATHER, LITERAL
+from ..passes.domain import LARGE_BYTES, WIDE_EXTENT
+from ..types import FLOAT16, TYPES
+
+if TYPE_CHECKING:
+    from .program import Program, Site
+
+__all__ = ["Model", "Target", "literal_bits", "shape_of"]
+
+
+class Target:
+    """A target that is like an earlier one: what differs is in its record."""
+
+    __slots__ = ("calls", "key", "links", "parameters")
+
+    def __init__(self, key: Any, parameters: list[int]) -> None:
+        self.key = key
+        self.parameters = parameters
+        self.links: tuple[tuple[int, int], ...] = ()
+        self.calls: dict[int, Site] = {}
+
+
+class Model:
+    """A target that was assembled, which others may be like."""
+
+    __slots__ = ("captures", "count", "key", "parameters", "region", "sources")
+
+    def __init__(self, program: Program, region: Region, count: int) -> None:
+        self.region = region
+        self.count = count
+        self.key = program.key
+        self.parameters: list[int] = program.parameters
+        #: Parameters of captures, or -1 where they are part of the program; and of arrays that are read by index.
+        self.captures = [program.slots.get(capture.id, -1) for capture in region.captures]
+        self.sources = [program.pointers.get(source.id, -1) for source in region.sources]
+
+    def target(self, region: Region, inputs: list[Node], site: Site) -> Target | None:
+        """The target of another region of the same call, if it has the same function."""
+        model, partner, memory = self.region, dict[int, int](), dict[int, int]()
+        if len(region.captures) != len(model.captures) or len(region.sources) != len(model.sources):
+            return None
+        for number in range(len(model.formals)):
+            one, other = region.formals[number], model.formals[number]
+            if other.payload or one.size != other.size:
+                return None
+            partner[one.id] = other.id
+        partner[region.masks[0].id] = model.masks[0].id
+        for number in range(len(model.captures)):
+            one, other = region.captures[number], model.captures[number]
+            if not _is_alike(one, other):
+                return None
+            partner[one.id] = other.id
+        for number in range(len(model.sources)):
+            one, other = region.sources[number], model.sources[number]
+            if one.kind != EVALUATED or other.kind != EVALUATED or one.type != other.type or \
+                    _access(one) != _access(other):
+                return None
+            memory[one.id] = other.id
+        if not _are_alike(region.parts[0], model.parts[0], partner, memory):
+            return None
+        for number in range(self.count):
+            one, other = region.results[0][number], model.results[0][number]
+            if partner.get(one.id, -1) != other.id:
+                return None
+        parameters = self.parameters.copy()
+        for number in range(len(self.captures)):
+            slot, one = self.captures[number], region.captures[number]
+            if one.kind == LITERAL:
+                if slot >= 0:
+                    parameters[slot] = literal_bits(one.type, one.payload)
+            elif in_record(one):
+                parameters[slot] = one.payload.address
+                inputs.append(one)
+            else:
+                parameters[slot] = site.place_of(one)
+        for number in range(len(self.sources)):
+            slot, one = self.sources[number], region.sources[number]
+            parameters[slot] = one.payload.address
+            inputs.append(one)
+        return Target(self.key, parameters)
+
+
+def shape_of(region: Region) -> Any:
+    """What regions have in common that may be alike; ``None`` for those with writes or regions of their own."""
+    if region.inner or region.writes:
+        return None
+    return len(region.captures), len(region.sources), bytes([node.kind for node in region.parts[0]])
+
+
+def _is_alike(one: Node, other: Node) -> bool:
+    """Whether two captures differ in what records hold, at most."""
+    if one.kind != other.kind:
+        return not in_record(one) and not in_record(other) and one.type == other.type
+    if one.type != other.type or in_record(one) != in_record(other):
+        return False
+    if one.kind == LITERAL:
+        return one is other or one.attr != BAKED and other.attr != BAKED
+    return one.kind == EVALUATED or not in_record(one)
+
+
+def _are_alike(nodes: list[Node], model: list[Node], partner: dict[int, int], memory: dict[int, int]) -> bool:
+    """Whether nodes compute the same, given which values and arrays correspond to each other."""
+    if len(nodes) != len(model):
+        return False
+    for number in range(len(nodes)):
+        one, other = nodes[number], model[number]
+        kind = one.kind
+        if kind != other.kind or one.type != other.type:
+            return False
+        if kind == GATHER:
+            if memory.get(one.d0.id, -1) != other.d0.id:  # type: ignore[union-attr]
+                return False
+        elif kind < FIRST_ELEMENTWISE and kind not in (CAST, BITCAST) or \
+                partner.get(one.d0.id, -1) != other.d0.id:  # type: ignore[union-attr]
+            return False
+        if one.d1 is not None:
+            if other.d1 is None or partner.get(one.d1.id, -1) != other.d1.id:
+                return False
+        elif other.d1 is not None:
+            return False
+        if one.d2 is not None:
+            if other.d2 is None or partner.get(one.d2.id, -1) != other.d2.id:
+                return False
+        elif other.d2 is not None:
+            return False
+        partner[one.id] = other.id
+    return True
+
+
+def _access(memory: Node) -> int:
+    """What the text of a read depends on: see :meth:`~.program.Program.access_class`."""
+    return (memory.size >= WIDE_EXTENT) | (memory.size * TYPES[memory.type].size > LARGE_BYTES) << 2
+
+
+def literal_bits(type_: int, value: Any) -> int:
+    """The value of a literal as a parameter."""
+    if type_ >= FLOAT16:
+        return int.from_bytes(struct.pack("<" + TYPES[type_].code, value), "little")
+    return int(value) & 0xFFFF_FFFF_FFFF_FFFF
