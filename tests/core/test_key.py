@@ -246,6 +246,26 @@ def test_what_comes_from_memory_is_asked_for_ahead(type_: int, streams: int) -> 
     assert prefetches(1000)[0] == 0
 
 
+def test_long_chains_of_operations_are_interleaved() -> None:
+    """Also where values are spilled for it; what has enough to do beside each other is not."""
+
+    def packets(length: int, kept: int, chains: int, lanes: int = 16) -> int:
+        """For chains of operations that use their first results once more at their end."""
+        x = opaque(undefined(FLOAT32, 1 << 20))
+        ends = []
+        for chain in range(chains):
+            values = [ops.add(x, literal(FLOAT32, chain + 2.5))]
+            for k in range(length):
+                values.append(ops.add(ops.mul(values[-1], x), literal(FLOAT32, chain + k + 2.75)))
+            ends.append(functools.reduce(ops.mul, values[:kept], values[-1]))
+        return emit.packets_per_iteration(linearize(program_of(functools.reduce(ops.add, ends))), lanes)
+
+    assert packets(15, 12, 1) == 4
+    assert packets(15, 12, 1, 8) == 1
+    assert packets(25, 20, 1) == 2
+    assert packets(12, 12, 3) == 1
+
+
 # --- random programs -------------------------------------------------------------------------------------------------
 
 

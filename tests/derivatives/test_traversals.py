@@ -14,6 +14,7 @@ import pytest
 import drjit as dr
 import drjit_core
 from drjit.llvm.ad import Float, TensorXf, UInt
+from drjit_core import rooms
 from tests.derivatives.harness import flat
 
 
@@ -389,3 +390,92 @@ def test_further_results_of_custom_operations_are_let_go() -> None:
     twice.clear()
     del x
     assert len(drjit_core.live_vertices()) == before
+
+
+def long_chain(x: Any, length: int) -> Any:
+    value = x
+    for _ in range(length):
+        value = value + x
+    return value
+
+
+def test_a_long_chain_of_vertices_may_die_or_be_traversed() -> None:
+    """Of a million, and fewer in the plain form, which takes a minute for them."""
+    length = 1_000_000 if rooms.compiled else 100_000
+    gc.collect()
+    before = len(drjit_core.live_vertices())
+    x = variable(1)
+    value = long_chain(x, length)
+    del value
+    assert len(drjit_core.live_vertices()) == before + 1
+    value = long_chain(x, length)
+    dr.backward(value)
+    assert numbers(x.grad) == [length + 1]
+    del value
+    assert len(drjit_core.live_vertices()) == before + 1
+
+
+def test_vertices_in_the_memory_of_dead_ones_know_nothing_of_them() -> None:
+    for _ in range(3):
+        x, y = variable(3), variable(5)
+        dr.set_label(x=x)
+        product = x * y
+        dr.set_grad(y, 7)
+        dr.backward(product, flags=dr.ADFlag.ClearNone)
+        assert (numbers(x.grad), numbers(y.grad)) == ([5], [10])
+        del x, y, product
+        for vertex in [drjit_core.Vertex(drjit_core.LEAF, drjit_core.VarType.Float32.value, 1) for _ in range(8)]:
+            assert [getattr(vertex, name) for name in "abcxyzr"] == [None] * 7
+            assert vertex.gradient is vertex.pending is vertex.info is vertex.label is None
+            assert not vertex.sparse and vertex.scope == vertex.member == vertex.depended == vertex.noted == 0
+        z = variable(2)
+        value = z + z
+        assert not dr.grad(value)[0] and not dr.grad(z)[0]
+        dr.backward(value)
+        assert numbers(z.grad) == [2]
+
+
+def test_vertices_live_and_die_in_several_threads() -> None:
+    gc.collect()
+    before, wrong = len(drjit_core.live_vertices()), []
+
+    def work(number: int) -> None:
+        for turn in range(30):
+            x = variable(number)
+            value = long_chain(x, 300 + turn) * x
+            if turn % 3:
+                dr.backward(value)
+                if numbers(x.grad) != [2 * number * (301 + turn)]:
+                    wrong.append((number, turn))
+            del x, value
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(1, 5)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+    assert len(drjit_core.live_vertices()) == before
+    ids = [vertex.id for vertex in drjit_core.live_vertices()]
+    assert ids == sorted(set(ids))
+
+
+def test_ten_thousand_iterations_leave_nothing_behind() -> None:
+    x, rate = variable(1.5), Float(0.25)
+    dr.eval(x, rate)
+
+    def iterate(count: int) -> None:
+        for _ in range(count):
+            value = dr.square(x) * rate + x
+            dr.backward(value)
+            gradient = x.grad
+            dr.clear_grad(x)
+            dr.eval(gradient)
+
+    iterate(100)
+    gc.collect()
+    vertices, nodes = len(drjit_core.live_vertices()), dr.whos(as_string=True).count("\n")
+    iterate(10_000)
+    gc.collect()
+    assert len(drjit_core.live_vertices()) == vertices
+    assert dr.whos(as_string=True).count("\n") == nodes

@@ -148,7 +148,11 @@ class Flow:
         before = vertex.gradient
         if before is not None and not sparse and (vertex.size > 1 or width == 1 or self.lanes):
             self.note(vertex)
-            vertex.gradient = ternary(_FMA, gradient, factor, before)
+            if before.kind == _MUL and (before.d0 is gradient and before.d1 is factor
+                                        or before.d0 is factor and before.d1 is gradient):
+                vertex.gradient = binary(_PLUS, before, before)  # of a square: the same bits, and cheaper
+            else:
+                vertex.gradient = ternary(_FMA, gradient, factor, before)
         else:
             self.give(vertex, product(gradient, factor, sparse), width, sparse)
 

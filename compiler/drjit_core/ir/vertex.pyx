@@ -1,13 +1,25 @@
 """The compiled form of ``vertex.py``: vertices are in a list, in order of their ids."""
 
 cimport cython
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
+from libc.stdlib cimport realloc
+from libc.string cimport memcpy
 
 from ..context cimport current
 from ..ops.derivatives cimport Rule
 
 cdef extern from "Python.h":
+    ctypedef struct Type "PyTypeObject":
+        void (*tp_dealloc)(PyObject*) noexcept
+        Py_ssize_t tp_basicsize
+        unsigned long tp_flags
+    unsigned long Py_TPFLAGS_BASETYPE
     Py_ssize_t Py_REFCNT(PyObject*) noexcept
+    PyObject* PyObject_Init(PyObject*, PyTypeObject*)
+    void* PyObject_Malloc(size_t)
+    void PyObject_Free(void*)
+    void raise_reference "Py_INCREF"(PyObject*)
+    void drop_reference "Py_XDECREF"(PyObject*)
 
 LEAF, HUB = Rule("", ()), Rule("custom", ())
 
@@ -15,56 +27,18 @@ cdef Rule _LEAF = LEAF
 cdef Rule _HUB = HUB
 cdef int64_t _last = 0
 cdef PyObject* _youngest = NULL
-#: Vertices whose last reference is here: they die one after the other, not one within the other.
-cdef list _waiting = []
-cdef bint _releasing = False
 
 
 @cython.no_gc
-@cython.freelist(256)
 cdef class Vertex:
     """One differentiable operation (see the plain form)."""
 
     def __cinit__(self):
-        global _last, _youngest
-        _last += 1
-        self.id = _last
-        region = current().region
-        if region is not None:
-            self.scope = region.id
-        self.older = _youngest
-        if _youngest != NULL:
-            (<Vertex> _youngest).younger = <PyObject*> self
-        _youngest = <PyObject*> self
+        _enter(<PyObject*> self)
 
     def __init__(self, Rule rule, int type_, int64_t size, Vertex a=None, Vertex b=None, Vertex c=None, info=None):
         self.rule, self.type, self.size = rule, type_, size
         self.a, self.b, self.c, self.info = a, b, c, info
-
-    def __dealloc__(self):
-        global _youngest, _releasing
-        if self.older != NULL:
-            (<Vertex> self.older).younger = self.younger
-        if self.younger != NULL:
-            (<Vertex> self.younger).older = self.older
-        else:
-            _youngest = self.older
-        if _waiting is None:  # the process ends
-            return
-        if self.a is not None and Py_REFCNT(<PyObject*> self.a) == 1:
-            _waiting.append(self.a)
-            self.a = None
-        if self.b is not None and Py_REFCNT(<PyObject*> self.b) == 1:
-            _waiting.append(self.b)
-            self.b = None
-        if self.c is not None and Py_REFCNT(<PyObject*> self.c) == 1:
-            _waiting.append(self.c)
-            self.c = None
-        if not _releasing:
-            _releasing = True
-            while _waiting:
-                _waiting.pop()
-            _releasing = False
 
     def operands(self):
         """The vertices that it depends on."""
@@ -95,16 +69,18 @@ cdef class Vertex:
         return self.rule.name.rstrip("_")
 
 
-cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c):
-    """A vertex that has kept nothing yet."""
-    cdef Vertex vertex = Vertex.__new__(Vertex)
-    vertex.rule = rule
-    vertex.type = type_
-    vertex.size = size
-    vertex.a = a
-    vertex.b = b
-    vertex.c = c
-    return vertex
+cdef inline void _enter(PyObject* vertex):
+    """Give a new vertex its number, and its place in the list of those that live."""
+    global _last, _youngest
+    _last += 1
+    (<Vertex> vertex).id = _last
+    region = current().region
+    if region is not None:
+        (<Vertex> vertex).scope = region.id
+    (<Vertex> vertex).older = _youngest
+    if _youngest != NULL:
+        (<Vertex> _youngest).younger = vertex
+    _youngest = vertex
 
 
 def live_vertices(int64_t first=0):
@@ -121,3 +97,135 @@ def live_vertices(int64_t first=0):
 cpdef int64_t last_vertex() noexcept:
     """A number from the ids of the vertices that exist up to those of the vertices that will."""
     return _last
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+# As nodes are: a vertex is a copy of one without contents, in the memory of one that has died, and a chain of a million
+# vertices dies without recursion.
+
+cdef enum:
+    KEPT = 4096
+    SIZE = 200  # of a vertex, or more: a number that the C compiler knows, so that it copies without a call
+
+cdef struct Image:
+    char bytes[SIZE]
+
+cdef void* _kept[KEPT]
+cdef int _kept_count = 0
+#: None where vertices have another size: those that the usual way makes could not be used again.
+cdef int _most_kept = KEPT if (<Type*> Vertex).tp_basicsize == SIZE else 0
+cdef Image _template
+#: Vertices that wait for the end of one that dies: their last references are here.
+cdef PyObject** _pending = NULL
+cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
+cdef bint _releasing = False
+
+
+cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c):
+    """A vertex that has kept nothing yet."""
+    global _kept_count
+    cdef Vertex vertex
+    cdef void* memory
+    cdef PyObject* nothing = <PyObject*> None
+    cdef PyObject* made
+    cdef int k
+    if _kept_count:
+        _kept_count -= 1
+        memory = _kept[_kept_count]
+    else:
+        memory = PyObject_Malloc(SIZE)
+        if memory == NULL:
+            raise MemoryError
+    (<Image*> memory)[0] = _template
+    made = PyObject_Init(<PyObject*> memory, <PyTypeObject*> Vertex)
+    for k in range(ATTRIBUTES):
+        raise_reference(nothing)
+    vertex = <Vertex> made
+    drop_reference(made)
+    _enter(made)
+    vertex.rule = rule
+    vertex.type = type_
+    vertex.size = size
+    if a is not None:
+        vertex.a = a
+    if b is not None:
+        vertex.b = b
+    if c is not None:
+        vertex.c = c
+    return vertex
+
+
+cdef enum:
+    ATTRIBUTES = 12  # that hold objects
+
+
+cdef void _dealloc(PyObject* vertex) noexcept:
+    """The end of a vertex."""
+    global _youngest, _kept_count
+    cdef PyObject* held[ATTRIBUTES]
+    cdef PyObject* nothing = <PyObject*> None
+    cdef int k
+    if (<Vertex> vertex).older != NULL:
+        (<Vertex> (<Vertex> vertex).older).younger = (<Vertex> vertex).younger
+    if (<Vertex> vertex).younger != NULL:
+        (<Vertex> (<Vertex> vertex).younger).older = (<Vertex> vertex).older
+    else:
+        _youngest = (<Vertex> vertex).older
+    held[0] = <PyObject*> (<Vertex> vertex).a
+    held[1] = <PyObject*> (<Vertex> vertex).b
+    held[2] = <PyObject*> (<Vertex> vertex).c
+    held[3] = <PyObject*> (<Vertex> vertex).x
+    held[4] = <PyObject*> (<Vertex> vertex).y
+    held[5] = <PyObject*> (<Vertex> vertex).z
+    held[6] = <PyObject*> (<Vertex> vertex).r
+    held[7] = <PyObject*> (<Vertex> vertex).rule
+    held[8] = <PyObject*> (<Vertex> vertex).info
+    held[9] = <PyObject*> (<Vertex> vertex).gradient
+    held[10] = <PyObject*> (<Vertex> vertex).pending
+    held[11] = <PyObject*> (<Vertex> vertex).label
+    if _kept_count < _most_kept:
+        _kept[_kept_count] = vertex
+        _kept_count += 1
+    else:
+        PyObject_Free(vertex)
+    for k in range(ATTRIBUTES):
+        if k > 2 or held[k] == nothing or Py_REFCNT(held[k]) != 1 or not _hand_over(held[k]):
+            drop_reference(held[k])
+    if _pending_count and not _releasing:
+        _release()
+
+
+cdef void _release() noexcept:
+    """Drop the references that have been handed over."""
+    global _releasing, _pending_count
+    _releasing = True
+    while _pending_count:
+        _pending_count -= 1
+        drop_reference(_pending[_pending_count])
+    _releasing = False
+
+
+cdef bint _hand_over(PyObject* operand) noexcept:
+    """Keep a reference, to be dropped later; without memory for that, vertices die as objects do everywhere else."""
+    global _pending, _pending_count, _pending_capacity
+    cdef PyObject** larger
+    if _pending_count == _pending_capacity:
+        larger = <PyObject**> realloc(_pending, (2 * _pending_capacity + 64) * sizeof(PyObject*))
+        if larger == NULL:
+            return False
+        _pending, _pending_capacity = larger, 2 * _pending_capacity + 64
+    _pending[_pending_count] = operand
+    _pending_count += 1
+    return True
+
+
+cdef _make_template():
+    cdef Vertex sample = Vertex.__new__(Vertex)
+    assert (<Type*> Vertex).tp_basicsize <= SIZE
+    memcpy(&_template, <PyObject*> sample, (<Type*> Vertex).tp_basicsize)
+    cdef PyObject* image = <PyObject*> &_template
+    (<Vertex> image).older = (<Vertex> image).younger = NULL
+
+(<Type*> Vertex).tp_dealloc = _dealloc  # before the first one dies, which must leave the list
+_make_template()
+(<Type*> Vertex).tp_flags &= ~Py_TPFLAGS_BASETYPE  # the memory of instances of a derived type would be other memory
