@@ -15,7 +15,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import KIND, JitFlag, Node, ops
 
-from .._access.lanes import TRUE, masked_access, on_part, with_lanes, written_from
+from .._access.lanes import TRUE, Watch, masked_access, on_part, watched, with_lanes, written_from
 from .._base.arguments import require_label, require_mode
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, presented
@@ -46,7 +46,7 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
     are part of a kernel and evaluate nothing; evaluated ones evaluate the index, and run each function that it asks for
     on a part of the arguments. ``label`` names the call in listings.
 
-    The functions may write by index to arguments and to other arrays; in evaluated calls, to arguments of another size
+    The functions may read and write arguments and other arrays by index; in evaluated calls, arguments of another size
     than the call's only, since of those each function is given a part. Debug mode warns of indices that are too large.
     Raises a ``TypeError`` for other types of indices and targets, an ``IndexError`` for an ``int`` beyond the targets,
     and a ``RuntimeError`` if the results of the functions differ in structure or type. Differentiable: where
@@ -73,15 +73,18 @@ def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: 
 
 
 def call(function: str, index: Any, argument: str, targets: Sequence[Callable[..., Any]], names: Sequence[str],
-         args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any, label: Any) -> Any:
-    """Call what an array of indices chooses; errors are those of the user's function."""
+         args: tuple[Any, ...], kwargs: dict[str, Any], mode: Any, label: Any, nothing: int | None = None) -> Any:
+    """Call what an array of indices chooses; errors are those of the user's function.
+
+    The index ``nothing`` is no mistake where there is nothing to call.
+    """
     require_mode(function, mode, ("symbolic", "evaluated"))
     require_label(function, label)
     if not (isinstance(index, ArrayBase) and not index._depth and index._dynamic and index._type == UINT32):
         raise TypeError(f"{function}(): '{argument}' must be a flat array of 32-bit unsigned integers, found "
                         f"{describe(index)}.")
     try:
-        return _Call(function, index, targets, names, args, kwargs, mode, label).result()
+        return _Call(function, index, targets, names, args, kwargs, mode, label, nothing).result()
     except Exception as error:
         raise presented(error, function)  # noqa: B904
 
@@ -102,8 +105,10 @@ class _Call:
     """One call."""
 
     def __init__(self, function: str, index: ArrayBase, targets: Sequence[Callable[..., Any]], names: Sequence[str],
-                 args: tuple[Any, ...], kwargs: dict[str, Any], mode: str | None, label: str | None) -> None:
+                 args: tuple[Any, ...], kwargs: dict[str, Any], mode: str | None, label: str | None,
+                 nothing: int | None) -> None:
         self.function = function
+        self.nothing_at = nothing
         self.words = _words(function)
         self.targets = targets
         self.names = names
@@ -177,6 +182,8 @@ class _Call:
                     f"this value must be smaller than {count}.", RuntimeWarning, file, number)
 
         bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, count)))
+        if self.nothing_at is not None:
+            bad = ops.and_(bad, ops.neq(self.index, core.literal(self.index.type, self.nothing_at)))
         core.capture(function, [self.index], with_lanes(bad, self.width), 1, act)
 
     def directly(self, number: int) -> Any:
@@ -241,9 +248,10 @@ class _Call:
                 if not lanes.size:
                     continue
                 part = [core.gather(node, lanes, TRUE) if node.size == self.width else node for node in nodes]
-                with on_part(lanes, self.width):
+                with on_part(lanes, self.width), watched([new for new, old in zip(part, nodes, strict=True)
+                                                          if new is not old]) as watch:
                     values, after = self.invoke(number, part, self.spec)
-                self.require_whole(nodes, part, after, number)
+                self.require_whole(nodes, part, after, number, watch)
                 nodes = [new if written_from(new, old) else node
                          for node, old, new in zip(nodes, part, after, strict=True)]
                 joined = joined or [core.literal(value.type, 0, self.width) for value in values]
@@ -266,12 +274,14 @@ class _Call:
             return self.nothing()
         return self.results.rebuilt([whole.get(position, value) for position, value in enumerate(joined)])
 
-    def require_whole(self, nodes: Sequence[Node], part: Sequence[Node], after: Sequence[Node], number: int) -> None:
-        """Refuse writes by index to an argument of which a function has been given some elements only."""
+    def require_whole(self, nodes: Sequence[Node], part: Sequence[Node], after: Sequence[Node], number: int,
+                      watch: Watch) -> None:
+        """Refuse reads and writes by index of an argument of which a function has been given some elements only."""
         for position, (node, old, new) in enumerate(zip(nodes, part, after, strict=True)):
-            if old is not node and written_from(new, old):
+            if old is not node and (written_from(new, old) or old.size < self.width and watch.accessed(old)):
+                does = "writes by index to" if written_from(new, old) else "reads by index from"
                 raise ArgumentError(
-                    f"{self.function}(): '{self.names[number]}' writes by index to the argument "
+                    f"{self.function}(): '{self.names[number]}' {does} the argument "
                     f"'{self.spec.node_paths(self.roots)[position]}', of which an evaluated call gives it only "
                     "the elements that take it. Refer to the array in the function instead of passing it, or use "
                     "mode='symbolic'.")

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, Versions, choose, tracked
+from drjit_core import IncompatibleSizes, SymbolicValue, Versions, choose, tracked
 
 from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
@@ -18,7 +18,17 @@ from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .frozen import Frozen
-from .outside import Again, Captured, Wider, Words, captured_earlier, journal_of, name_in_program, require_no_leftovers
+from .outside import (
+    Again,
+    Captured,
+    Wider,
+    Words,
+    captured_earlier,
+    journal_of,
+    name_in_program,
+    require_no_leftovers,
+    widened,
+)
 from .state import arguments, equal
 
 __all__ = ["Invoke", "Results", "Trace", "Traced", "argument_of", "blended", "run_directly", "store_arguments",
@@ -165,6 +175,12 @@ class _SymbolicChoice:
                 self.captured = []
                 for journal in self.journals:
                     journal.inner, journal.earlier = [], []
+                continue
+            except SymbolicValue:
+                wide = widened(self.journals, around, self.nodes, self.leaves)
+                if wide is None:
+                    raise
+                self.nodes = wide
                 continue
             except IncompatibleSizes as error:
                 if user_part(error) is not None:

@@ -27,6 +27,10 @@ from .call import call
 __all__ = ["dispatch", "instance_array"]
 
 
+#: The index of elements that are ``None``, or whose instance is gone.
+_NOBODY = 0xffffffff
+
+
 class _Registry:
     """The instances that a type of arrays knows, by their numbers; each is itself, whatever it is equal to."""
 
@@ -70,11 +74,12 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
 
     ``index`` is the type of flat arrays of 32-bit unsigned integers of a backend that compiles
     (``drjit.llvm.ad.UInt32``), from which the type derives. It is constructed from instances, a list of them, or an
-    array of their numbers. The methods of ``base`` are methods of its arrays: they call, for each element, the method
-    of its instance, as :func:`dispatch` does. Instances are told apart by their identity, and are not kept alive:
-    elements whose instance is gone are like ``None``. Raises a ``TypeError`` for other arguments; the type does so for
-    elements that are no instances, or cannot be referred to weakly. Not part of the reference, where classes of C++
-    have such types.
+    array of their numbers. The methods and properties of ``base`` are those of its arrays: they call, for each element,
+    that of its instance, as :func:`dispatch` does. ``==`` and ``!=`` compare with instances, ``None``, and other arrays
+    of the type. A pickle holds the instances, which it keeps alive only if something else in it does. Instances are
+    told apart by their identity, and are not kept alive: elements whose instance is gone are like ``None``. Raises a
+    ``TypeError`` for other arguments; the type does so for elements that are no instances, or cannot be referred to
+    weakly. Not part of the reference, where classes of C++ have such types.
 
     >>> from drjit.llvm import Float, UInt32
     >>> class Shape:
@@ -113,11 +118,33 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
                             f"'{base.__name__}' or None, found {describe(args[wrong])}.")
         index.__init__(self, *args)
 
-    contents: dict[str, Any] = {"__init__": construct, "_registry": registry, "__module__": base.__module__,
-                                "__qualname__": f"{base.__qualname__}Ptr", "__doc__": f"Instances of {base.__name__}."}
+    def numbered(other: Any) -> Any:
+        return registry.number_of(other) if other is None or isinstance(other, base) else other
+
+    def equal(self: Any, other: Any) -> Any:
+        return index.__eq__(self, numbered(other))
+
+    def unequal(self: Any, other: Any) -> Any:
+        return index.__ne__(self, numbered(other))
+
+    def reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
+        live = registry.live()
+        numbers = [int(number) for number in index(self)]
+        used = {number: live[number] for number in sorted(set(numbers)) if number in live}
+        places = {number: place for place, number in enumerate(used)}
+        return _restored, (type(self), list(used.values()), [places.get(number, -1) for number in numbers])
+
+    contents: dict[str, Any] = {
+        "__init__": construct, "__eq__": equal, "__ne__": unequal, "__hash__": index.__hash__, "__reduce_ex__": reduce,
+        "_registry": registry, "__module__": base.__module__, "__qualname__": f"{base.__qualname__}Ptr",
+        "__doc__": f"Instances of {base.__name__}."}
     for name in dir(base):
         method = getattr(base, name)
-        if not name.startswith("_") and callable(method):
+        if name.startswith("_"):
+            continue
+        if isinstance(method, (property, functools.cached_property)):
+            contents[name] = _property(name, method)
+        elif callable(method):
             contents[name] = _method(name, method)
     return type(f"{base.__name__}Ptr", (index,), contents)
 
@@ -128,6 +155,19 @@ def _method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
         return _dispatch(f"{type(self).__name__}.{name}", self, operator.attrgetter(name), args, kwargs)
 
     return dispatched
+
+
+def _property(name: str, prototype: Any) -> property:
+    def value(self: Any) -> Any:
+        return _dispatch(f"{type(self).__name__}.{name}", self,
+                         lambda instance: functools.partial(getattr, instance, name), (), {})
+
+    return property(value, doc=prototype.__doc__)
+
+
+def _restored(kind: Any, instances: list[Any], places: list[int]) -> Any:
+    """An array of instances that was pickled."""
+    return kind([instances[place] if place >= 0 else None for place in places])
 
 
 def dispatch(inst: Any, target: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -171,7 +211,7 @@ def _dispatch(function: str, inst: Any, bound: Callable[[Any], Callable[..., Any
     if len(instances) == registry.count:
         index = ops.sub(numbers, core.literal(UINT32, 1))  # None becomes the largest number
     else:
-        places = array("I", [0xffffffff]) * (registry.count + 1)
+        places = array("I", [_NOBODY]) * (registry.count + 1)
         for place, number in enumerate(instances):
             places[number] = place
         inside = ops.lt(numbers, core.literal(UINT32, len(places)))
@@ -179,4 +219,4 @@ def _dispatch(function: str, inst: Any, bound: Callable[[Any], Callable[..., Any
                             TRUE)
     targets = [bound(instance) for instance in instances.values()]
     names = [f"{type(instance).__name__} instance {number}" for number, instance in instances.items()]
-    return call(function, wrap(registry.index, [index]), "inst", targets, names, args, kwargs, mode, label)
+    return call(function, wrap(registry.index, [index]), "inst", targets, names, args, kwargs, mode, label, _NOBODY)

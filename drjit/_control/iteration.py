@@ -13,7 +13,6 @@ from .._access.lanes import note_version, with_lanes
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
-from .._base.nodes import broadcast
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .choice import store_arguments
@@ -28,6 +27,7 @@ from .outside import (
     journal_of,
     name_in_program,
     require_no_leftovers,
+    widened,
 )
 from .state import arguments, equal
 
@@ -87,8 +87,8 @@ class SymbolicLoop:
                 self.captured, inner = [], []
                 continue
             except SymbolicValue:
-                wide = self.widened() if self.journal.narrow else self.nodes
-                if wide == self.nodes:
+                wide = widened([self.journal], around, self.nodes, self.leaves)
+                if wide is None:
                     raise
                 self.nodes = wide
                 continue
@@ -203,18 +203,6 @@ class SymbolicLoop:
         if self.captured:
             results = results + [array._nodes()[position] for array, position, *_ in self.captured]
         return results
-
-    def widened(self) -> list[core.Node]:
-        """The nodes of a state, in which the components of an array are as large as each other."""
-        found, start = self.nodes.copy(), 0
-        for leaf in self.leaves:
-            if isinstance(leaf, ArrayBase) and leaf._dynamic:
-                count = len(leaf._nodes())
-                width = max([node.size for node in self.nodes[start:start + count]], default=0)
-                found[start:start + count] = [node if node.scope else broadcast(node, width)
-                                              for node in self.nodes[start:start + count]]
-                start += count
-        return found
 
 
 def _longest(numbers: core.Node, others: list[core.Node]) -> int:

@@ -6,11 +6,13 @@ further variables. Other changes in place are refused, and name the array as the
 
 from __future__ import annotations
 
+import dis
+import functools
 import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType, FunctionType, MethodType
+from types import CellType, CodeType, FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -18,9 +20,10 @@ from drjit_core import Node, SymbolicValue
 
 from .._access.store import Buffers, Journal
 from .._base.array import ArrayBase
+from .._base.nodes import broadcast
 
 __all__ = ["Again", "Captured", "Variables", "Wider", "Words", "captured_earlier", "journal_of", "name_in_program",
-           "require_no_leftovers"]
+           "require_no_leftovers", "widened"]
 
 
 class Words(NamedTuple):
@@ -88,6 +91,30 @@ def captured_earlier(around: Journal) -> list[Captured]:
     return found
 
 
+def widened(journals: Sequence[Journal], around: Journal | None, nodes: Sequence[Node],
+            leaves: Sequence[Any]) -> list[Node] | None:
+    """The nodes of a state or of arguments, in which the components of an array are as large as each other; ``None`` if
+    that would not help functions, which were to write to narrower ones by index.
+
+    What belongs to a construct around this one is made wider by that, which is traced again, too.
+    """
+    if not any(journal.narrow for journal in journals):
+        return None
+    found, start = list(nodes), 0
+    for leaf in leaves:
+        if isinstance(leaf, ArrayBase) and leaf._dynamic:
+            count = len(leaf._nodes())
+            width = max([node.size for node in nodes[start:start + count]], default=0)
+            for position in range(start, start + count):
+                node = nodes[position]
+                if not node.scope:
+                    found[position] = broadcast(node, width)
+                elif node.size < width and around is not None:
+                    around.narrow = True
+            start += count
+    return found if found != list(nodes) else None
+
+
 def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured], formals: Sequence[Node],
                          functions: Sequence[Callable[..., Any]]) -> None:
     """Refuse changes of arrays from outside that are no writes by index; ask for another trace because of such writes.
@@ -140,22 +167,45 @@ class Variables:
     A body that assigns to one does so once for each trace, not for each iteration.
     """
 
-    __slots__ = ("cells", "globals")
+    __slots__ = ("cells", "entries", "globals")
 
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
         self.cells: list[tuple[str, CellType, Any]] = []
         self.globals: list[tuple[str, dict[str, Any], Any]] = []
+        #: Entries of containers and attributes of objects, if functions assign any: what they are called, the
+        #: container, and the key.
+        self.entries: list[tuple[str, Any, Any, Any]] = []
         for function in functions:
+            owner = getattr(function, "__self__", None)
             function = getattr(function, "__func__", function)
             if function.__class__ is not FunctionType:
                 continue
             code, variables = function.__code__, function.__globals__
+            attributes, items = _stores(code)
+            if attributes or items:
+                known = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (),
+                                                                        strict=True) if cell != _EMPTY_CELL}
+                known |= {name: variables[name] for name in code.co_names if name in variables}
+                if owner is not None:
+                    known[code.co_varnames[0] if code.co_varnames else "self"] = owner
+                self.add_entries(known, attributes, items)
             for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
                 if cell != _EMPTY_CELL and isinstance(cell.cell_contents, ArrayBase):
                     self.cells.append((name, cell, cell.cell_contents))
             for name in code.co_names:
                 if isinstance(variables.get(name), ArrayBase):
                     self.globals.append((name, variables, variables[name]))
+
+    def add_entries(self, known: dict[str, Any], attributes: frozenset[str], items: bool) -> None:
+        """Note arrays among the attributes of objects that are known by names, and in lists and dictionaries."""
+        for name, value in known.items():
+            if items and isinstance(value, (list, dict)) and len(value) <= _ENTRIES_SEARCHED:
+                self.entries += [(f"{name}[{key!r}]", value, key, entry) for key, entry in (
+                    value.items() if isinstance(value, dict) else enumerate(value)) if isinstance(entry, ArrayBase)]
+            own = getattr(value, "__dict__", None) if attributes else None
+            if own.__class__ is dict and not isinstance(value, ArrayBase):
+                self.entries += [(f"{name}.{key}", own, key, own[key]) for key in attributes
+                                 if isinstance(own.get(key), ArrayBase)]
 
     def require_same(self, words: Words) -> None:
         """Refuse assignments of arrays that have nothing to do with the construct; others cannot be used afterwards."""
@@ -168,6 +218,12 @@ class Variables:
                 variables[name] = before
                 raise self.refusal(words, name)
 
+        for name, holder, key, before in self.entries:
+            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
+            if _is_other(now, before):
+                holder[key] = before
+                raise self.refusal(words, name)
+
     @staticmethod
     def refusal(words: Words, name: str) -> SymbolicValue:
         """What is wrong with the user's function."""
@@ -175,6 +231,14 @@ class Variables:
             f"{words.function}(): {words.traced} assigns an array to the variable '{name}', which was made outside: "
             f"that happens once, and not for each iteration. {words.remedy[0].upper()}{words.remedy[1:]}, or "
             f"{words.otherwise}.")
+
+
+@functools.lru_cache(1024)
+def _stores(code: CodeType) -> tuple[frozenset[str], bool]:
+    """The names of attributes that a function assigns, and whether it assigns to items."""
+    found = [(entry.opname, entry.argval) for entry in dis.get_instructions(code)]
+    return frozenset([name for what, name in found if what == "STORE_ATTR"]), ("STORE_SUBSCR", None) in [
+        (what, None) for what, _ in found]
 
 
 def _is_other(now: Any, before: Any) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import gc
+import pickle
+import re
 import warnings
 from dataclasses import dataclass, field
 from typing import Any
@@ -531,3 +534,124 @@ def test_calls_of_many_functions_leave_the_collector_of_cycles_as_it_was(enabled
         assert gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
+
+
+class Lamp:
+    def __init__(self, power: float) -> None:
+        self._power = power
+
+    @property
+    def power(self) -> Any:
+        """How bright it is."""
+        return Float(self._power)
+
+    @functools.cached_property
+    def twice(self) -> Any:
+        return Float(2 * self._power)
+
+
+LampPtr = dr.instance_array(Lamp, UInt32)
+
+
+def test_properties_of_instances() -> None:
+    dim, bright = Lamp(1), Lamp(10)
+    pointers = LampPtr(dim, None, bright, dim)
+    assert values(pointers.power) == [1, 0, 10, 1]
+    assert values(pointers.twice) == [2, 0, 20, 2]
+    assert LampPtr.power.__doc__ == "How bright it is."
+
+
+def test_instances_are_compared() -> None:
+    dim, bright, other = Lamp(1), Lamp(10), Lamp(5)
+    pointers = LampPtr(dim, None, bright, dim)
+    assert values(pointers == None) == [False, True, False, False]  # noqa: E711
+    assert values(pointers != None) == [True, False, True, True]  # noqa: E711
+    assert values(pointers == dim) == [True, False, False, True]
+    assert values(pointers == other) == [False] * 4
+    assert values(pointers != LampPtr(dim, dim, bright, bright)) == [False, True, False, True]
+    assert isinstance(hash(pointers), int)
+
+
+def test_instances_are_pickled_with_what_holds_them() -> None:
+    lamps = [Lamp(1), Lamp(10)]
+    pointers = LampPtr(lamps[1], None, lamps[0], lamps[1])
+    again, found = pickle.loads(pickle.dumps((lamps, pointers)))
+    assert type(found) is LampPtr and values(found.power) == [10, 0, 1, 10]
+    assert values(found == again[1]) == [True, False, False, True]
+    assert values(pointers == lamps[1]) == [True, False, False, True]
+    alone = pickle.loads(pickle.dumps(pointers))
+    assert values(alone == None) in ([False, True, False, False], [True] * 4)  # noqa: E711
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_debug_mode_says_nothing_of_none(mode: Any) -> None:
+    lamp = Lamp(3)
+    with dr.scoped_set_flag(dr.JitFlag.Debug), warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = dr.dispatch(LampPtr(lamp, None), lambda lamp, x: lamp.power * x, Float(1, 2), mode=mode)
+        assert values(found) == [3, 0]
+        dr.sync_thread()
+
+
+def test_evaluated_calls_refuse_reads_of_arguments_that_they_have_taken_apart() -> None:
+    def read(i: Any, table: Any) -> Any:
+        return dr.gather(Float, table, i)
+
+    def skip(i: Any, table: Any) -> Any:
+        return Float(i)
+
+    i, table = dr.arange(UInt32, 4), Float(1, 2, 3, 4)
+    assert values(dr.switch(i % 2, [read, skip], 3 - i, table, mode="symbolic")) == [4, 2, 2, 0]
+    with pytest.raises(RuntimeError, match=r"'targets\[0\]' reads by index from the argument 'args\[1\]'"):
+        dr.switch(i % 2, [read, skip], 3 - i, table, mode="evaluated")
+    assert values(dr.switch(i * 0, [read, skip], 3 - i, table, mode="evaluated")) == [4, 3, 2, 1]
+
+
+def test_evaluated_calls_write_in_their_own_lanes_only() -> None:
+    index, ones = dr.arange(UInt32, 4), dr.ones(UInt32, 4)
+    dr.eval(index, ones)
+    for mode in ("symbolic", "evaluated"):
+        seen = dr.zeros(UInt32, 4)
+
+        def write(x: Any, seen: Any = seen) -> Any:
+            dr.scatter_add(seen, ones, index)
+            return x
+
+        dr.switch(index % 2, [write, lambda x: x], index, mode=mode)
+        assert values(seen) == [1, 0, 1, 0], mode
+
+
+class Holder:
+    def __init__(self) -> None:
+        self.total = Float(0)
+
+
+@pytest.mark.parametrize("where", ["attribute", "list", "dictionary", "method"])
+def test_arrays_that_a_body_assigns_once_only_are_refused(where: str) -> None:
+    holder, entries, named = Holder(), [Float(0)], {"total": Float(0)}
+
+    class Program(Holder):
+        def body(self, i: Any) -> Any:
+            self.total = self.total + 1
+            return (i + 1,)
+
+    program = Program()
+
+    def attribute(i: Any) -> Any:
+        holder.total = holder.total + 1
+        return (i + 1,)
+
+    def item(i: Any) -> Any:
+        entries[0] = entries[0] + 1
+        return (i + 1,)
+
+    def key(i: Any) -> Any:
+        named["total"] = named["total"] + 1
+        return (i + 1,)
+
+    body = {"attribute": attribute, "list": item, "dictionary": key, "method": program.body}[where]
+    name = {"attribute": "holder.total", "list": "entries[0]", "dictionary": "named['total']", "method": "self.total"}
+    with pytest.raises(RuntimeError, match="assigns an array to the variable '" + re.escape(name[where])):
+        dr.while_loop((UInt32(0, 0),), lambda i: i < 3, body, mode="symbolic")
+    found = [holder.total, entries[0], named["total"], program.total]
+    assert all(values(entry) == [0] for entry in found)  # as they were

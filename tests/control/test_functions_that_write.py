@@ -296,3 +296,39 @@ def test_memory_that_functions_pass_on(names: str, construct: str, place: str, m
     found = chosen(*state[1:]) if place == "alone" else \
         dr.while_loop(state, lambda i, *_: i < 3, body, mode=mode)[1:]
     assert [entry.numpy().tolist() for entry in found] == _one_by_one(functions, place, construct == "dispatch")
+
+
+# --- components of one element ---------------------------------------------------------------------------------------
+
+
+def _write(a: Any) -> Any:
+    dr.scatter(a, Array3f(UInt(10, 11)), UInt(0, 1))
+    return a
+
+
+def _in_branch(inner: Any) -> Any:
+    return lambda a: dr.if_stmt((a,), dr.arange(UInt, 2) < 5, inner, lambda a: a)
+
+
+def _in_call(inner: Any) -> Any:
+    return lambda a: dr.switch(dr.zeros(UInt, 2), [inner, lambda a: a], a)
+
+
+def _in_loop(inner: Any) -> Any:
+    return lambda a: dr.while_loop((dr.zeros(UInt, 2), a), lambda i, a: i < 2, lambda i, a: (i + 1, inner(a)))[1]
+
+
+PLACES = {"branch": _in_branch, "call": _in_call, "loop": _in_loop}
+
+
+@pytest.mark.parametrize("outer", [*PLACES, "nothing"])
+@pytest.mark.parametrize("middle", [*PLACES, "nothing"])
+@pytest.mark.parametrize("inner", PLACES)
+def test_components_of_one_element_become_as_wide_as_the_others(outer: str, middle: str, inner: str) -> None:
+    function = PLACES[inner](_write)
+    for place in (middle, outer):
+        function = PLACES[place](function) if place != "nothing" else function
+    a = Array3f(Float(1, 2, 3, 4), 5, Float(6))
+    dr.eval(a)
+    found = function(a)
+    assert found.numpy().tolist() == [[10, 11, 3, 4], [10, 11, 5, 5], [10, 11, 6, 6]]

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit import hint as _other_name
 from drjit.llvm import Array2f, Bool, Float, Int, UInt, ad
 from tests.control.programs import define, program
 
@@ -1350,3 +1351,25 @@ def test_variables_that_functions_within_assign(symbolic: bool) -> None:
     with mode(symbolic):
         found = elements(f(Int(0, 1, 2, 4), UInt(3, 2, 1, 0)), 4)
     assert found == [f(x, n) for x, n in zip([0, 1, 2, 4], [3, 2, 1, 0], strict=True)]
+
+
+def test_hints_by_other_names() -> None:
+    from drjit import hint as local_name
+
+    seen: list[int] = []
+
+    @dr.syntax
+    def program(x: Any) -> Any:
+        while _other_name(x < 10, mode="evaluated"):
+            seen.append(1)
+            x = x + 3
+        if local_name(x > 11, mode="evaluated"):
+            seen.append(2)
+            x = x * 2
+        from drjit import hint as inner_name
+        while inner_name(x < 100, mode="evaluated"):
+            x = x * 3
+        return x
+
+    assert list(program(Int(0, 5, 9))) == [216, 297, 216]
+    assert seen == [1] * 4 + [2]

@@ -40,11 +40,7 @@ _OWN_MEMORY = """scatter scatter-add scatter-add-kahan scatter-add-one-place sca
     set-slice-reversed"""
 _VIEW = "a view of an array that is gone sees what is written to another one, which was computed by an equal expression"
 
-_NARROW = "components of one element are made wider by a loop in a branch, which then refuses to write to them by index"
-
 KNOWN: list[Known] = [
-    Known(_NARROW, "scatter scatter-number scatter-masked scatter-permuted scatter-add scatter-add-one-place "
-          "scatter-max", "nested-broadcast complex-broadcast", "nested-symbolic-carried"),
     Known(_VIEW, f"{_OWN_MEMORY} increase-item set-key-numpy set-slice set-slice-numpy set-slice-wide",
           "equal-exported",
           "plain thread fork exception evaluated-captured branch-evaluated-captured nested-evaluated-captured"),

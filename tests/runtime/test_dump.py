@@ -18,6 +18,8 @@ from drjit_core.runtime.cpu import dump
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     path = tmp_path / "kernels"
+    dr.eval()  # what other tests have scheduled
+    dr.sync_thread()
     monkeypatch.setenv("DRJIT_DUMP_DIR", str(path))
     dr.flush_kernel_cache()
     yield path
@@ -37,6 +39,7 @@ def rerun(folder, name, repetitions=2):
 
 def test_files_of_a_kernel(folder):
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
         x = Float(1, 2, 3)
         dr.eval(x * 2.5)
         (entry,) = dr.kernel_history([dr.KernelType.JIT])

@@ -247,8 +247,13 @@ def _has_own_range(f: types.FunctionType) -> bool:
 
 
 def _mark_other_hints(f: types.FunctionType, node: ast.AST) -> list[tuple[tuple[str, ...], bool]]:
-    """Tell calls of other functions named ``hint`` from those of ``drjit.hint``; returns their names, and which."""
+    """Tell calls of ``drjit.hint``, by whatever name, from those of other functions named ``hint``.
+
+    Returns their names, and which are of others.
+    """
     hints = []
+    local = {name.asname for inner in ast.walk(node) if isinstance(inner, ast.ImportFrom) and inner.module == "drjit"
+             for name in inner.names if name.name == "hint" and name.asname}
     for inner in ast.walk(node):
         if not isinstance(inner, ast.Call):
             continue
@@ -261,7 +266,27 @@ def _mark_other_hints(f: types.FunctionType, node: ast.AST) -> list[tuple[tuple[
             hints.append((names, other))
             if other:
                 inner.other = True  # type: ignore[attr-defined]
+        elif isinstance(place, ast.Name):
+            names = (place.id, *path)
+            if place.id in local and not path:
+                inner.renamed = True  # type: ignore[attr-defined]
+            elif _object_of(f, names) is hint:
+                inner.renamed = True  # type: ignore[attr-defined]
+                hints.append((names, False))
     return hints
+
+
+def _object_of(f: types.FunctionType, names: tuple[str, ...]) -> Any:
+    """What a function knows by a name, and attributes of it; ``None`` for what is its own."""
+    first, code = names[0], f.__code__
+    if first in code.co_freevars:
+        found = _contents((f.__closure__ or ())[code.co_freevars.index(first)])
+    else:
+        own = first in code.co_varnames or first in code.co_cellvars
+        found = None if own else f.__globals__.get(first)
+    for name in names[1:]:
+        found = getattr(found, name, None) if isinstance(found, types.ModuleType) else None
+    return found
 
 
 def _is_other_hint(f: types.FunctionType, names: tuple[str, ...]) -> bool:

@@ -49,6 +49,8 @@ def is_hint(node: ast.expr) -> bool:
     """Whether an expression is a call of ``drjit.hint``."""
     if not isinstance(node, ast.Call) or hasattr(node, "other"):  # another function of that name
         return False
+    if hasattr(node, "renamed"):  # ``from drjit import hint as h``
+        return True
     name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", None)
     return name == "hint"
 
@@ -63,4 +65,7 @@ def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
     if not is_hint(test):
         return value
     assert isinstance(test, ast.Call)
-    return ast.Call(test.func, [value], test.keywords)
+    result = ast.Call(test.func, [value], test.keywords)
+    if hasattr(test, "renamed"):
+        result.renamed = True  # type: ignore[attr-defined]
+    return result
