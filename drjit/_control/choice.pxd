@@ -2,6 +2,7 @@ cimport cython
 
 from drjit_core.ir.dual cimport tracked
 from drjit_core.ir.node cimport Node
+from drjit_core.ir.symbolic cimport Tracing, innermost
 from drjit._access.store cimport Buffers, Journal, innermost_journal
 from drjit._control.state cimport arguments
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
@@ -40,6 +41,8 @@ cdef class _SymbolicChoice:
     cpdef object run(self)
     @cython.locals(journal=Journal)
     cpdef list target(self, Py_ssize_t number, list formals)
+    @cython.locals(region=Tracing)
+    cpdef note_in_place(self, object before, list formals)
 
 
 cdef class _Target:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, SymbolicValue, Versions, choose, tracked
+from drjit_core import IncompatibleSizes, SymbolicValue, Versions, choose, innermost, tracked
 
 from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, Journal, innermost_journal, store, store_written
@@ -236,7 +236,7 @@ class _SymbolicChoice:
 
     def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
         """Note which arguments one of the functions has written to by index."""
-        region = core.innermost()
+        region = innermost()
         if region is not None and region.latest:
             after = flatten_nodes(before, self.words.function)[0]
             self.in_place.update([position for position, (old, new) in enumerate(zip(formals, after, strict=False))

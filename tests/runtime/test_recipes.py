@@ -106,7 +106,39 @@ def nested_loops(a: Any, b: Any, index: Any) -> Float:
     return dr.while_loop((UInt(0), Float(a)), lambda m, x: m < 3, outer)[1] / dr.sum(b)
 
 
+def called(a: Any, b: Any, index: Any) -> list[Any]:
+    """A call whose functions have numbers, arrays, single elements and whole ones from outside."""
+    table, single = summed(a, index), dr.sum(b)
+    dr.eval(table, single)
+
+    def function(number: int) -> Any:
+        if number == 2:
+            return lambda x, k: (x * b, k + 1)
+        return lambda x, k: (x * (1.5 + number) + dr.gather(Float, table, k) * single, k * (number + 3))
+
+    return list(dr.switch(index % 5, [function(number) for number in range(4)], a, index))
+
+
+def called_in_a_loop(a: Any, b: Any, index: Any) -> list[Any]:
+    target = dr.zeros(Float, 30)
+    a = dr.floor(a * 16)
+
+    def writes(x: Any, k: Any) -> Any:
+        dr.scatter_add(target, x, k)
+        return x + 1
+
+    def calls(x: Any, k: Any) -> Any:
+        return dr.switch(k % 2, [lambda x: x * 2, lambda x: dr.if_stmt((x,), x > 4, lambda x: x - 1, lambda x: x)], x)
+
+    def body(n: Any, x: Any) -> tuple[Any, Any]:
+        return n + 1, dr.switch((index + n) % 3, [writes, calls, lambda x, k: x - dr.floor(b * 2)], x, index)
+
+    return [dr.while_loop((dr.zeros(UInt, dr.width(a)), Float(a)), lambda n, x: n < 3, body)[1], target + 1]
+
+
 PROGRAMS: dict[str, Program] = {
+    "a call": called,
+    "calls in a loop": called_in_a_loop,
     "a loop": counted,
     "a loop that writes": written_in_a_loop,
     "nested loops": nested_loops,

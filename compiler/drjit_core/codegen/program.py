@@ -52,12 +52,14 @@ from ..ops.table import (
 )
 from ..passes.domain import LARGE_BYTES, WIDE_EXTENT, Domain, strides_in
 from ..passes.schedule import Kernel, post_order
+from ..passes.trips import trips_of
 from ..types import FLOAT16, TYPES, JitBackend, ReduceMode, ReduceOp
 from .records import Model, Target, literal_bits, shape_of
 
-__all__ = ["ALIGNED", "ATOMIC", "Binding", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE", "Policy",
-           "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED", "SINGLE_WIDTH",
-           "SPREAD", "STREAMING_WIDTH", "STRIDED", "Short", "UNALIGNED", "assemble", "is_large", "streamed_bytes"]
+__all__ = ["ALIGNED", "ATOMIC", "Binding", "BoundCall", "Check", "DENSE", "LARGE_BYTES", "PERIODIC", "PLAIN", "PRIVATE",
+           "Policy", "Program", "REPORT_WORDS", "REVERSED", "ROW", "SCALAR", "SHIFTED", "SHIFTED_UNALIGNED",
+           "SINGLE_WIDTH", "SPREAD", "STREAMING_WIDTH", "STRIDED", "Short", "UNALIGNED", "assemble", "is_large",
+           "streamed_bytes"]
 
 #: Layouts of what is accessed by position: one element; the element of the same position, in padded memory of our own
 #: or in foreign memory; neighbours from another position on, in the same two kinds of memory; neighbours backwards.
@@ -145,9 +147,16 @@ class Binding:
         self.unit, self.units = unit, width // unit
         self.single = single
         self.trips = trips
-        self.calls: Any = {}  # values with a `slot` and `targets`
+        self.calls: Any = {}  # values with a `slot` and `targets`, such as :class:`BoundCall`
         self.functions, self.shared = functions, shared  # see :class:`Program`
         self.links = links
+
+
+class BoundCall(NamedTuple):
+    """A call of a binding."""
+
+    slot: int
+    targets: list[Binding]
 
 
 class Policy(NamedTuple):
@@ -474,7 +483,7 @@ class Program:
         """Key and order of a loop and its region."""
         loop, position, key = node.payload, self.position, self.key
         region = loop.region
-        self.repeats(loop.trips or None)
+        self.repeats(trips_of(loop) or None)
         values = [formal for formal in region.formals if not formal.payload]
         key += (LOOP_BEGIN, len(values), len(region.formals) - len(values),
                 position[node.d0.id] if node.d0 is not None else -1)

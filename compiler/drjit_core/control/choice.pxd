@@ -31,6 +31,9 @@ cdef class _Choice(Construct):
     cpdef bint grows(self, list regions, Py_ssize_t count) except -1
     @cython.locals(region=Region, traced=Traced)
     cpdef int64_t size(self, object regions, Py_ssize_t count) except? -1
+    cpdef bint mask_is_known(self) except -1
+    @cython.locals(value=Node, values=list, i=cython.Py_ssize_t)
+    cpdef bint repeats_values(self) except -1
     @cython.locals(outer=Tracing, live=Node, width=int64_t, traced=Traced)
     cpdef attempt(self)
     @cython.locals(value=Node)

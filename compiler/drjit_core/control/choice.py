@@ -172,7 +172,12 @@ class _Choice(Construct):
 
     def repeats_values(self) -> bool:
         """Whether a value is given twice, which makes the program of one."""
-        values = [value.id for i, value in enumerate(self.given) if i not in self.memory | self.constant]
+        if len(self.given) < 2:
+            return False
+        values, apart = [], self.memory | self.constant
+        for i, value in enumerate(self.given):
+            if i not in apart:
+                values.append(value.id)
         return len(set(values)) < len(values)
 
     def attempt(self) -> None:
@@ -275,8 +280,8 @@ class _Choice(Construct):
             raise IncompatibleSizes(self.function, (enclosing.size, size))
         scope = scope_of_all([self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
         if self.index is None:
-            return append(COND, BOOL, size, self.mask, enclosing, payload=choice, scope=scope)
-        return append(CALL, BOOL, size, self.index, self.mask, enclosing, payload=choice, scope=scope)
+            return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope)
+        return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope)
 
     def aliases(self) -> dict[int, int]:
         """Results that are memory: the last version of an argument, by position of the result that of the argument."""

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from ..codegen.program import Binding, Policy
+from ..codegen.program import Binding, BoundCall, Policy
 from ..flags import FORBID_SYNCHRONIZATION, KERNEL_HISTORY, LAUNCH_BLOCKING, PRINT_IR, state
 from ..ir import build, deferred
 from ..ir.extents import Expression, Guard, evaluate
@@ -197,13 +197,6 @@ def _sizes_and_values(arguments: Sequence[Node]) -> tuple[list[int], list[Any]]:
     return [node.size for node in arguments], [node.payload if node.kind == LITERAL else None for node in arguments]
 
 
-class Site(NamedTuple):
-    """A call of a binding."""
-
-    slot: int
-    targets: list[Binding]
-
-
 class _Run:
     """One replay."""
 
@@ -237,7 +230,7 @@ class _Run:
                 parameters[slot] = semantics.bits_of(value, TYPES[source.type])
         result = Binding(bound.key, parameters, width, launch.single, launch.trips, launch.functions, bound.links,
                          launch.unit, launch.shared)
-        result.calls = {number: Site(call.slot, [self.bind(target, width, launch) for target in call.targets])
+        result.calls = {number: BoundCall(call.slot, [self.bind(target, width, launch) for target in call.targets])
                         for number, call in enumerate(bound.calls)}
         return result
 

@@ -140,8 +140,9 @@ class CompiledKernel:
         unit = bound.unit
         if unit > 1:
             trips = unit
-        work, known = (self.work, True) if trips == 1 else (self.work, False) if trips is None else (
-            (self.work - _LOOP_WORK * self._loops) * trips, True)
+        work, known = self.work, trips is not None
+        if trips is not None and trips != 1:
+            work = (work - _LOOP_WORK * self._loops) * trips * _CHAIN * max(1, _PACKET // bound.units)
         parameters = self._parameters
         if parameters is None:
             parameters = self._parameters = ctypes.c_uint64 * self._count
@@ -291,3 +292,6 @@ def work_of(program: Program) -> int:
 
 #: A guess at the cost of a loop or call, whose number of iterations is unknown.
 _LOOP_WORK = 1000
+#: How much longer iterations of loops take than operations that run at once, since each waits for the one before; and
+#: elements that take as long as one.
+_CHAIN, _PACKET = 8, 16

@@ -25,7 +25,7 @@ from ..buffer cimport Buffer
 from .malloc cimport Block, allocate as allocate_block
 
 from ...codegen import program as _program
-from ...codegen.program import Binding
+from ...codegen.program import Binding, BoundCall
 from ...codegen.signature import Role, decisions_of, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
@@ -41,6 +41,7 @@ from ...ops import table
 from ...passes.domain import WIDE_EXTENT as _WIDE_EXTENT
 from ...passes.schedule import Kernel
 from ...passes.domain import flat
+from ...passes.trips import trips_of
 from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
@@ -81,12 +82,12 @@ cdef int INFO = logging.INFO
 
 cdef int SCATTER = table.SCATTER
 cdef int FIRST_EXPANDED = table.FIRST_EXPANDED
-cdef int LOOP = table.LOOP, COND = table.COND, RESULT = table.RESULT
-cdef bint _may_have_recipe[256]  # all kinds but those of calls
+cdef int LOOP = table.LOOP, COND = table.COND, CALL = table.CALL, RESULT = table.RESULT
+cdef bint _may_have_recipe[256]
 cdef bint _may_be_in_region[256]
 for _op in table.OPS:
     _may_be_in_region[_op.kind] = _op.kind >= FIRST_ELEMENTWISE or _op.kind in (
-        COUNTER, GATHER, CAST, BITCAST, SCATTER, table.FETCH, table.OFFER, LOOP, COND, RESULT)
+        COUNTER, GATHER, CAST, BITCAST, SCATTER, table.FETCH, table.OFFER, LOOP, COND, CALL, RESULT)
     _may_have_recipe[_op.kind] = _may_be_in_region[_op.kind] or _op.kind in (
         ACCESS, VIEW, SEGMENT, REDUCE, table.OPAQUE, STEP)
 cdef int _cost_of[256]
@@ -105,6 +106,7 @@ _log = logging.getLogger("drjit")
 cdef enum:
     MOST_POINTERS = 64  # arrays that a kernel gathers from
     PLACES = 1 << 24  # nodes of a program
+    END_OF_REGION = -2  # in keys, where no node can begin
     SEEN = PLACES - 1  # the place of a node whose operands are not placed yet
 
 cdef int64_t _walk = 0
@@ -853,6 +855,10 @@ cdef class Stage:
     cdef uint64_t* words  # parameters, as far as they are always the same
     cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
     cdef Py_ssize_t count
+    cdef Py_ssize_t total  # of parameters, with those of the targets of its calls, which follow
+    cdef list calls  # (parameter, targets: (first of its parameters, how many, key, links, calls))
+    cdef list firsts  # the first parameters of targets
+    cdef object functions, shared  # see :class:`Binding`
     cdef tuple outputs  # places
     cdef tuple slots  # parameters with their addresses
     cdef tuple undefined  # places of arrays without contents, which get memory
@@ -877,7 +883,7 @@ cdef class Stage:
         for _, target, _, scatter in self.tables:
             found.update((target, scatter))
         if self.places != NULL:
-            found.update([self.places[number] for number in range(self.count) if self.places[number] >= 0])
+            found.update([self.places[number] for number in range(self.total) if self.places[number] >= 0])
         return found
 
 
@@ -895,6 +901,7 @@ cdef class Recipe:
 
 
 cdef enum:
+    MOST_TARGETS = 64  # of calls; keys of graphs with more of them would take megabytes
     MOST_SIZES = 16  # of graphs for which sizes are numbered
     MOST_OTHERS = 8  # recipes of one structure
 
@@ -993,16 +1000,20 @@ cdef bint _enter_node(Node node) except -1:
             _exact = _exact or kind == VIEW or kind == SEGMENT or kind == ACCESS
         if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
             _put(min(_reference_count(<PyObject*> node.d0), 4))
-        if kind == LOOP or kind == COND:
+        if kind == LOOP or kind == COND or kind == CALL:
             return _enter_regions(node)
     return True
 
 
 cdef bint _enter_regions(Node node) except -1:
-    """Put down what planning looks at of a loop or branch, and its results, of which it stores those that live."""
+    """Put down what planning looks at of a loop, a branch or a call, and its results, of which it stores those that
+    live."""
     cdef Node part, formal
     control = node.payload
-    _put(_number_of((control.trips,) if node.kind == LOOP else (control.count, control.memory_of, control.rare)))
+    if len(control.regions) > MOST_TARGETS:
+        return False
+    _put(_number_of((trips_of(control),) if node.kind == LOOP else (control.count, control.memory_of, control.rare)
+                    if node.kind == COND else (control.count, control.memory_of, len(control.regions))))
     for position, formal in enumerate(control.regions[0].formals):
         part = control.initial[position]
         _make_room()
@@ -1019,6 +1030,8 @@ cdef bint _enter_regions(Node node) except -1:
             for part in nodes:
                 if not _may_be_in_region[part.kind] or not _has_place(part) and not _enter_node(part):
                     return False
+        _make_room()
+        _put(END_OF_REGION)
         for nodes in region.results:
             for part in nodes:
                 _make_room()
@@ -1076,8 +1089,10 @@ cdef bint _scan(Node root) except -1:
             _push(&count, node.d1)
         if node.d0 is not None:
             _push(&count, node.d0)
-        if kind == LOOP or kind == COND:
+        if kind == LOOP or kind == COND or kind == CALL:
             control = node.payload
+            if len(control.regions) > MOST_TARGETS:
+                return False
             for operand in control.initial:
                 _push(&count, operand)
             for region in control.regions:
@@ -1129,10 +1144,13 @@ class _Listener:
         cdef Stage step
         cdef Py_ssize_t number = 0
         places = self.places
-        roles = slots_of(program)
+        programs = [program]
+        for each in programs:  # which grows meanwhile
+            programs += [target for site in each.calls.values() for target in site.programs]
+        roles = [slot for each in programs for slot in slots_of(each)]
         written = [(node, node.d0) for node in program.scatters]
         written += [(node, node.d0.payload.origin(node.attr)) for node in program.versions]
-        if self.fails or program.checks or program.calls or any(
+        if self.fails or program.checks or any(
                 slot.node.id not in places for slot in roles if slot.role is _INPUT or slot.role is _MEMORY or
                 slot.role is _LITERAL and slot.node.attr == PARAMETER and slot.node.size == 1) or any(
                 node.id not in places or target.id not in places for node, target in written):
@@ -1142,7 +1160,8 @@ class _Listener:
             self.exact = True  # planning has made it, maybe of a size
         self.bound(program)
         step = Stage.__new__(Stage)
-        step.units, step.unit, step.single, step.count = program.units, program.unit, program.single, len(roles)
+        step.units, step.unit, step.single = program.units, program.unit, program.single
+        step.count, step.total = len(program.parameters), len(roles)
         step.width = self.number(program.width)
         outputs = [*program.stores, *program.reductions]
         step.outputs = tuple([self.place_of_output(node) for node in outputs])
@@ -1153,13 +1172,19 @@ class _Listener:
         step.trips = program.trips
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
-        step.words = <uint64_t*> malloc(step.count * sizeof(uint64_t))
-        step.places = <int32_t*> malloc(step.count * sizeof(int32_t))
+        if program.calls:
+            firsts = {id(each): sum([len(before.parameters) for before in programs[:position]])
+                      for position, each in enumerate(programs)}
+            step.calls, step.firsts = _calls_of(program, firsts), list(firsts.values())
+            step.functions, step.shared = dict.fromkeys(program.functions), dict.fromkeys(program.shared)
+        step.words = <uint64_t*> malloc(step.total * sizeof(uint64_t))
+        step.places = <int32_t*> malloc(step.total * sizeof(int32_t))
         if step.words == NULL or step.places == NULL:
             raise MemoryError
+        parameters = [parameter for each in programs for parameter in each.parameters]
         for slot in roles:
             role = slot.role
-            step.words[number] = program.parameters[number]
+            step.words[number] = parameters[number]
             step.places[number] = -1
             if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
                 step.places[number] = places.get(slot.node.id, -1)
@@ -1216,6 +1241,29 @@ class _Listener:
                 step.releases = sorted(used - recipe.used)
                 recipe.used |= used
         return recipe
+
+
+cdef list _calls_of(object program, dict firsts):
+    """The calls of a program, given where the parameters of each target begin."""
+    return [(site.slot, [(firsts[id(target)], len(target.parameters), target.key, target.links,
+                          _calls_of(target, firsts)) for target in site.programs])
+            for site in program.calls.values()]
+
+
+cdef dict _bound_calls(Stage step, list calls):
+    """The calls of a stage with the parameters at hand."""
+    cdef Py_ssize_t first, count, number
+    cdef dict found = {}
+    for slot, targets in calls:
+        bound = []
+        for first, count, key, links, inner in targets:
+            target = Binding(key, [_parameters[number] for number in range(first, first + count)],
+                             step.units * step.unit, step.single, step.trips, step.functions, links, step.unit,
+                             step.shared)
+            target.calls = _bound_calls(step, inner)
+            bound.append(target)
+        found[len(found)] = BoundCall(slot, bound)
+    return found
 
 
 cdef Recipe _recipe_of(uint64_t h):
@@ -1371,17 +1419,20 @@ cdef bint _run_stage(Stage step) except -1:
         policy = pool.policy()
         tables = [_filled_tables(_backend, policy, <Node> _nodes[<Py_ssize_t> target], op)
                   for _, target, op, _ in step.tables]
-    while step.count > _parameter_capacity:
-        _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, step.count, sizeof(uint64_t))
-    while step.count + 8 > _input_capacity:
-        _inputs = <PyObject**> _larger(_inputs, &_input_capacity, step.count + 8, sizeof(PyObject*))
+    while step.total > _parameter_capacity:
+        _parameters = <uint64_t*> _larger(_parameters, &_parameter_capacity, step.total, sizeof(uint64_t))
+    while step.total + 8 > _input_capacity:
+        _inputs = <PyObject**> _larger(_inputs, &_input_capacity, step.total + 8, sizeof(PyObject*))
     if len(step.slots) > _slot_capacity:
         _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(step.slots), sizeof(Py_ssize_t))
-    memcpy(_parameters, step.words, step.count * sizeof(uint64_t))
+    memcpy(_parameters, step.words, step.total * sizeof(uint64_t))
     if step.width >= 0:
         _parameters[0] = step.units
+        if step.calls is not None:
+            for number in step.firsts:
+                _parameters[number] = step.units
     _parameter_count, _input_count, _borrowing = step.count, 0, False
-    for number in range(step.count):
+    for number in range(step.total):
         place = step.places[number]
         if place < 0:
             continue
@@ -1404,11 +1455,11 @@ cdef bint _run_stage(Stage step) except -1:
         for position in range(len(tables)):
             number = step.tables[position][0]
             _parameters[number], _parameters[number + 1] = tables[position].words
-    if step.trips == 1:
+    if step.trips == 1 and step.calls is None:
         _note_use(entry, step.units * step.unit)
         _launch(entry, outputs, step.units, step.unit, step.single)
     else:
-        _launch_loop(step, outputs)
+        _launch_bound(step, outputs)
     _commit_writes(step)
     if tables is not None:
         for position in range(len(tables)):
@@ -1419,8 +1470,8 @@ cdef bint _run_stage(Stage step) except -1:
     return True
 
 
-cdef bint _launch_loop(Stage step, list outputs) except -1:
-    """What :func:`_launch` does, of a kernel with loops, of which nobody may know how long they take."""
+cdef bint _launch_bound(Stage step, list outputs) except -1:
+    """What :func:`_launch` does, of a kernel with loops, of which nobody may know how long they take, or calls."""
     cdef Py_ssize_t number, position
     cdef list buffers = [], used = [<object> _inputs[number] for number in range(_input_count)]
     cdef Node node
@@ -1433,22 +1484,26 @@ cdef bint _launch_loop(Stage step, list outputs) except -1:
         buffers.append(_allocate(node.size * _size_of[node.type]))
         _parameters[_slots[position]] = (<Buffer> buffers[position]).address
     bound = Binding(None, [_parameters[number] for number in range(step.count)], step.units * step.unit, step.single,
-                    step.trips, {}, [], step.unit)
+                    step.trips, step.functions, [], step.unit, step.shared)
+    keep = [buffer for buffer in used if (<Buffer> buffer).read_only]
+    if step.calls is not None:
+        bound.calls = _bound_calls(step, step.calls)
+        kernel.fill_calls(bound, keep)
     kernel.reuse(step.units * step.unit)
-    launched = kernel.launch(bound, [buffer for buffer in used if (<Buffer> buffer).read_only], False)
+    launched = kernel.launch(bound, keep, False)
     try:
         ticket = pool.submit(launched)
     except BaseException:
         if not launched.begun:
             raise
-        _finish_loop(used, outputs, buffers, pool.submitted())
+        _finish_bound(used, outputs, buffers, pool.submitted())
         _commit_writes(step)  # it must not run twice
         raise
-    _finish_loop(used, outputs, buffers, ticket)
+    _finish_bound(used, outputs, buffers, ticket)
     return True
 
 
-cdef bint _finish_loop(list used, list outputs, list buffers, int64_t ticket) except -1:
+cdef bint _finish_bound(list used, list outputs, list buffers, int64_t ticket) except -1:
     """Note that a launch uses its buffers, and that its outputs have values."""
     cdef Py_ssize_t position
     for buffer in used:
