@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -36,6 +37,12 @@ def pytest_configure(config: pytest.Config) -> None:
         from drjit_core.llvm import jit
 
         jit.host_cpu = cache(lambda: (cpu, _PROCESSORS[cpu]))  # type: ignore[assignment]
+
+
+def pytest_collection_finish() -> None:
+    """Let the collector pass over modules and test cases, which stay as they are: many tests collect."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)

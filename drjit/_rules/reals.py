@@ -20,7 +20,7 @@ from .._base.types import FLOAT16, FLOAT32, FLOAT64, UINT32, UINT64
 __all__ = ["both", "constant", "copysign", "either", "finite", "flip", "in_single", "infinite", "length",
            "log1p_factor", "norm", "scaled", "sincosh"]
 
-_DUAL, _FLIP, _LENGTH = KIND["dual"], RULES["flip"], RULES["length"]
+_DUAL, _LENGTH = KIND["dual"], RULES["length"]
 both, either = ops.and_, ops.or_
 
 
@@ -71,16 +71,14 @@ def _to_half(result: Any) -> Any:
 
 def copysign(magnitude: Node, sign: Node) -> Node:
     """``magnitude``, which is not negative, with the sign of ``sign``, that of zero included."""
-    if magnitude.kind == _DUAL:
-        return attached(_FLIP, copysign(primal(magnitude), primal(sign)), magnitude, sign)
+    assert magnitude.kind != _DUAL  # functions made of this have derivatives as a whole
     bit = both(core.bitcast(sign, _RANGES[sign.type].word), literal(_RANGES[sign.type].word, _RANGES[sign.type].sign))
     return core.bitcast(either(core.bitcast(magnitude, _RANGES[sign.type].word), bit), magnitude.type)
 
 
 def flip(value: Node, sign: Node) -> Node:
     """``value``, negated where ``sign`` has its sign bit set."""
-    if value.kind == _DUAL:
-        return attached(_FLIP, flip(primal(value), primal(sign)), value, sign)
+    assert value.kind != _DUAL  # likewise
     word = _RANGES[sign.type].word
     bit = both(core.bitcast(sign, word), literal(word, _RANGES[sign.type].sign))
     return core.bitcast(ops.xor(core.bitcast(value, word), bit), value.type)

@@ -9,8 +9,11 @@ import numpy as np
 
 import drjit as dr
 from drjit.llvm import ad
+from drjit_core import HUB, ReduceMode, ReduceOp, Vertex, live_vertices
+from drjit_core.ir.vertex import last_vertex
+from drjit_core.ops.derivatives import RULES
 
-__all__ = ["check", "flat"]
+__all__ = ["check", "flat", "rules_of"]
 
 Array = np.ndarray[Any, Any]
 
@@ -72,3 +75,37 @@ def check(function: Callable[..., Any], *inputs: tuple[Any, Array], eps: float =
     dr.traverse(dr.ADMode.Backward)
     found = sum(float(flat(dr.grad(x)) @ direction.ravel()) for x, direction in zip(xs, directions, strict=True))
     np.testing.assert_allclose(found, numbers @ expected, atol=10 * scale, rtol=1e-4, err_msg="reverse mode")
+
+
+def rules_of(function: Callable[..., Any], *inputs: tuple[Any, Array]) -> set[str]:
+    """The rules by which the results of a function of arrays are differentiated, nothing of which is computed: of an
+    elementwise one by operands that take part, of others with their operators and options."""
+    xs = [cls(np.array(value, dtype=np.float64)) for cls, value in inputs]
+    dr.enable_grad(xs)
+    first = last_vertex()
+    results = function(*xs)
+    found = set()
+    for vertex in live_vertices(first):
+        if vertex.rule.partials:
+            if RULES.get(vertex.rule.name) is not vertex.rule:
+                continue  # of a function of complex numbers
+            found |= {f"{vertex.rule.name} {operand}" for operand, attached in zip("xyz", "abc")
+                      if getattr(vertex, attached) is not None}
+        elif vertex.rule is not HUB:
+            found.add(" ".join([vertex.rule.name, *_options(vertex)]))
+    del results
+    return found
+
+
+def _options(vertex: Vertex) -> list[str]:
+    name, info = vertex.rule.name, vertex.info
+    if name == "scatter":
+        return [ReduceOp(info[2]).name, ReduceMode(info[3]).name]
+    if name in ("reduce", "segment"):
+        return [ReduceOp(info if name == "reduce" else info[0]).name]
+    if name == "scan":
+        op, exclusive, reverse = info.options
+        return [ReduceOp(op).name, str(int(exclusive)), str(int(reverse))]
+    if name == "sort":
+        return [str(int(info.options[1]))]
+    return [type(vertex.a.info).__name__] if name == "output" and vertex.a is not None else []

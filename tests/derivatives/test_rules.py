@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -10,9 +11,12 @@ import pytest
 import drjit as dr
 import drjit_core
 from drjit.llvm import ad
+from drjit_core.ir.dual import STRUCTURE
 from drjit_core.ops.derivatives import RULES
-from drjit_core.ops.table import KIND
-from tests.derivatives.harness import check, flat
+from drjit_core.ops.reductions import REDUCTIONS
+from drjit_core.ops.steps import STEPS
+from drjit_core.ops.table import KIND, OPS
+from tests.derivatives.harness import check, flat, rules_of
 
 F, T = ad.Float64, ad.TensorXf64
 RANDOM = np.random.default_rng(0)
@@ -41,16 +45,12 @@ def test_functions_of_one_array(name: str) -> None:
     check(getattr(dr, name), on(UNARY[name]))
 
 
-@pytest.mark.parametrize("name", ["atan2", "hypot", "power", "minimum", "maximum", "copysign", "mulsign", "fmin",
-                                  "fmax", "dot"])
+BINARY = ["atan2", "hypot", "power", "minimum", "maximum", "copysign", "mulsign", "fmin", "fmax", "dot"]
+
+
+@pytest.mark.parametrize("name", BINARY)
 def test_functions_of_two_arrays(name: str) -> None:
     check(getattr(dr, name), on(P), on(Q))
-
-
-def test_every_row_with_a_rule_is_among_these() -> None:
-    tested = {*UNARY, "atan2", "hypot", "power", "minimum", "maximum", "copysign", "flip", "neg", "add", "sub", "mul",
-              "div", "fma", "select", "length"}
-    assert {name.removesuffix("_precise") for name in RULES} <= tested
 
 
 ELEMENTWISE = {
@@ -100,6 +100,20 @@ MEMORY = {
     "gather, no conflicts": lambda a: dr.gather(F, a, ad.UInt32(3, 1, 0), mode=dr.ReduceMode.NoConflicts),
     "gather, permutation": lambda a: dr.gather(F, a, ad.UInt32(6, 5, 4, 2, 3, 0, 1), mode=dr.ReduceMode.Permute),
 }
+
+
+MEMORY |= {
+    "gradients in a function": lambda a: dr.value_and_grad(lambda x: dr.sum(x * x * dr.sin(x)))(a)[1] * a,
+    "replaced by those of one element": lambda a: dr.replace_grad(dr.sum(a) + dr.zeros(F, 7), dr.sum(a)) * a,
+}
+
+
+def through_single(a: Any) -> Any:
+    return F(ad.Float(a * a)) * a
+
+
+def test_casts() -> None:
+    check(through_single, on(P), eps=1e-2, tolerance=1e-3)
 
 
 def evaluated(a: Any) -> Any:
@@ -160,20 +174,35 @@ def test_gradients_that_are_literals_flow_through_views_that_repeat() -> None:
     assert flat(y).tolist() == [0, 0] and flat(x.grad).tolist() == [0]
 
 
-@pytest.mark.parametrize("op", [*OPERATORS, dr.ReduceOp.Identity], ids=lambda op: op.name)
-@pytest.mark.parametrize("mode", [dr.ReduceMode.Auto, dr.ReduceMode.Direct, dr.ReduceMode.Expand],
-                         ids=lambda mode: mode.name)
-def test_scatters(op: Any, mode: Any) -> None:
+#: Positions without conflicts, for modes and operators that need that: five of seven, and all.
+APART, ORDER = ad.UInt32(0, 3, 2, 6, 1), ad.UInt32(6, 5, 4, 2, 3, 0, 1)
+
+
+def scattering(op: Any, mode: Any) -> Callable[..., Any]:
+    """A scatter in a mode."""
+
     def function(a: Any, b: Any) -> Any:
         target = F(a)
-        index = ad.UInt32(0, 3, 2, 6, 1) if op is dr.ReduceOp.Identity else INDEX
-        if op is dr.ReduceOp.Identity:
-            dr.scatter(target, b, index, INDEX < 5)
+        if mode is dr.ReduceMode.Permute:
+            dr.scatter(target, dr.gather(F, b, ORDER % 5), ORDER, mode=mode)
+        elif op is dr.ReduceOp.Identity:
+            dr.scatter(target, b, APART, APART < 5, mode=mode)
         else:
+            index = APART if mode is dr.ReduceMode.NoConflicts else INDEX
             dr.scatter_reduce(op, target, b, index, INDEX < 5, mode=mode)
         return target * target
 
-    check(function, on(P), on(Q[:5]))
+    return function
+
+
+#: Permutations are for plain writes.
+SCATTERS = [(op, mode) for op in (*OPERATORS, dr.ReduceOp.Identity) for mode in dr.ReduceMode
+            if op is dr.ReduceOp.Identity or mode is not dr.ReduceMode.Permute]
+
+
+@pytest.mark.parametrize(("op", "mode"), SCATTERS, ids=lambda entry: entry.name)
+def test_scatters(op: Any, mode: Any) -> None:
+    check(scattering(op, mode), on(P), on(Q[:5]))
 
 
 @pytest.mark.parametrize("target", range(3))
@@ -188,14 +217,22 @@ def test_products_by_scatters_with_and_without_zeros(target: int, value: int) ->
     check(function, on(FACTORS[target]), on(FACTORS[value][2:3]))
 
 
-@pytest.mark.parametrize("reverse", [False, True], ids=["", "reverse"])
-@pytest.mark.parametrize("exclusive", [False, True], ids=["", "exclusive"])
-@pytest.mark.parametrize("op", OPERATORS, ids=lambda op: op.name)
-def test_running_reductions(op: Any, exclusive: bool, reverse: bool) -> None:
-    def scanned(a: Any, axis: Any = 0) -> Any:
+SCANS = [(op, exclusive, reverse) for op in OPERATORS for exclusive in (False, True) for reverse in (False, True)]
+
+
+def scanning(op: Any, exclusive: bool, reverse: bool) -> Callable[..., Any]:
+    """A running reduction, without the neutral elements that are infinite."""
+
+    def function(a: Any, axis: Any = 0) -> Any:
         result = dr.prefix_reduce(op, a, axis, exclusive, reverse)
         return dr.select(dr.isfinite(result), result, 0)
 
+    return function
+
+
+@pytest.mark.parametrize(("op", "exclusive", "reverse"), SCANS)
+def test_running_reductions(op: Any, exclusive: bool, reverse: bool) -> None:
+    scanned = scanning(op, exclusive, reverse)
     for values in [P, RANDOM.random(300) + 0.5, *(FACTORS if op in (dr.ReduceOp.Add, dr.ReduceOp.Mul) else [])]:
         check(scanned, on(values))
     for axis in (0, 1, 2, (0, 2)):
@@ -254,8 +291,11 @@ def test_item_assignment(name: str) -> None:
 # --- tensors ---------------------------------------------------------------------------------------------------------
 
 
+REDUCTIONS_OF_TENSORS = ["sum", "prod", "min", "max", "mean", "var", "std"]
+
+
 @pytest.mark.parametrize("axis", [0, 1, 2, (0, 1), (0, 2), (1, 2), (0, 1, 2), None], ids=str)
-@pytest.mark.parametrize("name", ["sum", "prod", "min", "max", "mean", "var", "std"])
+@pytest.mark.parametrize("name", REDUCTIONS_OF_TENSORS)
 def test_reductions_of_tensors(name: str, axis: Any) -> None:
     check(lambda t: getattr(dr, name)(t, axis=axis), (T, A))
 
@@ -340,8 +380,15 @@ def test_assignments_to_elements_of_tensors(name: str) -> None:
     check(update, (T, A), (T, RANDOM.random(shape)))
 
 
+MANY = RANDOM.random((150, 150))
+
+
+def transposed(a: Any) -> Any:
+    return a * 2 + a.T
+
+
 def test_transpositions_of_many_elements() -> None:
-    check(lambda a: a * 2 + a.T, (T, RANDOM.random((150, 150))))
+    check(transposed, (T, MANY))
 
 
 PRODUCTS = {
@@ -431,28 +478,30 @@ COMPLEX = ["exp", "exp2", "log", "log2", "sqrt", "rsqrt", "rcp", "sin", "cos", "
            "cosh", "tanh", "asinh", "acosh", "atanh", "abs", "conj", "square"]
 
 
-@pytest.mark.parametrize("name", COMPLEX)
-def test_functions_of_complex_numbers(name: str) -> None:
+def parts_of(name: str) -> Callable[..., Any]:
+    """A function of complex numbers as one of their parts, of which it returns the parts."""
+
     def function(*parts: Any) -> Any:
         found = getattr(dr, name)(complex_of(*parts)[0])
         return [dr.real(found), dr.imag(found)] if dr.is_complex_v(found) else found
 
+    return function
+
+
+@pytest.mark.parametrize("name", COMPLEX)
+def test_functions_of_complex_numbers(name: str) -> None:
     z = RANDOM.random((2, 3)) + 0.2
-    check(function, on(z[0]), on(z[1]))
+    check(parts_of(name), on(z[0]), on(z[1]))
 
 
 @pytest.mark.parametrize("name", COMPLEX)
 def test_functions_of_complex_numbers_on_the_axes(name: str) -> None:
-    def function(*parts: Any) -> Any:
-        found = getattr(dr, name)(complex_of(*parts)[0])
-        return [dr.real(found), dr.imag(found)] if dr.is_complex_v(found) else found
-
     z = np.array([0.5 + 0j, 0.5j, -0.5j, -0.4 + 0.3j, *{"log": [], "log2": [], "acosh": []}.get(name, [0j])])
     if name in ("sqrt", "rsqrt", "rcp", "abs"):
         z = z[:4]
     if name == "acosh":
         z[0] += 1
-    check(function, on(z.real), on(z.imag))
+    check(parts_of(name), on(z.real), on(z.imag))
 
 
 @pytest.mark.parametrize("name", [name for name in COMPLEX if name not in ("abs", "conj")])
@@ -474,6 +523,130 @@ def test_arithmetic_of_complex_numbers_and_quaternions() -> None:
     q = RANDOM.random((4, 3)) + 0.1
     check(lambda a, b: a * b / (a + b) + dr.exp(a) + dr.sqrt(b) + dr.normalize(a) + dr.conj(b) + dr.log(a),
           (ad.Quaternion4f64, q), (ad.Quaternion4f64, q[::-1].copy()))
+
+
+# --- regions ---------------------------------------------------------------------------------------------------------
+
+
+class Cube(dr.CustomOp):
+    """A custom operation."""
+
+    def eval(self, x: Any) -> Any:
+        self.x = x
+        return x * x * x
+
+    def forward(self) -> None:
+        self.set_grad_out(3 * self.x * self.x * self.grad_in("x"))
+
+    def backward(self) -> None:
+        self.set_grad_in("x", 3 * self.x * self.x * self.grad_out())
+
+
+def repeated(a: Any, b: Any, mode: str) -> Any:
+    """A loop whose state is multiplied in each iteration, and one whose state is a sum."""
+    k, x, total = ad.UInt32(0), F(a), F(b)
+    return dr.while_loop((k, x, total), lambda k, x, total: k < 3,
+                         lambda k, x, total: (k + 1, x * b + a, total + a * b), mode=mode)[1:]
+
+
+def summed(a: Any, b: Any, mode: str) -> Any:
+    k, total = ad.UInt32(0), F(b)
+    return dr.while_loop((k, total), lambda k, total: k < 3, lambda k, total: (k + 1, total + a * b), mode=mode)[1]
+
+
+def branched(a: Any, b: Any, mode: str) -> Any:
+    return dr.if_stmt((a, b), a > 0.7, lambda a, b: a * b, lambda a, b: dr.sin(a) - b, mode=mode)
+
+
+def called(a: Any, b: Any, mode: str) -> Any:
+    return dr.switch(ad.UInt32(0, 1, 2, 0, 1, 2, 0), [lambda a, b: a * b, lambda a, b: dr.exp(a), lambda a, b: b], a, b,
+                     mode=mode)
+
+
+REGIONS: dict[str, Callable[..., Any]] = {"loop": repeated, "loop, sum": summed, "branch": branched, "call": called}
+
+
+@pytest.mark.parametrize("mode", ["symbolic", "evaluated"])
+@pytest.mark.parametrize("name", REGIONS)
+def test_regions(name: str, mode: str) -> None:
+    check(lambda a, b: REGIONS[name](a, b, mode), on(P), on(Q))
+
+
+def test_custom_operations() -> None:
+    check(lambda a: dr.custom(Cube, a) * a, on(P))
+
+
+# --- every rule has a sample -----------------------------------------------------------------------------------------
+
+
+def samples() -> Iterator[tuple[Any, ...]]:
+    """Functions that are checked above, and the types and values of their arguments."""
+    for name, values in UNARY.items():
+        yield getattr(dr, name), on(values)
+    for name in BINARY:
+        yield getattr(dr, name), on(P), on(Q)
+    for function, *arguments in ELEMENTWISE.values():
+        yield function, *map(on, arguments)
+    for function in MEMORY.values():
+        yield function, on(P)
+    for function in BLOCKS.values():
+        yield function, on(P[:6])
+    for op, mode in SCATTERS:
+        yield scattering(op, mode), on(P), on(Q[:5])
+    for op, exclusive, reverse in SCANS:
+        yield scanning(op, exclusive, reverse), on(P)
+    for name in REDUCTIONS_OF_TENSORS:
+        yield (lambda t, name=name: getattr(dr, name)(t, axis=1)), (T, A)
+    for function in TENSORS.values():
+        yield function, (T, A)
+    yield transposed, (T, MANY)
+    yield (lambda a, b: a @ b), *((T, np.ones(shape)) for shape in PRODUCTS["matrices"])
+    yield dr.norm, (ad.Array3f64, A[:, 0])
+    yield through_single, on(P)
+    for region in REGIONS.values():
+        yield (lambda a, b, region=region: region(a, b, "symbolic")), on(P), on(Q)
+    yield (lambda a: dr.custom(Cube, a)), on(P)
+
+
+def expected_rules() -> set[str]:
+    """What the tables of the compiler have rules for: by operand, operator and option, as :func:`rules_of` says it."""
+    operators = [reduction.op.name for reduction in REDUCTIONS.values() if "f" in reduction.accepts]
+    modes = [mode.name for mode in drjit_core.ReduceMode]
+    found = {f"{rule.name} {operand}" for rule in RULES.values()
+             for operand, partial in zip("xyz", rule.partials) if partial is not None}
+    found |= {f"scatter {op} {mode}" for op in operators for mode in modes if mode != "Permute"}
+    found |= {f"scatter Identity {mode}" for mode in modes}
+    found |= {f"{name} {op}" for name in ("reduce", "segment") for op in operators}
+    found |= {f"scan {op} {exclusive:d} {reverse:d}" for op in operators for exclusive in (0, 1) for reverse in (0, 1)}
+    found |= {"sort 0", "sort 1", "output _Link", "output _Repetition", "output _Choice"}
+    return found | (STRUCTURE.keys() - {"scatter", "reduce", "segment", "scan", "sort", "output"})
+
+
+def test_every_rule_is_among_the_samples() -> None:
+    found = set()
+    for function, *arguments in samples():
+        found |= rules_of(function, *arguments)
+    assert sorted(expected_rules() - found) == []
+
+
+def test_every_row_has_a_rule_or_a_reason() -> None:
+    without = {row.name for row in OPS if "f" in row.accepts and row.derivative is None} - STRUCTURE.keys()
+    constant = {"ceil", "floor", "trunc", "round", "eq", "neq", "lt", "le", "gt", "ge", "bitcast"}
+    leaves = {"invalid", "dual", "literal", "bound", "undefined", "evaluated", "counter", "phi"}
+    regions = {"loop", "cond", "call", "result", "local"}  # see above, and tests/control/test_derivatives.py
+    others = {"opaque", "fetch", "offer", "step"}  # the same value; exchanges, see below; those of steps
+    assert without == constant | leaves | regions | others
+    positions = {"extremum", "count", "compress"}
+    assert set(STEPS) == positions | STRUCTURE.keys() & set(STEPS)
+
+
+@pytest.mark.parametrize("function", [dr.ceil, dr.floor, dr.trunc, dr.round, lambda x: x < 1, dr.argmin, dr.argmax,
+                                      dr.isnan, dr.sign, lambda x: dr.reinterpret_array(ad.UInt64, x),
+                                      lambda x: dr.compress(x > 0.5), lambda x: ad.Int64(x)])
+def test_what_changes_in_steps_is_a_constant(function: Any) -> None:
+    x = F(P)
+    dr.enable_grad(x)
+    assert not dr.grad_enabled(function(x))
 
 
 # --- precision, and where derivatives do not exist -------------------------------------------------------------------

@@ -156,7 +156,6 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "hypot": (_factor("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
               _factor("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
     # functions whose rule is not that of what they are composed of: of rows that work on bits, and finite ones
-    "flip": (_factor("y", lambda o, x, y, z, r: _bit(o, y)), None),
     "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(_bit(o, x), _bit(o, y))), None),
     "length": (_factor("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),
     "safe_sqrt": (_factor("xr", _safe_sqrt),),
