@@ -17,6 +17,7 @@ import argparse
 import concurrent.futures
 import io
 import json
+import os
 import random
 import re
 import subprocess
@@ -295,11 +296,13 @@ def collect(python: str, mode: str, seeds: Sequence[int], ours: bool, notes: boo
     rest = list(seeds)
     setup = f"import sys; sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / 'compiler')!r}]\n" if ours else "import sys\n"
     start = f"{setup}sys.path.append({str(ROOT / 'conformance')!r}); import random_control\n"
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}  # which leads here
     with tempfile.TemporaryDirectory() as folder:
         while rest:
             try:
                 done = subprocess.run([python, "-c", f"{start}random_control.worker({mode!r}, {rest}, {notes})"],
-                                      cwd=folder, capture_output=True, text=True, timeout=TIMEOUT, check=False).stdout
+                                      cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT,
+                                      check=False).stdout
             except subprocess.TimeoutExpired as error:
                 done = error.stdout.decode() if isinstance(error.stdout, bytes) else error.stdout or ""
             for line in done.splitlines():
