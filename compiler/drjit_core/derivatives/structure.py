@@ -15,6 +15,7 @@ from ..ir.node import Node
 from ..ir.steps import step, transposed
 from ..ir.trace import access, cast, gather, ops, reduce, scatter, segment, view
 from ..ir.vertex import Vertex
+from ..ops.table import DUAL
 from ..passes.positions import positions
 from ..types import BOOL, UINT32, UINT64, ReduceMode, ReduceOp
 from .flow import Flow, full
@@ -197,12 +198,39 @@ def _factor(vertex: Vertex, x: Node, r: Node) -> Node:
     if op in (_MIN, _MAX):
         return ops.eq(x, beside)  # type: ignore[no-any-return]
     assert op == _MUL
+    if x.kind == DUAL:  # for derivatives of higher order, zeros are factors like others
+        return _others(vertex, x)
     one, zero = number(x, 1), number(x, 0)
     is_zero = ops.eq(x, zero)
     rest = ops.select(is_zero, one, x)
     others = reduce(rest, _MUL) if vertex.rule.name == "reduce" else _segments(rest, _MUL, *vertex.info[1:])
     zeros = _expanded(vertex, _reduced(vertex, ops.select(is_zero, one, zero)))
     return _of_others(x, beside, zeros, _expanded(vertex, others))
+
+
+def _others(vertex: Vertex, x: Node) -> Node:
+    """The product of all factors but each, as a product of two running ones."""
+    outer, extent, inner, part = (1, x.size, 1, x.size) if vertex.rule.name == "reduce" else vertex.info[1:]
+    whole = -(-extent // part) * part
+    factors = x
+    if whole != extent:  # the last part is filled up with ones
+        index, mask = _resized(outer, whole, extent, inner)
+        factors = ops.select(mask, gather(x, index, mask), number(x, 1))
+    before, behind = (_scan(factors, (_MUL, 1, reverse), (outer * whole // part, part, inner)) for reverse in (0, 1))
+    others: Node = ops.mul(before, behind)
+    return gather(others, *_resized(outer, extent, whole, inner)) if whole != extent else others
+
+
+def _resized(outer: int, extent: int, source: int, inner: int) -> tuple[Node, Node]:
+    """Where the elements of an array of three axes come from, whose middle one had another extent, and whether they do.
+    """
+    size = outer * max(extent, source) * inner
+    scalar = UINT32 if size < 1 << 32 else UINT64
+    index = counter(outer * extent * inner, scalar)
+    inside, row, length = (literal(scalar, value) for value in (inner, extent * inner, source))
+    place = ops.floordiv(ops.mod(index, row), inside)
+    origin = ops.mul(ops.add(ops.mul(ops.floordiv(index, row), length), place), inside)
+    return ops.add(origin, ops.mod(index, inside)), ops.lt(place, length)
 
 
 def _of_others(x: Node, whole: Node, zeros: Node, rest: Node) -> Node:
@@ -353,6 +381,9 @@ def _scan_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | No
         return gather(gradient, index, mask)
     assert op == _MUL
     x, _, _, r = flow.kept(vertex)
+    if x.kind == DUAL:
+        gradient = _chained(vertex, x, ops.mul(_before(vertex, x), gradient), vertex.info.options[2])
+        return _neighbours(vertex, gradient, False) if vertex.info.options[1] else gradient
     is_zero, rest, one_zero = _zeros_of_scan(vertex, x)
     usual = ops.mul(r, _scanned(vertex, masked(is_zero, ops.div(gradient, x), inverted=True)))
     at_zero = ops.mul(rest, _scanned(vertex, masked(is_zero, gradient)))
@@ -370,6 +401,12 @@ def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
         return
     assert op == _MUL
     x, _, _, r = flow.kept(vertex)
+    if x.kind == DUAL:
+        if vertex.info.options[1]:
+            gradient = _neighbours(vertex, gradient, True)
+        gradient = _chained(vertex, _neighbours(vertex, x, True), gradient, not vertex.info.options[2])
+        flow.give(vertex.a, ops.mul(_before(vertex, x), gradient), vertex.size, True)
+        return
     is_zero, rest, one_zero = _zeros_of_scan(vertex, x)
     usual = ops.div(_scanned(vertex, product(gradient, r, vertex.sparse), back=True), x)
     at_zero = _scanned(vertex, masked(one_zero, product(gradient, rest, vertex.sparse)), back=True)
@@ -383,8 +420,49 @@ def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
 def _scanned(vertex: Vertex, node: Node, op: int = _ADD, *, back: bool = False) -> Node:
     """A scan like that of a vertex, by another operation, or in the other direction."""
     _, exclusive, reverse = vertex.info.options
-    return step("scan", (node,), [(node.type, node.size)], (op, exclusive, 1 - reverse if back else reverse),
-                vertex.info.extents)[0]
+    return _scan(node, (op, exclusive, 1 - reverse if back else reverse), vertex.info.extents)
+
+
+def _scan(node: Node, options: tuple[int, int, int], extents: tuple[int, ...]) -> Node:
+    """A running reduction. Options: operator, exclusive, reverse."""
+    return step("scan", (node,), [(node.type, node.size)], options, extents)[0]
+
+
+def _before(vertex: Vertex, x: Node) -> Node:
+    """The product of what comes before each factor of a running product."""
+    return _scan(x, (_MUL, 1, vertex.info.options[2]), vertex.info.extents)
+
+
+def _chained(vertex: Vertex, factors: Node, values: Node, reverse: bool) -> Node:
+    """The recurrence ``result[k] = values[k] + factors[k] * result[k - 1]`` along the axis of a scan.
+
+    It is right beside any number of zeros and made of operations that have derivatives themselves, for derivatives of
+    higher order; in as many rounds as the logarithm of the length.
+    """
+    _, length, _ = vertex.info.with_sizes(values.size)
+    distance = 1
+    while distance < length:
+        values = ops.fma(factors, _shifted(vertex, values, distance, reverse), values)
+        if 2 * distance < length:
+            factors = ops.mul(factors, _shifted(vertex, factors, distance, reverse))
+        distance *= 2
+    return values
+
+
+def _neighbours(vertex: Vertex, node: Node, behind: bool) -> Node:
+    """The elements that a scan meets right before its elements, or right behind them; zero where there is none."""
+    return _shifted(vertex, node, 1, bool(vertex.info.options[2]) != behind)
+
+
+def _shifted(vertex: Vertex, node: Node, distance: int, reverse: bool) -> Node:
+    """What stands at a distance before each element along the axis of a scan, or behind it; zero where nothing does."""
+    _, length, stride = vertex.info.with_sizes(node.size)
+    scalar = UINT32 if node.size < 1 << 31 else UINT64
+    index, step_ = counter(node.size, scalar), literal(scalar, distance * stride)
+    place = ops.mod(ops.floordiv(index, literal(scalar, stride)), literal(scalar, length))
+    if reverse:
+        return gather(node, ops.add(index, step_), ops.lt(place, literal(scalar, length - distance)))
+    return gather(node, ops.sub(index, step_), ops.ge(place, literal(scalar, distance)))
 
 
 def _winners(vertex: Vertex) -> tuple[Node, Node]:

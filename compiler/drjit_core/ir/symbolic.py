@@ -41,10 +41,9 @@ new_region = itertools.count(1).__next__
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial", "journal",
-                 "label",
-                 "latest", "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats", "roots", "single",
-                 "statements", "uniform", "variables", "widths")
+    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial",
+                 "journal", "label", "latest", "line", "live", "name_of", "noun", "open", "outer", "outside", "repeats",
+                 "roots", "single", "statements", "uniform", "variables", "widths")
 
     def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
