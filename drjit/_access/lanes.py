@@ -65,8 +65,7 @@ class _Stack(threading.local):
         self.uncertain: list[Node] = []
         #: Ids of the results of writes that the masks have held back, and of the versions before them.
         self.origins: dict[int, int] = {}
-        #: Of evaluated calls, and loops without the lanes that have finished: those that what runs was given, innermost
-    #: last.
+        #: Of evaluated calls, and of loops that remove lanes: the lanes that what runs was given, innermost last.
         self.parts: list[Part] = []
 
 

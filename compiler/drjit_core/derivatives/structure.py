@@ -381,7 +381,7 @@ def _scan_forward(flow: Flow, vertex: Vertex, gradients: Gradients) -> Node | No
         return gather(gradient, index, mask)
     assert op == _MUL
     x, _, _, r = flow.kept(vertex)
-    if x.kind == DUAL:
+    if x.kind == DUAL:  # for derivatives of higher order, as in `_factor`
         gradient = _chained(vertex, x, ops.mul(_before(vertex, x), gradient), vertex.info.options[2])
         return _neighbours(vertex, gradient, False) if vertex.info.options[1] else gradient
     is_zero, rest, one_zero = _zeros_of_scan(vertex, x)
@@ -401,7 +401,7 @@ def _scan_reverse(flow: Flow, vertex: Vertex, gradient: Node) -> None:
         return
     assert op == _MUL
     x, _, _, r = flow.kept(vertex)
-    if x.kind == DUAL:
+    if x.kind == DUAL:  # for derivatives of higher order, as in `_factor`
         if vertex.info.options[1]:
             gradient = _neighbours(vertex, gradient, True)
         gradient = _chained(vertex, _neighbours(vertex, x, True), gradient, not vertex.info.options[2])
@@ -458,11 +458,11 @@ def _shifted(vertex: Vertex, node: Node, distance: int, reverse: bool) -> Node:
     """What stands at a distance before each element along the axis of a scan, or behind it; zero where nothing does."""
     _, length, stride = vertex.info.with_sizes(node.size)
     scalar = UINT32 if node.size < 1 << 31 else UINT64
-    index, step_ = counter(node.size, scalar), literal(scalar, distance * stride)
+    index, offset = counter(node.size, scalar), literal(scalar, distance * stride)
     place = ops.mod(ops.floordiv(index, literal(scalar, stride)), literal(scalar, length))
     if reverse:
-        return gather(node, ops.add(index, step_), ops.lt(place, literal(scalar, length - distance)))
-    return gather(node, ops.sub(index, step_), ops.ge(place, literal(scalar, distance)))
+        return gather(node, ops.add(index, offset), ops.lt(place, literal(scalar, length - distance)))
+    return gather(node, ops.sub(index, offset), ops.ge(place, literal(scalar, distance)))
 
 
 def _winners(vertex: Vertex) -> tuple[Node, Node]:

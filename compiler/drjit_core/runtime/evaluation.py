@@ -101,8 +101,7 @@ def _evaluate(context: Any, roots: list[Node], statements: list[deferred.Stateme
         backend = _LLVM
     if backend.crowded():
         _log.info("jit_eval(): forgetting the kernels in memory, of which there are too many.")
-        backend.flush()
-        explain.forget()
+        flush_kernel_cache()
     backend.evaluate(roots)
     return True
 
