@@ -39,6 +39,7 @@ from .derivatives.traversal import (
     leave,
     pull,
     push,
+    set_ones,
     traverse,
 )
 from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType

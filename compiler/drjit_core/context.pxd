@@ -11,6 +11,8 @@ cdef class Context:
     cdef public dict open
     cdef public list scheduled
     cdef public list statements
+    cdef public list queued
+    cdef public int64_t queue
     cdef public bint acting
     cdef public object backend
     cdef public str branches

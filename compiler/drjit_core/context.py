@@ -43,6 +43,9 @@ class Context(threading.local):
         self.scheduled: list[Any] = []
         #: The statements that have not acted yet (see :mod:`drjit_core.ir.deferred`).
         self.statements: list[Any] = []
+        #: The vertices that its next traversal of derivatives visits; they have the number of this queue (0: none yet).
+        self.queued: list[Any] = []
+        self.queue = 0
 
 
 #: The context of the thread that asks.

@@ -25,6 +25,8 @@ cdef class Context:
         self.open = {}
         self.scheduled = []
         self.statements = []
+        self.queued = []
+        self.queue = 0
         self.acting = False
         self.backend = None
 

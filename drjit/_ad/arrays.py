@@ -40,8 +40,15 @@ def variables(function: str, *args: Any) -> Iterator[Any]:
 
 def vertices_of(function: str, *args: Any) -> list[Vertex]:
     """The vertices of all arrays in PyTrees, as far as their derivatives are tracked."""
-    found = [tracked(node) for array in variables(function, *args) for node in array._nodes()]
-    return [vertex for vertex in found if vertex is not None]
+    found = []
+    for arg in args:
+        for leaf in (arg,) if isinstance(arg, ArrayBase) else leaves(arg, function):
+            if differentiable(leaf):
+                for node in leaf._nodes():
+                    vertex = tracked(node)
+                    if vertex is not None:
+                        found.append(vertex)
+    return found
 
 
 # --- variables -------------------------------------------------------------------------------------------------------
@@ -217,15 +224,15 @@ def set_grad(target: Any, source: Any) -> None:
     _accumulate("drjit.set_grad", target, source, clear=True)
 
 
-def set_ones(function: str, target: Any) -> None:
-    """Set gradients to one, in the name of another function."""
+def set_ones(function: str, target: Any, vertices: list[Vertex]) -> None:
+    """Set gradients to one, in the name of another function; ``vertices`` are those of ``target``."""
     if not isinstance(target, ArrayBase) or target._special:
         _accumulate(function, target, 1, clear=True)
         return
-    found = vertices_of(function, target)
-    for vertex in found:
-        _require_inside(function, vertex)
-    core.add_gradients([(vertex, literal(vertex.type, 1)) for vertex in found], clear=True)
+    if core.innermost() is not None:
+        for vertex in vertices:
+            _require_inside(function, vertex)
+    core.set_ones(vertices)
 
 
 def _require_inside(function: str, vertex: Vertex) -> None:

@@ -102,7 +102,7 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
     if mode == BACKWARD and not overwrite:
         _require_inside(function, vertices, "let its derivatives flow outside")
     if overwrite or all(vertex.gradient is None for vertex in vertices):
-        set_ones(function, arg)
+        set_ones(function, arg, vertices)
     core.enqueue(mode, vertices)
     _traverse(function, mode, bits)
 

@@ -13,14 +13,13 @@ from typing import Any, TypeVar
 
 import drjit_core as core
 from drjit_core import FUNCTIONS as ROWS
-from drjit_core import TYPES, Node, UnsupportedType, cast, ops
+from drjit_core import TYPES, UnsupportedType, cast, ops
 
 from .._arrays.broadcasting import tensor_select
 from .._arrays.operators import power as _array_power
 from .._arrays.operators import reverse_power as _array_reverse_power
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, FAILURES, ArgumentError, CallSite, SizeError, describe, translate
-from .._base.nodes import broadcast
 from .._base.types import BOOL, INT32, INT64, UINT32, UINT64, retype
 from .._base.typing import ArrayT
 from .._base.values import is_ndarray, plain_scalar, scalar_type_of
@@ -121,11 +120,7 @@ def select(arg0: Any, arg1: Any, arg2: Any) -> Any:
         if _is_tensor(arg1) or _is_tensor(arg2):
             return tensor_select(function, bool(arg0), arg1, arg2)
         if isinstance(arg1, ArrayBase) or isinstance(arg2, ArrayBase):
-            found, (first, second) = operands(function, (arg1, arg2))
-            try:
-                return _kept(wrap(found, list(map(functools.partial(_chosen, arg0), first, second))), arg1, arg2)
-            except CORE_ERRORS as error:
-                raise translate(error, function) from None
+            return _kept(apply(SELECT, CallSite(function, owner_of(arg1, arg2)), (bool(arg0), arg1, arg2)), arg1, arg2)
         return arg1 if arg0 else arg2
     if is_ndarray(arg0) and scalar_type_of(arg0) == BOOL:
         array = _array_among(arg1, arg2)
@@ -157,11 +152,6 @@ def _kept(result: Any, first: Any, second: Any) -> Any:
 def _select_leaf(condition: Any, first: Any, second: Any) -> Any:
     """One of two leaves of PyTrees."""
     return select(condition, first, second) if _selectable(first, second) else _same(first, second)
-
-
-def _chosen(condition: Any, first: Node, second: Node) -> Node:
-    """One of two nodes, as wide as both together."""
-    return broadcast(first if condition else second, core.broadcast_size("select", first, second))
 
 
 def _is_tensor(value: Any) -> bool:

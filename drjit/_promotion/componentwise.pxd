@@ -65,6 +65,15 @@ cpdef object of_two(Operation operation, object a, object b)
 cpdef object of_three(Operation operation, object a, object b, object c)
 
 
+cdef class Chosen(Componentwise):
+    @cython.locals(condition=cython.bint, left=list, right=list, nodes=list, k=cython.Py_ssize_t)
+    cpdef object three(self, object a, object b, object c)
+
+
+@cython.locals(node=Node)
+cpdef Node chosen(bint condition, Node first, Node second)
+
+
 cdef class Masking(Componentwise):
     cdef public Node zero
     cdef public bint reverse

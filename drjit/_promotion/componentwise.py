@@ -13,6 +13,7 @@ import drjit_core as core
 from drjit_core import KIND, OPS, binary, cast, number, ops, ternary, unary
 
 from .._base.handle import fresh_array, held
+from .._base.nodes import broadcast
 from .._base.operators import FlatSlots
 
 __all__ = ["Componentwise", "Keys", "Loader", "Operation", "Plan", "of_one", "of_three", "of_two"]
@@ -226,6 +227,35 @@ def of_three(operation: Operation, a: Any, b: Any, c: Any) -> Any:
         known = plan
         return known.three(a, b, c)
     return None if plan is None else plan(a, b, c)
+
+
+class Chosen(Componentwise):
+    """The plan of ``select`` with a Python ``bool``: one of the operands, as wide as both together.
+
+    The loaders are those of the two that it chooses from.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, loaders: Sequence[Loader], result: Any) -> None:
+        super().__init__(ops.select, loaders, result)
+
+    def three(self, a: Any, b: Any, c: Any) -> Any:
+        """The result for a condition and two values."""
+        condition: bool = a
+        if self.flat:
+            return flat_array(self.result, chosen(condition, self.first.node(b), self.second.node(c)))
+        left, right = self.first.nodes(b), self.second.nodes(c)
+        nodes = []
+        for k in range(len(left)):
+            nodes.append(chosen(condition, left[k], right[k]))
+        return nested_array(self.result, nodes)
+
+
+def chosen(condition: bool, first: core.Node, second: core.Node) -> core.Node:
+    """One of two nodes, as wide as both together."""
+    node = first if condition else second
+    return node if first.size == second.size else broadcast(node, core.broadcast_size("select", first, second))
 
 
 class Masking(Componentwise):

@@ -52,12 +52,14 @@ from .componentwise import (
     NESTED,
     NUMBER,
     OTHER,
+    Chosen,
     Componentwise,
     Keys,
     Loader,
     Masking,
     Operation,
     Plan,
+    chosen,
     masked,
 )
 from .promote import coerce, meeting_package, number_literal, wrap
@@ -439,8 +441,22 @@ def _select_plan(operation: Operation, site: Site, keys: Keys) -> Plan:
     tensor = next((key for key in keys if is_array(key) and key._depth < 0), None)
     if tensor is not None:
         return tensor._plan(operation, site, keys)  # type: ignore[no-any-return]
+    if keys[0] is bool:
+        return _chosen_plan(promotion(keys[1:]))
     found = promotion(keys, mask=0)
     return _componentwise(operation.trace, found, found.cls)
+
+
+def _chosen_plan(found: Promotion) -> Plan:
+    """Likewise with a Python ``bool``, which chooses one of the other operands."""
+    if not found.cls._depth or found.cls._count >= 0:
+        return Chosen(found.loaders, found.cls)
+    load_all = found.load
+
+    def dynamic(condition: bool, first: Any, second: Any) -> Any:
+        return wrap(found.cls, [chosen(condition, a, b) for a, b in zip(*load_all(first, second), strict=True)])
+
+    return dynamic
 
 
 def is_masking(keys: Keys) -> tuple[int, int] | None:

@@ -2,7 +2,10 @@ cimport cython
 
 from libc.stdint cimport int64_t
 
+from ..context cimport Context, current
+from ..ir.build cimport literal
 from ..ir.node cimport Node
+from ..ir.symbolic cimport innermost
 from ..ir.trace cimport unary
 from ..ir.vertex cimport Vertex
 from ..ops.derivatives cimport Partial, Rule
@@ -19,6 +22,15 @@ cdef object _reverse_row(Flow flow, Vertex vertex, Node gradient)
 cdef object _forward_one(Flow flow, Vertex vertex)
 @cython.locals(vertex=Vertex)
 cdef object _reach(list todo, list found, int64_t number, object scope, int64_t region)
+cdef object _isolating(Context context)
+@cython.locals(context=Context)
+cpdef enqueue(int mode, object vertices)
+@cython.locals(context=Context, order=list)
+cpdef list traverse(int mode, int flags)
+@cython.locals(flow=Flow, vertex=Vertex)
+cdef list _traverse_backward(list order, object outside, int flags, list postponed)
+@cython.locals(flow=Flow, vertex=Vertex)
+cpdef set_ones(object vertices)
 @cython.locals(vertex=Vertex, last=int64_t)
 cdef bint _descends(list order)
 @cython.locals(vertex=Vertex)

@@ -12,8 +12,9 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
-from ..context import state
+from ..context import Context, current, state
 from ..errors import NoDerivative
+from ..ir.build import literal
 from ..ir.dual import Scope
 from ..ir.node import Node
 from ..ir.symbolic import innermost
@@ -28,7 +29,7 @@ from .outside import Outside
 from .structure import STRUCTURE
 
 __all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "add_gradients",
-           "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push", "traverse"]
+           "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push", "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -49,20 +50,9 @@ _number = operator.attrgetter("id")
 _next_queue = itertools.count(1).__next__
 
 
-class _Queue(threading.local):
-    """The vertices that the next traversal of this thread visits, which have its number."""
-
-    def __init__(self) -> None:
-        self.vertices: list[Vertex] = []
-        self.number = _next_queue()
-
-
-_queue = _Queue()
-
-
-def _isolating() -> Scope | None:
+def _isolating(context: Context) -> Scope | None:
     """The innermost scope that traversals must not leave."""
-    scope: Scope | None = state.derivatives
+    scope: Scope | None = context.derivatives
     while scope is not None and (scope.ended or not scope.limit):
         scope = scope.outer
     return scope
@@ -70,12 +60,16 @@ def _isolating() -> Scope | None:
 
 def enqueue(mode: int, vertices: Iterable[Vertex]) -> None:
     """Let the next traversal visit vertices, and all that depend on them, or that they depend on."""
+    context = current()
+    if not context.queue:
+        context.queue = _next_queue()
     with _lock:
         if mode == BACKWARD:
             region = innermost()
-            _reach(list(vertices), _queue.vertices, _queue.number, _isolating(), 0 if region is None else region.id)
+            _reach(list(vertices), context.queued, context.queue, _isolating(context),
+                   0 if region is None else region.id)
         else:
-            _reach_forward(list(vertices), _queue.vertices, _queue.number)
+            _reach_forward(list(vertices), context.queued, context.queue)
 
 
 def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | None, region: int) -> None:
@@ -124,12 +118,13 @@ def traverse(mode: int, flags: int) -> list[Node]:
 
     If it raises, all gradients and edges are as before.
     """
-    order, _queue.vertices, _queue.number = _queue.vertices, [], _next_queue()
+    context = current()
+    order, context.queued, context.queue = context.queued, [], _next_queue()
     if not (mode == BACKWARD and _descends(order)):
         order.sort(key=_number, reverse=mode == BACKWARD)
     with _lock:
         order = _distinct(order)
-        region, scope = innermost(), _isolating()
+        region, scope = innermost(), _isolating(context)
         if mode != BACKWARD:
             return _traverse_forward(order, 0 if region is None else region.id, flags)
         outside = None
@@ -441,6 +436,15 @@ def add_gradients(gradients: Iterable[tuple[Vertex, Node]], *, clear: bool) -> N
                 flow.clear(vertex)
             flow.give(vertex, gradient, gradient.size)
             flow.gradient(vertex)
+
+
+def set_ones(vertices: Iterable[Vertex]) -> None:
+    """Let the gradients of vertices be one."""
+    with _lock:
+        flow = Flow()
+        for vertex in vertices:
+            flow.clear(vertex)
+            vertex.gradient = literal(vertex.type, 1)
 
 
 def clear_gradients(vertices: Iterable[Vertex]) -> None:
