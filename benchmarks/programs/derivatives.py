@@ -13,6 +13,7 @@ from measure import case, main, median_seconds, scaled
 
 import drjit as dr
 from drjit.llvm.ad import Float, UInt
+from drjit.opt import SGD, Adam
 
 SAMPLES, WIDE = scaled(1 << 19), scaled(1 << 22)
 _random = np.random.default_rng(0)
@@ -221,6 +222,33 @@ def _gathers() -> tuple[float, float]:
         return found
 
     return median_seconds(step), float(dr.mean(dr.detach(step()))[0])
+
+
+# --- optimisers ------------------------------------------------------------------------------------------------------
+
+
+def _fitted(optimizer: Callable[..., Any], arrays: int, size: int) -> tuple[float, float]:
+    """Seconds of a step of an optimiser that moves arrays of numbers towards one, gradients included."""
+    opt = optimizer(lr=0.01, params={f"x{k}": uniform(size) for k in range(arrays)})
+
+    def steps() -> None:
+        for _ in range(20):
+            loss = Float(0)
+            for value in opt.values():
+                loss += dr.sum(dr.square(value - 1))
+            dr.backward(loss)
+            opt.step()
+        dr.sync_thread()
+
+    steps()
+    checksum = sum(float(dr.sum(dr.detach(value))[0]) for value in opt.values())
+    return median_seconds(steps) / 20, checksum
+
+
+for _name, _optimizer in {"SGD": SGD, "Adam": Adam}.items():
+    for _arrays, _size in ((1, 1000), (10, 1000), (1000, 1)):
+        case(f"a step of {_name}, {_arrays} x {_size} parameters")(
+            lambda o=_optimizer, n=_arrays, size=_size: _fitted(o, n, size))
 
 
 if __name__ == "__main__":

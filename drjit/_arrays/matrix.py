@@ -117,6 +117,8 @@ class MatrixBase(SpecialArray):
         return None  # elementwise
 
     def _function(self, name: str) -> Any:
+        if name == "square":
+            return self * self
         if name != "rcp":
             return NotImplemented
         try:

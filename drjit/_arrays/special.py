@@ -223,6 +223,8 @@ class SpecialArray(NestedArray):
 
     def _function(self, name: str) -> Any:
         """A unary function by its name in ``drjit``; raises where there is no rule for this kind."""
+        if name == "square":
+            return self * self
         cls = type(self)
         rule = cls._functions.get(name)
         if rule is None:

@@ -58,15 +58,6 @@ def _is_special(value: Any) -> bool:
 
 # --- interpolation and powers ----------------------------------------------------------------------------------------
 
-_square = make("square")
-
-
-@_of_row
-def square(arg: Any, /) -> Any:
-    """See the row."""
-    return arg * arg if _is_special(arg) else _square(arg)
-
-
 _lerp = make("lerp")
 
 

@@ -105,17 +105,6 @@ def _accumulator(op: ReduceOp, scalar: int) -> int:
 def _reduce_array(op: ReduceOp, array: ArrayBase, axis: Any, mode: str | None, keepdims: bool, function: str,
                   finish: Callable[[Node], Node] | None = None) -> Any:
     """The reduction of an array; ``finish`` is applied to the results before they are rounded to the array's type."""
-    plain = axis is ... and mode is None and not keepdims and finish is None
-    if plain and array._type != FLOAT16 and array._dynamic and array._kind in REDUCTIONS[op.value].accepts:
-        try:
-            if isinstance(array, FlatSlots):
-                reduced = core.reduce(array._n, op.value)
-                return flat_array(type(array), reduced if op not in _FUNCTIONS else _where_only_nan(op, reduced))
-            if isinstance(array, NestedSlots) and array._depth == 1 and array._c:
-                reduced = functools.reduce(COMBINE[op], array._c)
-                return flat_array(array._leaf, reduced if op not in _FUNCTIONS else _where_only_nan(op, reduced))
-        except CORE_ERRORS as error:
-            raise translate(error, call_of(function, array)) from None
     axes = parse_axes(function, array, axis)
     check_mode(function, array, mode)
     if not isinstance(keepdims, bool):
@@ -171,6 +160,57 @@ def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | 
     if finish is not None:
         node = finish(node)
     return make(type(array), cast(node, array._type), result_shape(array._s, axes, keepdims))
+
+
+class _Plans(dict[type, Callable[[Any], Any]]):
+    """What a reduction without options does, by the class of its argument; ``mean`` is the general form of a sum that
+    is divided by the size."""
+
+    def __init__(self, op: ReduceOp, function: str, mean: Callable[[Any], Any] | None = None) -> None:
+        super().__init__()
+        self._op, self._function, self._mean = op, function, mean is not None
+        self._general = mean or functools.partial(reduce_for, op, axis=..., mode=None, keepdims=False,
+                                                  function=function)
+
+    def __missing__(self, cls: type) -> Callable[[Any], Any]:
+        plan = self[cls] = self._plan(cls)
+        return plan
+
+    def _plan(self, cls: Any) -> Callable[[Any], Any]:
+        op, function = self._op, self._function
+        number = op.value
+        accepted = "f" if self._mean else REDUCTIONS[number].accepts
+        if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in accepted:
+            return self._general
+        checked = op in _FUNCTIONS
+
+        def flat(value: Any) -> Any:
+            try:
+                node = core.reduce(value._n, number)
+                return flat_array(cls, _where_only_nan(op, node) if checked else node)
+            except CORE_ERRORS as error:
+                raise translate(error, call_of(function, value)) from None
+
+        def mean(value: Any) -> Any:
+            try:
+                node = value._n
+                return flat_array(cls, _divided(core.reduce(node, number), node.size))
+            except CORE_ERRORS as error:
+                raise translate(error, call_of(function, value)) from None
+
+        def components(value: Any) -> Any:
+            try:
+                node = functools.reduce(combine, value._c)
+                return flat_array(leaf, _where_only_nan(op, node) if checked else node)
+            except CORE_ERRORS as error:
+                raise translate(error, call_of(function, value)) from None
+
+        if issubclass(cls, FlatSlots):
+            return mean if self._mean else flat
+        if issubclass(cls, NestedSlots) and cls._depth == 1 and cls._count > 0 and not self._mean:
+            combine, leaf = COMBINE[op], cls._leaf
+            return components
+        return self._general
 
 
 def groups_of(nodes: Sequence[Node], shape: tuple[int, ...], kept: list[int]) -> list[list[Node]]:
@@ -298,7 +338,12 @@ def sum(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.sum([1, 2, 3])
     6
     """
+    if axis is ... and mode is None and keepdims is False:
+        return _SUM[value.__class__](value)
     return reduce_for(ReduceOp.Add, value, axis, mode, keepdims, "drjit.sum")
+
+
+_SUM = _Plans(ReduceOp.Add, "drjit.sum")
 
 
 def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -310,7 +355,12 @@ def prod(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.prod(Int(1, 2, 3, 4))
     [24]
     """
+    if axis is ... and mode is None and keepdims is False:
+        return _PROD[value.__class__](value)
     return reduce_for(ReduceOp.Mul, value, axis, mode, keepdims, "drjit.prod")
+
+
+_PROD = _Plans(ReduceOp.Mul, "drjit.prod")
 
 
 def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -323,7 +373,12 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.min(Float(3, dr.nan, 2))
     [2]
     """
+    if axis is ... and mode is None and keepdims is False:
+        return _MIN[value.__class__](value)
     return reduce_for(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
+
+
+_MIN = _Plans(ReduceOp.Min, "drjit.min")
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -337,16 +392,22 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     >>> dr.max(TensorXf([1, 5, 3, 4], shape=(2, 2)), axis=0)
     [3, 5]
     """
+    if axis is ... and mode is None and keepdims is False:
+        return _MAX[value.__class__](value)
     return reduce_for(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
-def _counted(count: int) -> Callable[[Node], Node]:
-    """Division by a number of elements, which stays a parameter of the kernel: another size is no other program.
+_MAX = _Plans(ReduceOp.Max, "drjit.max")
 
-    The sum of no elements is left alone.
+
+def _divided(total: Node, count: int) -> Node:
+    """A sum, divided by the number of elements, unless there are none.
+
+    The number stays a parameter of the kernel: another size is no other program.
     """
-    divisor = builtins.max(count, 1)
-    return lambda node: ops.div(node, literal(node.type, divisor, 1, SHAPE, tag=3)) if node.size else node
+    if not total.size:
+        return total
+    return ops.div(total, literal(total.type, count or 1, 1, SHAPE, 3))  # type: ignore[no-any-return]
 
 
 def extent_of(function: str, array: ArrayBase, axes: tuple[int, ...]) -> int:
@@ -368,6 +429,12 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
     >>> dr.mean(TensorXf([1, 2, 3, 5], shape=(2, 2)), axis=-1)
     [1.5, 4]
     """
+    if axis is ... and mode is None and keepdims is False:
+        return _MEAN[value.__class__](value)
+    return _mean(value, axis, mode, keepdims)
+
+
+def _mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
     function = "drjit.mean"
     if not isinstance(value, ArrayBase):
         if plain_scalar(value) is not None:
@@ -384,7 +451,11 @@ def mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = 
         return total if isinstance(total, ArrayBase) else float(total)
     _require_floats(function, value)
     number = extent_of(function, value, parse_axes(function, value, axis))
-    return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function, _counted(number))
+    return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function,
+                         functools.partial(_divided, count=number))
+
+
+_MEAN = _Plans(ReduceOp.Add, "drjit.mean", _mean)
 
 
 def _require_floats(function: str, array: ArrayBase) -> None:

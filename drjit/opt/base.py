@@ -43,7 +43,7 @@ Rate = float | ArrayBase
 class Parameter:
     """A parameter: its value, and what an optimiser keeps for it."""
 
-    __slots__ = ("cls", "form", "name", "rate", "serial", "shared", "state", "steps", "value", "vertices")
+    __slots__ = ("cls", "duals", "form", "name", "rate", "serial", "shared", "state", "steps", "value", "vertices")
 
     def __init__(self, name: str, cls: Any, value: Any, serial: int, form: Any = None) -> None:
         self.name = name
@@ -66,10 +66,15 @@ class Parameter:
     def attach(self) -> None:
         """Become a variable without a gradient."""
         self.vertices = [Vertex(LEAF, node.type, node.size) for node in self.value._nodes()]
+        #: The components of the value, with their vertices, once they have been asked for.
+        self.duals: Nodes = []
 
     def array(self) -> Any:
         """The value as it is handed out: a variable of the type that the program sees."""
-        nodes = [dual(node, vertex) for node, vertex in zip(values_of(self.value), self.vertices, strict=True)]
+        nodes = self.duals
+        if not nodes:
+            self.duals = nodes = [dual(node, vertex) for node, vertex in
+                                  zip(values_of(self.value), self.vertices, strict=True)]
         if self.value._type != self.cls._type:
             nodes = [cast(node, self.cls._type) for node in nodes]
         return _dressed(self.form, wrap_like(self.value, self.cls, nodes))
@@ -85,7 +90,7 @@ class Parameter:
             [node.size for node in self.value._nodes()]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: getattr(self, name) for name in self.__slots__ if name != "vertices"}
+        return {name: getattr(self, name) for name in self.__slots__ if name not in ("duals", "vertices")}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

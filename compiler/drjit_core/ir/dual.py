@@ -218,12 +218,15 @@ def derived(name: str, value: Node, operands: Sequence[Node], info: Any = None, 
     three, in the order in which the rule expects them."""
     if not _IS_FLOAT[value.type]:
         return value
-    vertices = [tracked(operand) for operand in operands]
-    if not any(vertices):
+    count = len(operands)
+    a = tracked(operands[0])
+    b = tracked(operands[1]) if count > 1 else None
+    c = tracked(operands[2]) if count > 2 else None
+    if a is None and b is None and c is None:
         return value
-    rule = STRUCTURE[name]
-    require_recording(name)
-    vertex = new_vertex(rule, value.type, value.size, *vertices, *[None] * (3 - len(vertices)))
+    if current().region is not None:
+        require_recording(name)
+    vertex = new_vertex(STRUCTURE[name], value.type, value.size, a, b, c)
     vertex.info = info
     if "x" in keeps:
         vertex.x = primal(operands[0])

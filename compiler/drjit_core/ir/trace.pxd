@@ -3,7 +3,7 @@ from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
 from .build cimport append, invalid, literal
-from .dual cimport primal, recorded, without
+from .dual cimport derived, primal, recorded, without
 from .fold cimport attribute, fold1, fold2, fold3, fold_cast
 from .simplify cimport binary as simpler_of_two
 from .simplify cimport ternary as simpler_of_three
@@ -16,7 +16,7 @@ cdef int INVALID
 cdef int64_t BAKED
 cdef long long CONSTANT_PROPAGATION, DEBUG
 cdef bytes _TYPES_OF_RESULTS, _HAS_RULE, _KNOWS_EQUALS
-cdef int _UNDEFINED, _NEG, _TYPE_COUNT
+cdef int _UNDEFINED, _NEG, _MUL, _TYPE_COUNT, _ADDITION
 
 @cython.locals(context=Context, mode=cython.int, node=Node, type_=cython.int, scope=int64_t)
 cpdef Node unary(int kind, Node a)
@@ -28,4 +28,5 @@ cpdef Node ternary(int kind, Node a, Node b, Node c)
 cpdef Node cast(Node a, int type_)
 @cython.locals(context=Context, size=int64_t, found=Node, value=Node)
 cpdef Node gather(Node source, Node index, Node mask, bint harmless=*)
+cpdef Node square(Node a)
 cpdef Node reduce(Node a, int op)

@@ -64,7 +64,7 @@ from .symbolic import (
 )
 
 __all__ = ["BINARY", "TERNARY", "UNARY", "access", "atomic", "bitcast", "cast", "gather", "make_binary", "make_unary",
-           "opaque", "ops", "reduce", "scatter", "segment", "view", "written"]
+           "opaque", "ops", "reduce", "scatter", "segment", "square", "view", "written"]
 
 UnaryTrace = Callable[[Node], Node]
 BinaryTrace = Callable[[Node, Node], Node]
@@ -81,7 +81,8 @@ def _result_types(op: Op) -> list[int]:
 
 
 _UNDEFINED = 255
-_NEG = KIND["neg"]
+_NEG, _MUL = KIND["neg"], KIND["mul"]
+_ADDITION = ReduceOp.Add.value
 #: Whether an operation of one operand is simpler for some kinds of it, by kind.
 _HAS_RULE = bytes(op.kind in RULES_OF_ONE for op in OPS)
 #: Whether an operation is simpler if its last two operands are one node, by kind.
@@ -535,6 +536,11 @@ def opaque(a: Node) -> Node:
     return append(OPAQUE, a.type, a.size, a) if a.size else a
 
 
+def square(a: Node) -> Node:
+    """The product of a number with itself."""
+    return binary(_MUL, a, a)
+
+
 def reduce(a: Node, op: int) -> Node:
     """Reduction of all elements to an array of one."""
     info, reduction = TYPES[a.type], REDUCTIONS.get(op)
@@ -545,8 +551,8 @@ def reduce(a: Node, op: int) -> Node:
     if a.size == 1:
         return a
     if a.kind == DUAL:
-        return derived("reduce", reduce(without(a), op), (a,), op, "" if op == ReduceOp.Add.value else "xr")
-    if a.kind == LITERAL and (state.recording is None or a.id not in state.recording.sizes):
+        return derived("reduce", reduce(without(a), op), (a,), op, "" if op == _ADDITION else "xr")
+    if a.kind == LITERAL and (current().recording is None or a.id not in current().recording.sizes):
         attr = a.attr if reduction.idempotent else SHAPE
         return literal(a.type, reduction.repeated(a.payload, a.size, info), 1, attr)
     if a.scope:
@@ -565,7 +571,7 @@ def segment(a: Node, op: int, outer: int, extent: int, inner: int, part: int = 0
         if found is None:
             return None
         return derived("segment", found, (a,), (op, outer, extent, inner, min(part or extent, extent)),
-                       "" if op == ReduceOp.Add.value else "xr")
+                       "" if op == _ADDITION else "xr")
     context = current()
     if context.region is not None or context.recording is not None or a.scope:
         return None

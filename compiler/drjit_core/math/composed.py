@@ -13,7 +13,7 @@ from ..errors import UnsupportedType
 from ..ir.build import broadcast_size, literal, resize, sized_by
 from ..ir.dual import attached, primal
 from ..ir.node import BAKED, Node
-from ..ir.trace import bitcast, gather, ops
+from ..ir.trace import bitcast, gather, ops, square
 from ..ops.derivatives import RULES
 from ..ops.table import DUAL
 from ..types import BOOL, FLOAT16, FLOAT32, FLOAT64, TYPES, UINT32, UINT64, VarType
@@ -83,11 +83,6 @@ def mulsign(a: Node, b: Node) -> Node:
     if not a.size and not b.size:
         return a
     return ops.select(ops.ge(b, literal(b.type, 0)), a, ops.neg(a))  # type: ignore[no-any-return]
-
-
-def square(a: Node) -> Node:
-    """The product of a number with itself."""
-    return ops.mul(a, a)  # type: ignore[no-any-return]
 
 
 # --- smaller and larger numbers --------------------------------------------------------------------------------------
