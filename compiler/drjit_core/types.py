@@ -73,6 +73,8 @@ def is_signed(type_: int) -> bool:
 class _Enum(enum.Enum):
     """An enumeration whose members print as ``VarState.Literal``."""
 
+    __hash__ = object.__hash__  # members are unique; that of their names is written in Python
+
     def __repr__(self) -> str:
         return str(self)
 

@@ -6,8 +6,8 @@ from drjit._base.handle cimport held
 from drjit._base.operators cimport FlatSlots
 from drjit._promotion.componentwise cimport flat_array
 
-cdef int _LITERAL, _UINT32
+cdef int _LITERAL, _UINT32, _BOOL
 
 
-@cython.locals(nodes=Node, positions=Node)
-cpdef object read(object dtype, object source, object index)
+@cython.locals(nodes=Node, positions=Node, mask=Node)
+cpdef object read(object dtype, object source, object index, object active)

@@ -140,9 +140,9 @@ def gather(dtype: type[T], source: Any, index: ArrayBase | Sequence[int] | int,
      [12, 13]]
     """
     function = "drjit.gather"
-    if active is True and mode is _AUTO and shape is None:
+    if mode is _AUTO and shape is None:
         try:
-            found = read(dtype, source, index)
+            found = read(dtype, source, index, active)
         except CORE_ERRORS as error:
             raise translate(error, function) from None
         if found is not None:
@@ -335,9 +335,9 @@ def _scatter_directly(op: ReduceOp, target: Any, value: Any, index: Any, mode: R
     width = position.size
     if position.type != UINT32 or position.kind <= _LITERAL or width < 2 or source.size not in (1, width) or \
             not 2 <= node.size <= 1 << 32 or \
-            op is not ReduceOp.Identity and TYPES[node.type].kind not in core.REDUCTIONS[op.value].accepts:
+            op is not ReduceOp.Identity and TYPES[node.type].kind not in core.REDUCTIONS[op._value_].accepts:
         return False
-    store_written(target, [core.scatter(node, source, position, with_lanes(TRUE, width), op.value, mode.value)])
+    store_written(target, [core.scatter(node, source, position, with_lanes(TRUE, width), op._value_, mode._value_)])
     return True
 
 
@@ -385,7 +385,7 @@ def _scatter_array(op: ReduceOp, target: Any, value: Any, index: Node, mask: Nod
     if target._depth < 0:
         raise ArgumentError(f"{function}(): 'target' is a tensor ({target._name}): assign to a slice expression, or "
                             "pass its flat array, 'target.array'.")
-    if op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op.value].accepts:
+    if op is not ReduceOp.Identity and target._kind not in core.REDUCTIONS[op._value_].accepts:
         raise ArgumentError(f"{function}(): the reduction {op.name} is not supported for arrays of type "
                             f"{TYPES[target._type].name}.")
     if isinstance(value, ArrayBase) and value._type != target._type:

@@ -14,8 +14,10 @@ from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, SizeError, describe, translate
 from .._base.links import links
 from .._base.nodes import broadcast
+from .._base.operators import FlatSlots
 from .._base.types import relative
 from .._base.typing import T
+from .._promotion.componentwise import flat_array
 from .._promotion.plans import elementwise
 from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
@@ -142,6 +144,8 @@ def detach(arg: T, preserve_type: bool = True) -> T:
     >>> y, dr.grad_enabled(y), type(dr.detach(x, preserve_type=False))
     ([1, 2], False, <class 'drjit.llvm.Float'>)
     """
+    if preserve_type and isinstance(arg, FlatSlots):
+        return flat_array(type(arg), primal(arg._n))  # type: ignore[no-any-return]
     return transform("drjit.detach", lambda leaf: _detached(leaf, preserve_type), arg)  # type: ignore[no-any-return]
 
 
@@ -180,6 +184,8 @@ def grad(arg: T, preserve_type: bool = True) -> T:
     >>> dr.grad(x)
     [6]
     """
+    if preserve_type and isinstance(arg, FlatSlots):
+        return flat_array(type(arg), gradient_of(arg._n))  # type: ignore[no-any-return]
     return transform("drjit.grad", lambda leaf: _gradient(leaf, preserve_type), arg)  # type: ignore[no-any-return]
 
 

@@ -22,7 +22,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.types import FLOAT16, FLOAT32, INT32, INT64, UINT32, UINT64, require_backend, retype
 from .._base.typing import ArrayT, T
 from .._base.values import parse_shape, plain_scalar, require_size
-from .._promotion.componentwise import flat_array
+from .._promotion.componentwise import flat_array, nested_array
 from .._promotion.promote import scalar_literal, wrap, wrap_like
 from .._trees.pytree import construct, field_types, is_pytree, transform
 from .evaluation import make_opaque
@@ -35,12 +35,17 @@ Fill = Callable[[type[ArrayBase], int], Node]
 
 #: The flat array types of the library that have been seen to be available, and the types of their elements.
 _flat_types: dict[Any, int] = {}
+#: Likewise the nested ones whose components are all made alike, and have a fixed number.
+_nested_types: dict[Any, tuple[int, int]] = {}
 
 
 def _note_type(cls: Any) -> None:
-    """Note that a type is available, if it is a flat one of ours: types that programs derive come and go."""
-    if cls._dynamic and not cls._depth and "_record" in vars(cls):
-        _flat_types[cls] = cls._type
+    """Note that a type is available, if it is one of ours: types that programs derive come and go."""
+    if cls._dynamic and "_record" in vars(cls):
+        if not cls._depth:
+            _flat_types[cls] = cls._type
+        elif cls._count > 0 and cls._special not in ("complex", "quaternion"):
+            _nested_types[cls] = cls._type, cls._count
 
 
 def _flat_type(dtype: Any, size: Any) -> int:
@@ -128,6 +133,10 @@ def constant(dtype: type[T], shape: Any, value: int, function: str, name: str = 
     scalar = _flat_type(dtype, shape)
     if scalar:
         return flat_array(dtype, literal(scalar, value, shape))  # type: ignore[no-any-return]
+    if shape.__class__ is int and 0 < shape <= sys.maxsize and isinstance(dtype, type):
+        nested = _nested_types.get(dtype)
+        if nested is not None:
+            return nested_array(dtype, [literal(nested[0], value, shape)] * nested[1])  # type: ignore[no-any-return]
     _require_type(dtype, function)
     result: T = _create(dtype, parse_shape(shape, function, name), _constant(value), lambda kind: kind(value), function)
     return result

@@ -50,8 +50,11 @@ def _where_only_nan(op: ReduceOp, node: Node) -> Node:
 
     Kernels begin with the neutral element, and need no more than that.
     """
-    if REDUCTIONS[op.value].ignores_nan(node.type) and node.size and node.kind != _REDUCE:
-        return COMBINE[op](node, literal(node.type, REDUCTIONS[op.value].empty(node.type)))
+    if node.kind == _REDUCE:
+        return node
+    row = REDUCTIONS[op.value]
+    if row.ignores_nan(node.type) and node.size:
+        return COMBINE[op](node, literal(node.type, row.empty(node.type)))
     return node
 
 
@@ -163,52 +166,46 @@ def _reduce_tensor(op: ReduceOp, array: Any, axes: tuple[int, ...], mode: str | 
 
 
 class _Plans(dict[type, Callable[[Any], Any]]):
-    """What a reduction without options does, by the class of its argument; ``mean`` is the general form of a sum that
-    is divided by the size."""
+    """What a reduction without options does, by the class of its argument.
 
-    def __init__(self, op: ReduceOp, function: str, mean: Callable[[Any], Any] | None = None) -> None:
+    ``general`` is its other form; ``kinds`` are those of the elements that it takes, if not all that the operation
+    does. ``finish`` is applied to the result, and the number of elements that were reduced to one.
+    """
+
+    def __init__(self, op: ReduceOp, function: str, general: Callable[[Any], Any] | None = None, kinds: str = "",
+                 finish: Callable[[Node, int], Node] | None = None) -> None:
         super().__init__()
-        self._op, self._function, self._mean = op, function, mean is not None
-        self._general = mean or functools.partial(reduce_for, op, axis=..., mode=None, keepdims=False,
-                                                  function=function)
+        self._op, self._function, self._finish = op, function, finish
+        self._kinds = kinds or REDUCTIONS[op.value].accepts
+        self._general = general or functools.partial(reduce_for, op, axis=..., mode=None, keepdims=False,
+                                                     function=function)
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
         plan = self[cls] = self._plan(cls)
         return plan
 
     def _plan(self, cls: Any) -> Callable[[Any], Any]:
-        op, function = self._op, self._function
-        number = op.value
-        accepted = "f" if self._mean else REDUCTIONS[number].accepts
-        if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in accepted:
+        function, finish, number, combine = self._function, self._finish, self._op.value, COMBINE[self._op]
+        if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in self._kinds:
             return self._general
-        checked = op in _FUNCTIONS
-
-        def flat(value: Any) -> Any:
-            try:
-                node = core.reduce(value._n, number)
-                return flat_array(cls, _where_only_nan(op, node) if checked else node)
-            except CORE_ERRORS as error:
-                raise translate(error, call_of(function, value)) from None
-
-        def mean(value: Any) -> Any:
-            try:
-                node = value._n
-                return flat_array(cls, _divided(core.reduce(node, number), node.size))
-            except CORE_ERRORS as error:
-                raise translate(error, call_of(function, value)) from None
-
-        def components(value: Any) -> Any:
-            try:
-                node = functools.reduce(combine, value._c)
-                return flat_array(leaf, _where_only_nan(op, node) if checked else node)
-            except CORE_ERRORS as error:
-                raise translate(error, call_of(function, value)) from None
-
         if issubclass(cls, FlatSlots):
-            return mean if self._mean else flat
-        if issubclass(cls, NestedSlots) and cls._depth == 1 and cls._count > 0 and not self._mean:
-            combine, leaf = COMBINE[op], cls._leaf
+            def flat(value: Any) -> Any:
+                try:
+                    given = value._n
+                    node = core.reduce(given, number)
+                    return flat_array(cls, node if finish is None else finish(node, given.size))
+                except CORE_ERRORS as error:
+                    raise translate(error, call_of(function, value)) from None
+            return flat
+        if issubclass(cls, NestedSlots) and cls._depth == 1 and cls._count > 0:
+            leaf, count = cls._leaf, cls._count
+
+            def components(value: Any) -> Any:
+                try:
+                    node = functools.reduce(combine, value._c)
+                    return flat_array(leaf, node if finish is None else finish(node, count))
+                except CORE_ERRORS as error:
+                    raise translate(error, call_of(function, value)) from None
             return components
         return self._general
 
@@ -378,7 +375,7 @@ def min(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_for(ReduceOp.Min, value, axis, mode, keepdims, "drjit.min")
 
 
-_MIN = _Plans(ReduceOp.Min, "drjit.min")
+_MIN = _Plans(ReduceOp.Min, "drjit.min", finish=lambda node, _: _where_only_nan(ReduceOp.Min, node))
 
 
 def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = False) -> Any:
@@ -397,7 +394,7 @@ def max(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool = F
     return reduce_for(ReduceOp.Max, value, axis, mode, keepdims, "drjit.max")
 
 
-_MAX = _Plans(ReduceOp.Max, "drjit.max")
+_MAX = _Plans(ReduceOp.Max, "drjit.max", finish=lambda node, _: _where_only_nan(ReduceOp.Max, node))
 
 
 def _divided(total: Node, count: int) -> Node:
@@ -452,10 +449,10 @@ def _mean(value: Any, axis: Any = ..., mode: str | None = None, keepdims: bool =
     _require_floats(function, value)
     number = extent_of(function, value, parse_axes(function, value, axis))
     return _reduce_array(ReduceOp.Add, value, axis, mode, keepdims, function,
-                         functools.partial(_divided, count=number))
+                         lambda node: _divided(node, number))
 
 
-_MEAN = _Plans(ReduceOp.Add, "drjit.mean", _mean)
+_MEAN = _Plans(ReduceOp.Add, "drjit.mean", _mean, "f", _divided)
 
 
 def _require_floats(function: str, array: ArrayBase) -> None:
@@ -489,8 +486,17 @@ def all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     >>> "positive" if dr.all(x > 0) else "mixed"
     'positive'
     """
+    if axis is ... and keepdims is False:
+        return _ALL[value.__class__](value)
+    return _all(value, axis, keepdims)
+
+
+def _all(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     _require_masks(value, "drjit.all")
     return reduce_for(ReduceOp.And, value, axis, None, keepdims, "drjit.all")
+
+
+_ALL = _Plans(ReduceOp.And, "drjit.all", _all, "b")
 
 
 def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -504,8 +510,17 @@ def any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     >>> dr.any(Array2f([1, 2, 3], [4, -5, 6]) < 0, axis=None)
     [True]
     """
+    if axis is ... and keepdims is False:
+        return _ANY[value.__class__](value)
+    return _any(value, axis, keepdims)
+
+
+def _any(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     _require_masks(value, "drjit.any")
     return reduce_for(ReduceOp.Or, value, axis, None, keepdims, "drjit.any")
+
+
+_ANY = _Plans(ReduceOp.Or, "drjit.any", _any, "b")
 
 
 def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -517,12 +532,21 @@ def none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     >>> dr.none(Float(1, 2, 3) > 5)
     [True]
     """
+    if axis is ... and keepdims is False:
+        return _NONE[value.__class__](value)
+    return _none(value, axis, keepdims)
+
+
+def _none(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
     _require_masks(value, "drjit.none")
     result: Any = reduce_for(ReduceOp.Or, value, axis, None, keepdims, "drjit.none")
     if isinstance(result, ArrayBase):
         inverted: Any = result
         return ~inverted
     return not result
+
+
+_NONE = _Plans(ReduceOp.Or, "drjit.none", _none, "b", lambda node, _: ops.inv(node))
 
 
 def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
@@ -541,10 +565,16 @@ def count(value: Any, axis: Any = ..., keepdims: bool = False) -> Any:
         cls = retype(type(value), UINT32)
         nodes = [ops.select(node, literal(UINT32, 1), literal(UINT32, 0)) if node.size else cast(node, UINT32)
                  for node in value._nodes()]
-        return reduce_for(ReduceOp.Add, wrap_like(value, cls, nodes), axis, None, keepdims, "drjit.count")
+        numbers = wrap_like(value, cls, nodes)
+        if axis is ... and keepdims is False:
+            return _COUNT[cls](numbers)
+        return reduce_for(ReduceOp.Add, numbers, axis, None, keepdims, "drjit.count")
     if isinstance(value, bool):
         return int(value)
     entries = [count(entry, (), False) if isinstance(entry, ArrayBase) else int(entry) for entry in value]
     return reduce_for(ReduceOp.Add, entries, axis, None, keepdims, "drjit.count")
+
+
+_COUNT = _Plans(ReduceOp.Add, "drjit.count")
 
 

@@ -31,9 +31,10 @@ from .._base.array import ArrayBase
 from .._base.backends import array_type_of
 from .._base.errors import CORE_ERRORS, FAILURES, CallSite, describe, translate
 from .._base.nodes import number_of
+from .._base.operators import FlatSlots
 from .._base.types import FLOAT64
 from .._base.values import is_ndarray, plain_scalar
-from .._promotion.componentwise import of_one, of_three, of_two
+from .._promotion.componentwise import flat_array, of_one, of_three, of_two
 from .._promotion.plans import Operation, apply
 from .._promotion.promote import wrap_like
 
@@ -242,6 +243,8 @@ def _test(row: Op, trace: Callable[[Node], Node]) -> Callable[[Any], Any]:
     def function(arg: Any, /) -> Any:
         if isinstance(arg, ArrayBase):
             try:
+                if isinstance(arg, FlatSlots):
+                    return flat_array(arg._mask_type, trace(arg._n))
                 return wrap_like(arg, arg._mask_type, list(map(trace, arg._nodes())))
             except CORE_ERRORS as error:
                 raise translate(error, CallSite(f"drjit.{name}", type(arg))) from None

@@ -10,9 +10,11 @@ from .._arrays.handles import inner_product
 from .._arrays.scalar import rounding
 from .._base.array import ArrayBase
 from .._base.errors import CORE_ERRORS, ArgumentError, CallSite, called, describe, translate
+from .._base.operators import FlatSlots
 from .._base.types import reshape
 from .._base.typing import ArrayT
 from .._base.values import plain_scalar
+from .._promotion.componentwise import flat_array
 from .._promotion.plans import operands
 from .._promotion.promote import wrap, wrap_like
 from .._rules.combine import inner_product as _of_elements
@@ -41,6 +43,8 @@ def _dot(arg0: Any, arg1: Any, function: str) -> Any:
         result = inner_product(arg0, arg1)
         if result is not None:
             return result
+        if isinstance(arg0, FlatSlots) and type(arg0) is type(arg1):
+            return flat_array(type(arg0), _of_elements(arg0._n, arg1._n))
     except CORE_ERRORS as error:
         raise translate(error, CallSite(function, type(arg0))) from None
     args = tuple(_plain(arg) for arg in (arg0, arg1))

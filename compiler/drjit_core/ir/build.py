@@ -98,7 +98,7 @@ def source_line() -> str | None:
 
 #: Literals of one element by what was asked for: those that were made, or asked for again, since the table was last
 #: emptied. (Equal literals are one node as long as anybody holds it; this holds them a while, and finds them sooner.)
-_literals: dict[tuple[int, Any], Node] = {}
+_literals: dict[tuple[Any, ...], Node] = {}
 _MOST_LITERALS = 4096
 #: The literal of a type and a number other than 0, if it is known: for operators whose operand is a Python number.
 known_literal = _literals.get
@@ -115,9 +115,11 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     """
     if isinstance(size, Extent):
         return sized(size, literal(type_, value, size.value, attr, size.serial))
-    short = size == 1 and attr is None and not tag and value != 0 and value == value  # 0.0 == -0.0, and NaN is no key
+    # NaN is no key, and 0.0 == -0.0
+    short = size == 1 and not tag and value == value and (value != 0 or value.__class__ is int)
     if short:
-        node = known_literal((type_, value))
+        key = (type_, value) if attr is None and value != 0 else (type_, value, attr)
+        node = known_literal(key)
         if node is not None:
             return node
     elif size == 0:
@@ -137,7 +139,7 @@ def literal(type_: int, value: Any, size: int | Extent = 1, attr: int | None = N
     if short:
         if len(_literals) >= _MOST_LITERALS:
             _literals.clear()
-        _literals[type_, value] = node
+        _literals[key] = node
     return node
 
 
