@@ -102,9 +102,18 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
     if mode == BACKWARD and not overwrite:
         _require_inside(function, vertices, "let its derivatives flow outside")
     if overwrite or all(vertex.gradient is None for vertex in vertices):
+        before = [(vertex, vertex.gradient, vertex.sparse) for vertex in vertices]
         set_ones(function, arg, vertices)
-    core.enqueue(mode, vertices)
-    _traverse(function, mode, bits)
+        try:
+            core.enqueue(mode, vertices)
+            _traverse(function, mode, bits)
+        except BaseException:
+            for vertex, gradient, sparse in before:
+                vertex.gradient, vertex.sparse = gradient, sparse
+            raise
+    else:
+        core.enqueue(mode, vertices)
+        _traverse(function, mode, bits)
 
 
 def _require_inside(function: str, vertices: list[Vertex], advice: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import drjit as dr
 import drjit_core
-from drjit import llvm
+from drjit import llvm, scalar
 from drjit._promotion.promote import wrap
 from drjit.llvm import ad
 from drjit_core.derivatives.structure import STRUCTURE as directions
@@ -209,6 +209,9 @@ def test_gradients_of_structures() -> None:
     dr.set_grad(state, {"a": 1, "b": [Float(4), 0]})
     found = dr.grad(state)
     assert numbers(found["a"]) == [1, 1] and numbers(found["b"][0]) == [4] and found["b"][1] == 0
+    constants = [scalar.ArrayXf(1, 2, 3), scalar.TensorXf([1, 2]), scalar.Array3f(1), scalar.Complex2f(1, 2), 3j, 2.5]
+    for constant, zero in zip(constants, dr.grad(constants), strict=True):
+        assert type(zero) is type(constant) and not np.any(zero) and np.shape(zero) == np.shape(constant)
 
 
 @pytest.mark.parametrize(("source", "error", "message"), [
@@ -420,6 +423,45 @@ def test_a_traversal_that_raises_leaves_gradients_as_they_were() -> None:
     assert numbers(x.grad) == [12, 12]
 
 
+@pytest.mark.parametrize("function", [dr.backward, dr.backward_from])
+@pytest.mark.parametrize("made", [lambda y: y, lambda y: (y, y * 2), lambda y: ad.Complex2f(y, 0)],
+                         ids=["array", "structure", "complex"])
+def test_a_traversal_that_raises_leaves_no_gradient_where_it_began(function: Any, made: Any) -> None:
+    x = variable(3)
+    y = x * x
+    dr.backward(y)
+    z = y * 2
+    root = made(z)
+    with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+        function(root)
+    assert numbers(z.grad) == [0] and all(not any(numbers(g)) for g in (
+        dr.grad(root) if isinstance(root, tuple) else (dr.grad(root),)))
+
+
+def test_derivatives_may_begin_and_end_at_what_was_taken_apart() -> None:
+    """Only what lies behind is gone."""
+    def made() -> tuple[Any, Any, Any]:
+        x = variable(3)
+        y = x * x
+        dr.backward(y * 3)
+        return x, y, y * 2
+
+    x, y, z = made()
+    dr.forward(y)
+    assert numbers(z.grad) == [2]
+    x, y, z = made()
+    dr.set_grad(y, 5)
+    assert numbers(dr.forward_to(z)) == [10]
+    x, y, z = made()
+    dr.set_grad(z, 7)
+    assert numbers(dr.backward_to(y)) == [14] and numbers(x.grad) == [18]
+    x, y, z = made()
+    dr.set_grad(x, 1)
+    for attempt in (lambda: dr.forward_to(z), lambda: dr.backward(z)):
+        with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+            attempt()
+
+
 @pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
 def test_symbolic_loops_leave_gradients_of_arrays_from_outside_alone(change: Any) -> None:
     x = variable(1, 2, 3)
@@ -469,6 +511,12 @@ def test_scopes_for_some_variables() -> None:
             assert dr.grad_enabled(x)
     dr.backward(z)
     assert numbers(x.grad) == [0] and numbers(y.grad) == [2]
+    z = x * 5
+    with dr.suspend_grad(x):
+        dr.enable_grad(x)  # it is the same variable still
+        assert not dr.grad_enabled(x)
+    dr.backward(z * x)
+    assert numbers(x.grad) == [20]
     with dr.suspend_grad(when=False), dr.resume_grad(when=False), dr.isolate_grad(when=False):
         assert dr.grad_enabled(x)
     with pytest.raises(ZeroDivisionError), dr.suspend_grad():
@@ -718,6 +766,8 @@ def test_an_implicit_output_that_is_written_to_later() -> None:
 @pytest.mark.parametrize(("act", "error", "message"), [
     (lambda op: op.set_grad_in("z", 1), TypeError,
      r"Product.set_grad_in\(\): there is no argument 'z'; there are: 'x', 'y'"),
+    (lambda op: op.set_grad_in([0], 1), TypeError, r"Product.set_grad_in\(\): there is no argument \[0\]; there are"),
+    (lambda op: op.set_grad_in(True, 1), TypeError, r"Product.set_grad_in\(\): there is no argument True; there are"),
     (lambda op: op.set_grad_in("x", Float(1, 2, 3)), RuntimeError,
      r"Product.set_grad_in\(\): a gradient with 3 elements"),
     (lambda op: op.grad_in("x"), RuntimeError, r"grad_in\(\): this is of use in forward\(\) only"),
@@ -896,6 +946,17 @@ def test_checks_in_single_and_half_precision() -> None:
     with pytest.raises(TypeError, match=r"gradcheck\(\): differences of half precision tell little"):
         dr.gradcheck(dr.sin, ad.Float16(1, 2))
     assert dr.gradcheck(dr.sin, ad.Float16(1, 2), eps=0.1, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"directions": 0}, ValueError, "'directions' must be an int >= 1, found 0"),
+    ({"directions": 1.5}, TypeError, "'directions' must be an int"),
+    ({"eps": 0}, RuntimeError, "'eps' must be above 0"),
+    ({"eps": "small"}, TypeError, "'eps' must be a number"), ({"rtol": -1}, RuntimeError, "'rtol' must be >= 0"),
+])
+def test_options_of_checks_that_would_check_nothing(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=rf"drjit.gradcheck\(\): {message}"):
+        dr.gradcheck(dr.sin, ad.Float64(1), **options)
 
 
 def test_checks_find_wrong_derivatives() -> None:
