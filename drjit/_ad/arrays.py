@@ -17,7 +17,7 @@ from .._base.nodes import broadcast
 from .._base.types import relative
 from .._base.typing import T
 from .._functions.creation import zeros_like
-from .._promotion.plans import elementwise
+from .._promotion.plans import elementwise, operands
 from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
 
@@ -342,9 +342,13 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
 
 
 def _with_gradient_of(a: Any, b: Any) -> Any:
-    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+    arrays = [value for value in (a, b) if isinstance(value, ArrayBase)]
+    if not arrays:
+        return a
+    if any(array._depth < 0 for array in arrays) or not any(array._special for array in arrays):
         return elementwise("drjit.replace_grad", _replaced, (a, b))
-    return a
+    cls, found = operands("drjit.replace_grad", (a, b))  # complex numbers and their like: component by component
+    return wrap_like(arrays[0], cls, list(map(_replaced, *found)))
 
 
 def _replaced(a: Node, b: Node) -> Node:

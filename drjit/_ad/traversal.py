@@ -278,7 +278,9 @@ class _Isolated(_Within):
 
     def _leave(self, scope: Scope, failed: bool) -> None:
         scope.end()
-        if not failed:
+        if failed:
+            core.abandon(scope)
+        else:
             _schedule(core.leave(scope))
 
 
@@ -325,7 +327,8 @@ def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
 def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     """A context that reverse traversals do not leave: what they would have to do beyond waits until it ends.
 
-    The derivatives are the same, but those of what was computed before the context flow in a traversal of their own.
+    The derivatives are the same, but those of what was computed before the context flow in a traversal of their own. If
+    an exception ends it, they are dropped.
     ``when=False`` turns it off.
 
     >>> from drjit.llvm.ad import Float

@@ -202,6 +202,38 @@ def test_gradients_are_set_added_and_cleared() -> None:
     assert numbers(single.grad) == [6]
 
 
+SHARED = {
+    "components": (lambda y: ad.Array3f(y, y, y), ad.Array3f(1, 2, 4), 3, 7),
+    "a broadcast": (ad.Array3f, ad.Array3f(1, 2, 4), 3, 7),
+    "a diagonal": (ad.Matrix2f, ad.Matrix2f(1, 2, 3, 4), 2, 5),
+    "a structure": (lambda y: [y, {"y": y}], [1, {"y": 2}], 2, 3),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_stands_at_several_places_has_the_gradients_of_all(name: str) -> None:
+    make, gradient, ones, total = SHARED[name]
+    x = variable(1, 2)
+    dr.backward(make(x * 1.5))
+    assert numbers(x.grad) == [1.5 * ones] * 2
+    x = variable(1, 2)
+    y = make(x * 1.5)
+    dr.set_grad(y, 100)
+    dr.set_grad(y, gradient)
+    dr.backward_from(y)
+    assert numbers(x.grad) == [1.5 * total] * 2
+    x = variable(1, 2)
+    y = make(x * 1.5)
+    dr.accum_grad(y, gradient)
+    dr.accum_grad(y, gradient)
+    dr.backward_from(y)
+    assert numbers(x.grad) == [3 * total] * 2
+    x = variable(1, 2)
+    z, y = x * 2, make(x)
+    dr.forward(y)
+    assert numbers(z.grad) == [2 * ones] * 2
+
+
 def test_gradients_of_structures() -> None:
     state = {"a": variable(1, 2), "b": [variable(3), 5]}
     dr.set_grad(state, 2)
@@ -253,6 +285,26 @@ def test_gradients_replaced() -> None:
 
 
 # --- traversals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "source", "given", "expected", "gradient"), [
+    (ad.Complex2f(3, 4), ad.Complex2f(1, 2), ad.Complex2f(1, 2), [3, 4], [2, 4]),
+    (5, ad.Complex2f(1, 2), ad.Complex2f(1, 2), [5, 0], [2, 4]),
+    (ad.Complex2f(3, 4), Float(1), ad.Complex2f(1, 2), [3, 4], [2]),
+    (ad.Quaternion4f(1, 2, 3, 4), ad.Quaternion4f(0), ad.Quaternion4f(1, 2, 3, 4), [1, 2, 3, 4], [2, 4, 6, 8]),
+    (ad.Matrix2f(1, 2, 3, 4), ad.Matrix2f(0), ad.Matrix2f(1, 2, 3, 4), [1, 2, 3, 4], [2, 4, 6, 8]),
+    (ad.Matrix2f(1, 2, 3, 4), Float(1), ad.Matrix2f(1, 2, 3, 4), [1, 2, 3, 4], [10]),
+    (Float(7), ad.Matrix2f(0), ad.Matrix2f(1, 2, 3, 4), [7, 0, 0, 7], [2, 4, 6, 8]),
+])
+def test_gradients_of_special_types_replaced(value: Any, source: Any, given: Any, expected: list[float],
+                                             gradient: list[float]) -> None:
+    x = type(source)(source)
+    dr.enable_grad(x)
+    y = dr.replace_grad(value, x * 2)
+    assert type(y) is type(given) and numbers(y) == expected
+    dr.set_grad(y, given)
+    dr.backward_from(y)
+    assert numbers(x.grad) == gradient
 
 
 def test_gradients_add_up_over_traversals() -> None:
@@ -584,6 +636,23 @@ def test_isolated_scopes_track_what_the_scope_around_them_tracks() -> None:
 
 def test_every_rule_with_structure_has_both_directions() -> None:
     assert set(directions) == set(drjit_core.STRUCTURE)
+
+
+def test_what_an_isolated_scope_postponed_is_dropped_if_it_fails() -> None:
+    x = variable(3)
+    y = x * x
+    with pytest.raises(ZeroDivisionError), dr.isolate_grad():
+        dr.backward(y * 2 + x * 5)
+        raise ZeroDivisionError
+    assert numbers(y.grad) == [0] and numbers(x.grad) == [5]
+    dr.backward(y * 10)  # which is not added to what was left
+    assert numbers(x.grad) == [65]
+    y = x * x
+    with pytest.raises(ZeroDivisionError), dr.isolate_grad():
+        with dr.isolate_grad():
+            dr.backward(y * 2)
+        raise ZeroDivisionError
+    assert numbers(y.grad) == [0] and numbers(x.grad) == [65]
 
 
 def test_isolated_scopes_postpone() -> None:

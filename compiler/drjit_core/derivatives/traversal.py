@@ -28,8 +28,9 @@ from .formulas import FORMULAS, masked, product
 from .outside import Outside
 from .structure import STRUCTURE
 
-__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "add_gradients",
-           "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push", "set_ones", "traverse"]
+__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "abandon",
+           "add_gradients", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push",
+           "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -82,6 +83,7 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
             continue
         if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
             scope.postponed[vertex.id] = vertex
+            scope.before.setdefault(vertex.id, (vertex.gradient, vertex.sparse))
             continue
         vertex.queued = number
         found.append(vertex)
@@ -439,24 +441,27 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
 # --- gradients from outside ------------------------------------------------------------------------------------------
 
 
-def add_gradients(gradients: Iterable[tuple[Vertex, Node]], *, clear: bool) -> None:
-    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first."""
+def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> None:
+    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first. A vertex may be there
+    several times."""
     with _lock:
         flow = Flow()
-        for vertex, gradient in gradients:
-            if clear:
+        if clear:
+            for vertex, _ in gradients:
                 flow.clear(vertex)
+        for vertex, gradient in gradients:
             flow.bring(vertex, gradient, gradient.size)
             flow.gradient(vertex)
 
 
-def set_ones(vertices: Iterable[Vertex]) -> None:
-    """Let the gradients of vertices be one."""
+def set_ones(vertices: Sequence[Vertex]) -> None:
+    """Let the gradients of vertices be one, for each time that a vertex is there."""
     with _lock:
         flow = Flow()
         for vertex in vertices:
             flow.clear(vertex)
-            vertex.gradient = literal(vertex.type, 1)
+        for vertex in vertices:
+            flow.give(vertex, literal(vertex.type, 1), 1)
 
 
 def clear_gradients(vertices: Iterable[Vertex]) -> None:
@@ -471,8 +476,19 @@ def leave(scope: Scope) -> list[Node]:
     """Go on with what waited for a scope to end (which it has)."""
     if not scope.postponed:
         return []
-    vertices, scope.postponed = list(scope.postponed.values()), {}
+    outer = _isolating(current())
+    if outer is not None:  # which some of them may have to wait for, too
+        outer.before = {**scope.before, **outer.before}
+    vertices, scope.postponed, scope.before = list(scope.postponed.values()), {}, {}
     return go_on(vertices)
+
+
+def abandon(scope: Scope) -> None:
+    """Drop the gradients that waited for a scope to end, which an exception has ended; those of variables stay."""
+    with _lock:
+        for vertex in scope.postponed.values():
+            if vertex.rule is not LEAF:
+                vertex.gradient, vertex.sparse = scope.before[vertex.id]
 
 
 def go_on(vertices: list[Vertex]) -> list[Node]:

@@ -109,8 +109,8 @@ def _safe_asin(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
 
 
 def _epsilon(x: Any) -> float:
-    """Half the distance from 1 to the next number."""
-    return 2.0 ** -{16: 11, 32: 24, 64: 53}[TYPES[x.type].bits]
+    """Half the distance from 1 to the next number. (Rules of half precision are computed in single precision.)"""
+    return 2.0 ** -{32: 24, 64: 53}[TYPES[x.type].bits]
 
 
 def _quotient(o: Any, x: Any, r: Any) -> Any:
