@@ -64,7 +64,8 @@ def build(folder: pathlib.Path, pure: bool) -> pathlib.Path:
 def expected_files(pure: bool) -> set[str]:
     """Every module, stub and marker of the packages in the checkout, and the extension modules of the rooms."""
     found = {f"{name}/{path.relative_to(folder).as_posix()}" for name, folder in PACKAGES.items()
-             for path in folder.rglob("*") if path.suffix in (".py", ".pyi", ".pxd", ".pyx") or path.name == "py.typed"}
+             for path in folder.rglob("*")
+             if path.suffix in (".py", ".pyi", ".pxd", ".pyx", ".pxi") or path.name == "py.typed"}
     if not pure:
         suffix = sysconfig.get_config_var("EXT_SUFFIX")
         found |= {name.replace(".", "/") + suffix for name in (*rooms.ROOMS, "drjit_core._compiled")}

@@ -32,6 +32,7 @@ from .derivatives.traversal import (
     BACKWARD,
     FORWARD_MODE,
     Consumed,
+    abandon,
     add_gradients,
     clear_gradients,
     depends,

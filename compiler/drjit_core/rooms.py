@@ -129,7 +129,7 @@ def _file_of(room: str, suffix: str) -> Path:
 
 def sources() -> list[Path]:
     """The files that the compiled form is made from."""
-    files = (_file_of(room, suffix) for room in ROOMS for suffix in (".py", ".pxd", ".pyx"))
+    files = (_file_of(room, suffix) for room in ROOMS for suffix in (".py", ".pxd", ".pyx", ".pxi"))
     return [file for file in files if file.is_file()]
 
 

@@ -17,14 +17,15 @@ from .._base.nodes import broadcast
 from .._base.operators import FlatSlots
 from .._base.types import relative
 from .._base.typing import T
+from .._functions.creation import zeros_like
 from .._promotion.componentwise import flat_array
-from .._promotion.plans import elementwise
+from .._promotion.plans import elementwise, operands
 from .._promotion.promote import coerce, wrap_like
 from .._trees.pytree import leaves, transform, walk
 
 __all__ = ["accum_grad", "clear_grad", "detach", "differentiable", "disable_grad", "enable_grad", "grad",
            "grad_enabled", "gradient_of", "replace_grad", "set_grad", "set_grad_enabled", "set_ones", "variables",
-           "vertices_of"]
+           "vertices_of", "zero_of"]
 
 
 def differentiable(value: object) -> bool:
@@ -60,9 +61,9 @@ def enable_grad(*args: Any) -> None:
     """Track derivatives with respect to arrays.
 
     ``args`` are arrays and PyTrees, which are traversed. Arrays of floats in the packages ``drjit.*.ad`` become
-    variables, unless they track derivatives already; other values are ignored. Operations on them are recorded from
-    now on, until :func:`backward` or :func:`forward` lets derivatives flow. Within :func:`suspend_grad` without
-    arguments, nothing happens. Evaluates nothing.
+    variables, unless they track derivatives already, or would if a scope such as :func:`suspend_grad` allowed it; other
+    values are ignored. Operations on them are recorded from now on, until :func:`backward` or :func:`forward` lets
+    derivatives flow. Within :func:`suspend_grad` without arguments, nothing happens. Evaluates nothing.
 
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2, 3)
@@ -76,8 +77,8 @@ def enable_grad(*args: Any) -> None:
         return
     for array in variables("drjit.enable_grad", *args):
         nodes = array._nodes()
-        if any(tracked(node) is None and node.size for node in nodes):
-            store(array, [node if tracked(node) is not None or not node.size else
+        if any(vertex_of(node) is None and node.size for node in nodes):
+            store(array, [node if vertex_of(node) is not None or not node.size else
                           dual(primal(node), Vertex(LEAF, node.type, node.size)) for node in nodes])
 
 
@@ -192,13 +193,20 @@ def grad(arg: T, preserve_type: bool = True) -> T:
 def _gradient(leaf: Any, preserve_type: bool) -> Any:
     if isinstance(leaf, ArrayBase):
         if not leaf._dynamic:
-            return type(leaf)(0)
+            return zero_of(leaf)
         record = leaf._record
         cls = type(leaf) if preserve_type or not record.diff else relative(type(leaf), record.backend, False)
         return wrap_like(leaf, cls, [gradient_of(node) for node in leaf._nodes()])
-    if isinstance(leaf, bool | int | float | complex):
-        return type(leaf)(0)
-    return leaf
+    return zero_of(leaf)
+
+
+def zero_of(leaf: Any) -> Any:
+    """The gradient of a leaf that has none: zeros of the same type and shape. What is no number stays as it is."""
+    if isinstance(leaf, ArrayBase):
+        if not leaf._dynamic:
+            return zeros_like(leaf)
+        return wrap_like(leaf, type(leaf), [literal(node.type, 0, node.size) for node in leaf._nodes()])
+    return type(leaf)(0) if isinstance(leaf, bool | int | float | complex) else leaf
 
 
 def clear_grad(arg: Any, /) -> None:
@@ -340,9 +348,13 @@ def replace_grad(arg0: Any, arg1: Any, /) -> Any:
 
 
 def _with_gradient_of(a: Any, b: Any) -> Any:
-    if isinstance(a, ArrayBase) or isinstance(b, ArrayBase):
+    arrays = [value for value in (a, b) if isinstance(value, ArrayBase)]
+    if not arrays:
+        return a
+    if any(array._depth < 0 for array in arrays) or not any(array._special for array in arrays):
         return elementwise("drjit.replace_grad", _replaced, (a, b))
-    return a
+    cls, found = operands("drjit.replace_grad", (a, b))  # complex numbers and their like: component by component
+    return wrap_like(arrays[0], cls, list(map(_replaced, *found)))
 
 
 def _replaced(a: Node, b: Node) -> Node:

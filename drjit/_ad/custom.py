@@ -6,6 +6,7 @@ import contextlib
 import inspect
 import weakref
 from collections.abc import Iterator, Mapping
+from numbers import Integral
 from typing import Any
 
 import drjit_core as core
@@ -17,7 +18,7 @@ from .._base.errors import ArgumentError, describe
 from .._base.nodes import broadcast
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten, transform
-from .arrays import _converted, detach, differentiable, variables, vertices_of
+from .arrays import _converted, detach, differentiable, variables, vertices_of, zero_of
 
 __all__ = ["CustomOp", "custom"]
 
@@ -284,7 +285,7 @@ class _Link:
     # --- what callbacks ask for --------------------------------------------------------------------------------------
 
     def _named(self, method: str, key: Any) -> Any:
-        if key not in self.arguments:
+        if isinstance(key, bool) or not isinstance(key, str | Integral) or key not in self.arguments:
             known = ", ".join(repr(name) for name in self.arguments)
             raise ArgumentError(f"{self.name}.{method}(): there is no argument {key!r}; there are: {known or 'none'}.")
         return self.arguments[key]
@@ -300,7 +301,7 @@ class _Link:
 
         found, spec = flatten(self._named("grad_in", key), "drjit.CustomOp.grad_in")
         return spec.rebuild([wrap_like(leaf, type(leaf), [change(node) for node in leaf._nodes()])
-                             if differentiable(leaf) else _zero(leaf) for leaf in found])
+                             if differentiable(leaf) else zero_of(leaf) for leaf in found])
 
     def set_grad_in(self, key: Any, value: Any) -> None:
         flow, function = self.flow, f"{self.name}.set_grad_in"
@@ -318,7 +319,7 @@ class _Link:
                 if vertex is not None:
                     given.append((vertex, contribution))
         for vertex, contribution in given:
-            flow.give(vertex, contribution, contribution.size)
+            flow.bring(vertex, contribution, contribution.size)
 
     def grad_out(self) -> Any:
         assert self.spec is not None
@@ -329,7 +330,7 @@ class _Link:
 
         return self.spec.rebuild([
             wrap_like(leaf, type(leaf), list(map(gradient, leaf._nodes(), places)))
-            if places else _zero(leaf) for leaf, places in zip(self.leaves, self.places, strict=True)])
+            if places else zero_of(leaf) for leaf, places in zip(self.leaves, self.places, strict=True)])
 
     def set_grad_out(self, value: Any) -> None:
         function = f"{self.name}.set_grad_out"
@@ -398,12 +399,6 @@ def _as_wide(gradient: Node, size: int) -> Node:
 def _same(leaf: Any) -> Any:
     """An array with the same contents, which stay when the other one is written to."""
     return wrap_like(leaf, type(leaf), leaf._nodes()) if differentiable(leaf) else leaf
-
-
-def _zero(leaf: Any) -> Any:
-    if isinstance(leaf, ArrayBase) and leaf._dynamic:
-        return wrap_like(leaf, type(leaf), [literal(node.type, 0, node.size) for node in leaf._nodes()])
-    return type(leaf)(0) if isinstance(leaf, bool | int | float | ArrayBase) else leaf
 
 
 def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:

@@ -17,13 +17,14 @@ import drjit_core as core
 from drjit_core import STRUCTURE, Node, Scope, Vertex, dual, literal, ops, primal, tracked, vertex_of
 
 from .._arrays.broadcasting import concatenate, make
+from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, RangeError, SizeError, describe
 from .._base.nodes import broadcast, values
 from .._base.types import lookup
 from .._promotion.promote import wrap_like
 from .._trees.pytree import TreeSpec, flatten
-from .arrays import differentiable
+from .arrays import differentiable, zero_of
 from .traversal import explained, scoped
 
 __all__ = ["Arguments", "gradcheck", "hvp", "jacobian", "value_and_grad"]
@@ -77,10 +78,8 @@ class Arguments:
             if vertices:
                 own = [_full(next(rest), vertex) for vertex in vertices]
                 found.append(wrap_like(leaf, type(leaf), own))
-            elif isinstance(leaf, ArrayBase) and leaf._dynamic:
-                found.append(wrap_like(leaf, type(leaf), [literal(n.type, 0, n.size) for n in leaf._nodes()]))
             else:
-                found.append(type(leaf)(0) if isinstance(leaf, bool | int | float | ArrayBase) else leaf)
+                found.append(zero_of(leaf))
         return self.spec.rebuild(found)  # type: ignore[no-any-return]
 
 
@@ -326,6 +325,10 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
     """
     name = "drjit.gradcheck"
     _require_callable(name, function)
+    require_count(name, "directions", directions, 1)
+    for what, number, valid in (("eps", eps, "above 0"), ("atol", atol, ">= 0"), ("rtol", rtol, ">= 0")):
+        if number is not None and not (require_float(name, what, number) >= 0 and (number or what != "eps")):
+            raise RangeError(f"{name}(): {what!r} must be {valid}, found {number!r}.")
     generator = random.Random(0)
     precision = min((core.TYPES[leaf._type].bits for leaf in flatten(list(args), name)[0] if differentiable(leaf)),
                     default=64)

@@ -102,9 +102,18 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
     if mode == BACKWARD and not overwrite:
         _require_inside(function, vertices, "let its derivatives flow outside")
     if overwrite or all(vertex.gradient is None for vertex in vertices):
+        before = [(vertex, vertex.gradient, vertex.sparse) for vertex in vertices]
         set_ones(function, arg, vertices)
-    core.enqueue(mode, vertices)
-    _traverse(function, mode, bits)
+        try:
+            core.enqueue(mode, vertices)
+            _traverse(function, mode, bits)
+        except BaseException:
+            for vertex, gradient, sparse in before:
+                vertex.gradient, vertex.sparse = gradient, sparse
+            raise
+    else:
+        core.enqueue(mode, vertices)
+        _traverse(function, mode, bits)
 
 
 def _require_inside(function: str, vertices: list[Vertex], advice: str) -> None:
@@ -269,7 +278,9 @@ class _Isolated(_Within):
 
     def _leave(self, scope: Scope, failed: bool) -> None:
         scope.end()
-        if not failed:
+        if failed:
+            core.abandon(scope)
+        else:
             _schedule(core.leave(scope))
 
 
@@ -316,7 +327,8 @@ def resume_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
 def isolate_grad(when: bool = True) -> AbstractContextManager[None]:
     """A context that reverse traversals do not leave: what they would have to do beyond waits until it ends.
 
-    The derivatives are the same, but those of what was computed before the context flow in a traversal of their own.
+    The derivatives are the same, but those of what was computed before the context flow in a traversal of their own. If
+    an exception ends it, they are dropped.
     ``when=False`` turns it off.
 
     >>> from drjit.llvm.ad import Float

@@ -65,22 +65,20 @@ class Parameter:
 
     def attach(self) -> None:
         """Become a variable without a gradient."""
-        self.vertices = [Vertex(LEAF, node.type, node.size) for node in self.value._nodes()]
-        #: The components of the value, with their vertices, once they have been asked for.
+        self.vertices = [Vertex(LEAF, self.cls._type, node.size) for node in self.value._nodes()]
+        #: The components as the program sees them, with their vertices, once they have been asked for.
         self.duals: Nodes = []
 
     def array(self) -> Any:
         """The value as it is handed out: a variable of the type that the program sees."""
         nodes = self.duals
         if not nodes:
-            self.duals = nodes = [dual(node, vertex) for node, vertex in
+            self.duals = nodes = [dual(cast(node, self.cls._type), vertex) for node, vertex in
                                   zip(values_of(self.value), self.vertices, strict=True)]
-        if self.value._type != self.cls._type:
-            nodes = [cast(node, self.cls._type) for node in nodes]
         return _dressed(self.form, wrap_like(self.value, self.cls, nodes))
 
     def gradients(self) -> Nodes:
-        """The gradients of the components, in the type that is stored; of one element, if all have the same."""
+        """The gradients of the components, in the type that the program sees; of one element, if all have the same."""
         return [literal(vertex.type, 0) if vertex.gradient is None else primal(vertex.gradient)
                 for vertex in self.vertices]
 

@@ -16,6 +16,9 @@ from .base import Optimizer
 
 __all__ = ["GradScaler"]
 
+#: The normal numbers of single precision: the reciprocals of these are finite, and not zero.
+_LEAST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+
 
 class GradScaler:
     """Scaling of the loss, and of gradients back, in programs that compute with half precision.
@@ -29,7 +32,8 @@ class GradScaler:
     - ``init_scale``, above 0, is the scale to begin with. It is large, so that the first steps may be skipped.
     - ``growth_factor``, at least 1: what the scale is multiplied by after a step, once ``growth_interval`` steps have
       passed without an overflow, until there is one.
-    - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow.
+    - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow. The scale does not change
+      where it would leave the normal numbers of single precision.
     - ``debug`` prints a line whenever the scale changes, and waits for each step.
 
     >>> from drjit.llvm.ad import Float16
@@ -47,8 +51,9 @@ class GradScaler:
                  growth_interval: int = 2000, debug: bool = False) -> None:
         scale, growth, backoff = (require_float("drjit.opt.GradScaler", name, value) for name, value in (
             ("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor)))
-        for name, value, valid, wanted in (("init_scale", scale, scale > 0, "above 0"),
-                                           ("growth_factor", growth, growth >= 1, ">= 1"),
+        for name, value, valid, wanted in (("init_scale", scale, _LEAST <= scale <= _LARGEST,
+                                            "above 0, and a normal number of single precision"),
+                                           ("growth_factor", growth, 1 <= growth <= _LARGEST, ">= 1 and finite"),
                                            ("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")):
             if not valid:
                 raise RangeError(f"drjit.opt.GradScaler(): {name!r} must be {wanted}, found {value!r}.")
@@ -124,7 +129,9 @@ class GradScaler:
         steps = ops.add(self._steps, literal(UINT32, 1))
         grows = ops.gt(steps, literal(UINT32, self.growth_interval))
         growth = ops.select(grows, literal(FLOAT32, self.growth_factor), literal(FLOAT32, 1))
-        self._scale = ops.mul(before, ops.select(finite, growth, literal(FLOAT32, self.backoff_factor)))
+        scale = ops.mul(before, ops.select(finite, growth, literal(FLOAT32, self.backoff_factor)))
+        usable = ops.and_(ops.ge(scale, literal(FLOAT32, _LEAST)), ops.le(scale, literal(FLOAT32, _LARGEST)))
+        self._scale = ops.select(usable, scale, before)
         self._steps = ops.select(finite, steps, literal(UINT32, 0))
         core.schedule([self._scale, self._steps])
         if kwargs.get("eval", True):

@@ -14,7 +14,7 @@ import pytest
 
 import drjit as dr
 import drjit_core
-from drjit import llvm
+from drjit import llvm, scalar
 from drjit._promotion.promote import wrap
 from drjit.llvm import ad
 from drjit_core.derivatives.structure import STRUCTURE as directions
@@ -202,6 +202,38 @@ def test_gradients_are_set_added_and_cleared() -> None:
     assert numbers(single.grad) == [6]
 
 
+SHARED = {
+    "components": (lambda y: ad.Array3f(y, y, y), ad.Array3f(1, 2, 4), 3, 7),
+    "a broadcast": (ad.Array3f, ad.Array3f(1, 2, 4), 3, 7),
+    "a diagonal": (ad.Matrix2f, ad.Matrix2f(1, 2, 3, 4), 2, 5),
+    "a structure": (lambda y: [y, {"y": y}], [1, {"y": 2}], 2, 3),
+}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_what_stands_at_several_places_has_the_gradients_of_all(name: str) -> None:
+    make, gradient, ones, total = SHARED[name]
+    x = variable(1, 2)
+    dr.backward(make(x * 1.5))
+    assert numbers(x.grad) == [1.5 * ones] * 2
+    x = variable(1, 2)
+    y = make(x * 1.5)
+    dr.set_grad(y, 100)
+    dr.set_grad(y, gradient)
+    dr.backward_from(y)
+    assert numbers(x.grad) == [1.5 * total] * 2
+    x = variable(1, 2)
+    y = make(x * 1.5)
+    dr.accum_grad(y, gradient)
+    dr.accum_grad(y, gradient)
+    dr.backward_from(y)
+    assert numbers(x.grad) == [3 * total] * 2
+    x = variable(1, 2)
+    z, y = x * 2, make(x)
+    dr.forward(y)
+    assert numbers(z.grad) == [2 * ones] * 2
+
+
 def test_gradients_of_structures() -> None:
     state = {"a": variable(1, 2), "b": [variable(3), 5]}
     dr.set_grad(state, 2)
@@ -209,6 +241,9 @@ def test_gradients_of_structures() -> None:
     dr.set_grad(state, {"a": 1, "b": [Float(4), 0]})
     found = dr.grad(state)
     assert numbers(found["a"]) == [1, 1] and numbers(found["b"][0]) == [4] and found["b"][1] == 0
+    constants = [scalar.ArrayXf(1, 2, 3), scalar.TensorXf([1, 2]), scalar.Array3f(1), scalar.Complex2f(1, 2), 3j, 2.5]
+    for constant, zero in zip(constants, dr.grad(constants), strict=True):
+        assert type(zero) is type(constant) and not np.any(zero) and np.shape(zero) == np.shape(constant)
 
 
 @pytest.mark.parametrize(("source", "error", "message"), [
@@ -250,6 +285,26 @@ def test_gradients_replaced() -> None:
 
 
 # --- traversals ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("value", "source", "given", "expected", "gradient"), [
+    (ad.Complex2f(3, 4), ad.Complex2f(1, 2), ad.Complex2f(1, 2), [3, 4], [2, 4]),
+    (5, ad.Complex2f(1, 2), ad.Complex2f(1, 2), [5, 0], [2, 4]),
+    (ad.Complex2f(3, 4), Float(1), ad.Complex2f(1, 2), [3, 4], [2]),
+    (ad.Quaternion4f(1, 2, 3, 4), ad.Quaternion4f(0), ad.Quaternion4f(1, 2, 3, 4), [1, 2, 3, 4], [2, 4, 6, 8]),
+    (ad.Matrix2f(1, 2, 3, 4), ad.Matrix2f(0), ad.Matrix2f(1, 2, 3, 4), [1, 2, 3, 4], [2, 4, 6, 8]),
+    (ad.Matrix2f(1, 2, 3, 4), Float(1), ad.Matrix2f(1, 2, 3, 4), [1, 2, 3, 4], [10]),
+    (Float(7), ad.Matrix2f(0), ad.Matrix2f(1, 2, 3, 4), [7, 0, 0, 7], [2, 4, 6, 8]),
+])
+def test_gradients_of_special_types_replaced(value: Any, source: Any, given: Any, expected: list[float],
+                                             gradient: list[float]) -> None:
+    x = type(source)(source)
+    dr.enable_grad(x)
+    y = dr.replace_grad(value, x * 2)
+    assert type(y) is type(given) and numbers(y) == expected
+    dr.set_grad(y, given)
+    dr.backward_from(y)
+    assert numbers(x.grad) == gradient
 
 
 def test_gradients_add_up_over_traversals() -> None:
@@ -420,6 +475,45 @@ def test_a_traversal_that_raises_leaves_gradients_as_they_were() -> None:
     assert numbers(x.grad) == [12, 12]
 
 
+@pytest.mark.parametrize("function", [dr.backward, dr.backward_from])
+@pytest.mark.parametrize("made", [lambda y: y, lambda y: (y, y * 2), lambda y: ad.Complex2f(y, 0)],
+                         ids=["array", "structure", "complex"])
+def test_a_traversal_that_raises_leaves_no_gradient_where_it_began(function: Any, made: Any) -> None:
+    x = variable(3)
+    y = x * x
+    dr.backward(y)
+    z = y * 2
+    root = made(z)
+    with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+        function(root)
+    assert numbers(z.grad) == [0] and all(not any(numbers(g)) for g in (
+        dr.grad(root) if isinstance(root, tuple) else (dr.grad(root),)))
+
+
+def test_derivatives_may_begin_and_end_at_what_was_taken_apart() -> None:
+    """Only what lies behind is gone."""
+    def made() -> tuple[Any, Any, Any]:
+        x = variable(3)
+        y = x * x
+        dr.backward(y * 3)
+        return x, y, y * 2
+
+    x, y, z = made()
+    dr.forward(y)
+    assert numbers(z.grad) == [2]
+    x, y, z = made()
+    dr.set_grad(y, 5)
+    assert numbers(dr.forward_to(z)) == [10]
+    x, y, z = made()
+    dr.set_grad(z, 7)
+    assert numbers(dr.backward_to(y)) == [14] and numbers(x.grad) == [18]
+    x, y, z = made()
+    dr.set_grad(x, 1)
+    for attempt in (lambda: dr.forward_to(z), lambda: dr.backward(z)):
+        with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+            attempt()
+
+
 @pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
 def test_symbolic_loops_leave_gradients_of_arrays_from_outside_alone(change: Any) -> None:
     x = variable(1, 2, 3)
@@ -469,6 +563,12 @@ def test_scopes_for_some_variables() -> None:
             assert dr.grad_enabled(x)
     dr.backward(z)
     assert numbers(x.grad) == [0] and numbers(y.grad) == [2]
+    z = x * 5
+    with dr.suspend_grad(x):
+        dr.enable_grad(x)  # it is the same variable still
+        assert not dr.grad_enabled(x)
+    dr.backward(z * x)
+    assert numbers(x.grad) == [20]
     with dr.suspend_grad(when=False), dr.resume_grad(when=False), dr.isolate_grad(when=False):
         assert dr.grad_enabled(x)
     with pytest.raises(ZeroDivisionError), dr.suspend_grad():
@@ -536,6 +636,23 @@ def test_isolated_scopes_track_what_the_scope_around_them_tracks() -> None:
 
 def test_every_rule_with_structure_has_both_directions() -> None:
     assert set(directions) == set(drjit_core.STRUCTURE)
+
+
+def test_what_an_isolated_scope_postponed_is_dropped_if_it_fails() -> None:
+    x = variable(3)
+    y = x * x
+    with pytest.raises(ZeroDivisionError), dr.isolate_grad():
+        dr.backward(y * 2 + x * 5)
+        raise ZeroDivisionError
+    assert numbers(y.grad) == [0] and numbers(x.grad) == [5]
+    dr.backward(y * 10)  # which is not added to what was left
+    assert numbers(x.grad) == [65]
+    y = x * x
+    with pytest.raises(ZeroDivisionError), dr.isolate_grad():
+        with dr.isolate_grad():
+            dr.backward(y * 2)
+        raise ZeroDivisionError
+    assert numbers(y.grad) == [0] and numbers(x.grad) == [65]
 
 
 def test_isolated_scopes_postpone() -> None:
@@ -718,6 +835,8 @@ def test_an_implicit_output_that_is_written_to_later() -> None:
 @pytest.mark.parametrize(("act", "error", "message"), [
     (lambda op: op.set_grad_in("z", 1), TypeError,
      r"Product.set_grad_in\(\): there is no argument 'z'; there are: 'x', 'y'"),
+    (lambda op: op.set_grad_in([0], 1), TypeError, r"Product.set_grad_in\(\): there is no argument \[0\]; there are"),
+    (lambda op: op.set_grad_in(True, 1), TypeError, r"Product.set_grad_in\(\): there is no argument True; there are"),
     (lambda op: op.set_grad_in("x", Float(1, 2, 3)), RuntimeError,
      r"Product.set_grad_in\(\): a gradient with 3 elements"),
     (lambda op: op.grad_in("x"), RuntimeError, r"grad_in\(\): this is of use in forward\(\) only"),
@@ -896,6 +1015,17 @@ def test_checks_in_single_and_half_precision() -> None:
     with pytest.raises(TypeError, match=r"gradcheck\(\): differences of half precision tell little"):
         dr.gradcheck(dr.sin, ad.Float16(1, 2))
     assert dr.gradcheck(dr.sin, ad.Float16(1, 2), eps=0.1, atol=0.1, rtol=0.1)
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"directions": 0}, ValueError, "'directions' must be an int >= 1, found 0"),
+    ({"directions": 1.5}, TypeError, "'directions' must be an int"),
+    ({"eps": 0}, RuntimeError, "'eps' must be above 0"),
+    ({"eps": "small"}, TypeError, "'eps' must be a number"), ({"rtol": -1}, RuntimeError, "'rtol' must be >= 0"),
+])
+def test_options_of_checks_that_would_check_nothing(options: Any, error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=rf"drjit.gradcheck\(\): {message}"):
+        dr.gradcheck(dr.sin, ad.Float64(1), **options)
 
 
 def test_checks_find_wrong_derivatives() -> None:

@@ -210,6 +210,16 @@ def test_small_steps_add_up_in_promoted_half_precision():
     assert results[0][0] == pytest.approx(0.99, abs=1e-3) and results[1][0] == 1
 
 
+@pytest.mark.parametrize("promote", [True, False])
+def test_gradients_of_half_precision_can_be_seen_and_set(promote):
+    opt = SGD(lr=0.5, params={"x": Float16(1, 2)}, promote_fp16=promote)
+    dr.backward(opt["x"] * opt["x"])
+    assert type(opt["x"].grad) is Float16 and list(opt["x"].grad) == [2, 4]
+    dr.set_grad(opt["x"], 1)
+    opt.step()
+    assert list(opt["x"]) == [0.5, 1.5]
+
+
 def test_promotion_keeps_shapes():
     opt = Adam(lr=0.1, params={"t": ad.TensorXf16(np.ones((2, 3))), "v": ad.Array3f16(1, 2, 3)})
     dr.backward(dr.sum(opt["t"].array) + dr.sum(opt["v"]))
@@ -593,6 +603,23 @@ def test_the_scale_follows_overflows(cls, bad):
     assert values == [0.875, 0.875, 0.75, 0.625, 0.625, 0.5, 0.375, 0.25, 0.125]
 
 
+def test_the_scale_stays_finite_and_above_zero():
+    """Beyond, gradients would be infinite or NaN for ever, whatever the loss is."""
+    opt = SGD(lr=0.25, params={"x": Float(2)})
+    scaler = GradScaler(init_scale=2, growth_factor=2.0**70, growth_interval=0)
+    for _ in range(4):
+        dr.backward(scaler.scale(opt["x"]))
+        scaler.step(opt)
+    assert scaler.scale(Float(1))[0] == 2.0**71 and opt["x"][0] == 1
+    scaler = GradScaler(init_scale=2, backoff_factor=2.0**-70)
+    for _ in range(4):
+        dr.set_grad(opt["x"], dr.nan)
+        scaler.step(opt)
+    dr.backward(scaler.scale(opt["x"]))
+    scaler.step(opt)
+    assert scaler.scale(Float(1))[0] == 2.0**-69 and opt["x"][0] == 0.75
+
+
 def test_skipped_steps_are_not_counted():
     opt, scaler = Adam(lr=0.1, params={"x": Float(1)}), GradScaler(init_scale=4)
     for gradient in (dr.inf, dr.nan, 4):
@@ -648,7 +675,9 @@ def test_mistakes_with_a_scaler_are_named():
         scaler.step(3)
     with pytest.raises(TypeError, match=r"GradScaler.step\(\): 'active', 'grad_scale' cannot be given"):
         scaler.step(SGD(lr=1), active=True, grad_scale=1)
-    for option, value in (("init_scale", 0), ("growth_factor", 0.5), ("backoff_factor", 1), ("growth_interval", -1)):
+    for option, value in (("init_scale", 0), ("init_scale", dr.inf), ("init_scale", 1e-40), ("growth_factor", 0.5),
+                          ("growth_factor", dr.inf), ("growth_factor", dr.nan), ("backoff_factor", 1),
+                          ("growth_interval", -1)):
         with pytest.raises((RuntimeError, ValueError), match=rf"GradScaler\(\): '{option}' must be"):
             GradScaler(**{option: value})
     scaler.step(SGD(lr=1))  # of nothing

@@ -725,6 +725,82 @@ def test_special_points(case: int) -> None:
         np.testing.assert_allclose(x.grad.numpy(), np.array(gradient, dtype=float))
 
 
+def looped(x: Any) -> Any:
+    """Roots, of which a symbolic loop computes one more that no result depends on."""
+    return dr.while_loop((ad.UInt32(0), F(x), F(x)), lambda i, y, z: i < 1, lambda i, y, z: (i + 1, y * 2, dr.sqrt(z)),
+                         mode="symbolic", max_iterations=2)[1]
+
+
+def scattered_roots(x: Any) -> Any:
+    target = dr.zeros(F, 4)
+    dr.scatter(target, x, ad.UInt32(1, 2, 3))
+    return dr.sqrt(target)
+
+
+#: Functions with an infinite derivative of what has no part in the result, their derivatives at (0, 1, 4), and changes
+#: of the results for changes of the arguments by 1.
+WITHOUT_PART = {
+    "gather": (lambda x: dr.gather(F, dr.sqrt(x), ad.UInt32(1, 2, 1)), [0, 1, 0.25], [0.5, 0.25, 0.5]),
+    "slice": (lambda x: dr.sqrt(x)[1:], [0, 0.5, 0.25], [0.5, 0.25]),
+    "slice of a tensor": (lambda x: dr.sqrt(T(x))[1:], [0, 0.5, 0.25], [0.5, 0.25]),
+    "scatter": (scattered_roots, [inf, 0.5, 0.25], [0, inf, 0.5, 0.25]),
+    "running sum": (lambda x: dr.sqrt(dr.prefix_reduce(dr.ReduceOp.Add, x, exclusive=True)), [inf, 0.5, 0],
+                    [0, inf, 1]),
+    "loop": (lambda x: looped(x) * 0.5, [1, 1, 1], [1, 1, 1]),
+    "masked loop": (lambda x: dr.select(x > 0, dr.while_loop(
+        (ad.UInt32(0), F(x)), lambda i, y: i < 1, lambda i, y: (i + 1, dr.sqrt(y)), mode="symbolic",
+        max_iterations=2)[1], 0), [0, 0.5, 0.25], [0, 0.5, 0.25]),
+    "masked branch": (lambda x: dr.select(x > 0, dr.if_stmt(
+        (x,), x < 2, dr.sqrt, lambda y: y * y, mode="symbolic"), 0), [0, 0.5, 8], [0, 0.5, 8]),
+    "magnitude": (lambda x: dr.abs(dr.sqrt(x)), [0, 0.5, 0.25], [nan, 0.5, 0.25]),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_PART)
+def test_what_has_no_part_has_no_derivative_even_if_that_is_infinite(name: str) -> None:
+    function, gradient, change = WITHOUT_PART[name]
+    x = F(0, 1, 4)
+    dr.enable_grad(x)
+    dr.backward(function(x))
+    np.testing.assert_allclose(x.grad.numpy(), gradient)
+    x = F(0, 1, 4)
+    dr.enable_grad(x)
+    y = function(x)
+    dr.forward(x)
+    np.testing.assert_allclose(np.ravel(y.grad.numpy()), change)
+
+
+def test_zeros_among_gradients_that_are_given_have_no_part() -> None:
+    x = F(0, 1)
+    dr.enable_grad(x)
+    y = dr.sqrt(x)
+    dr.set_grad(y, F(0, 1))
+    dr.backward_from(y)
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 0.5])
+    y = dr.sqrt(x)
+    dr.set_grad(x, F(0, 1))
+    dr.forward_from(x)
+    np.testing.assert_array_equal(y.grad.numpy(), [0, 0.5])
+    for mode in ("forward", "reverse"):
+        np.testing.assert_array_equal(dr.jacobian(dr.sqrt, F(0, 1), mode=mode).numpy(), [[inf, 0], [0, 0.5]])
+    np.testing.assert_array_equal(dr.hvp(dr.sqrt, F(0, 1), F(0, 1))[1].numpy(), [0, -0.25])
+
+    class Selects(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return dr.gather(F, x, 1)
+
+        def forward(self) -> None:
+            self.set_grad_out(dr.gather(F, self.grad_in("x"), 1))
+
+        def backward(self) -> None:
+            self.set_grad_in("x", dr.select(dr.arange(ad.UInt32, 2) == 1, self.grad_out(), 0))
+
+    x = F(0, 1)
+    dr.enable_grad(x)
+    dr.backward(dr.custom(Selects, dr.sqrt(x)))
+    np.testing.assert_array_equal(x.grad.numpy(), [0, 0.5])
+
+
 @pytest.mark.parametrize(("name", "edge"), [("safe_sqrt", 0), ("safe_asin", 1), ("safe_acos", 1), ("safe_asin", -1)])
 @pytest.mark.parametrize("cls", [ad.Float16, ad.Float, ad.Float64], ids=["half", "single", "double"])
 def test_derivatives_of_safe_functions_are_finite_at_the_ends_of_the_domain(cls: Any, name: str, edge: int) -> None:

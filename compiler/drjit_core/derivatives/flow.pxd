@@ -29,6 +29,7 @@ cdef class Flow:
     cpdef clear(self, Vertex vertex)
     @cython.locals(before=Node)
     cpdef give(self, Vertex vertex, Node gradient, int64_t width, bint sparse=*)
+    cpdef bring(self, Vertex vertex, Node gradient, int64_t width)
     @cython.locals(before=Node)
     cpdef give_product(self, Vertex vertex, Node gradient, Node factor, int64_t width, bint sparse)
     cpdef Node gradient(self, Vertex vertex)

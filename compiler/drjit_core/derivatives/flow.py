@@ -16,7 +16,7 @@ from ..ir.dual import dual
 from ..ir.node import Node
 from ..ir.trace import binary, gather, opaque, reduce, scatter, ternary
 from ..ir.vertex import HUB, Vertex
-from ..ops.table import KIND
+from ..ops.table import KIND, LITERAL
 from ..types import BOOL, UINT32, ReduceMode, ReduceOp
 from .formulas import product
 
@@ -141,6 +141,10 @@ class Flow:
         before = vertex.gradient
         vertex.gradient = gradient if before is None else binary(_PLUS, before, gradient)
 
+    def bring(self, vertex: Vertex, gradient: Node, width: int) -> None:
+        """Likewise what does not come from an operation of this flow: elements whose gradient is zero have no part."""
+        self.give(vertex, gradient, width, gradient.kind != LITERAL or gradient.payload == 0)
+
     def give_product(self, vertex: Vertex | None, gradient: Node, factor: Node, width: int, sparse: bool) -> None:
         """Likewise a product, which is added in one operation if there is something to add it to."""
         if vertex is None or not self.takes(vertex):
@@ -170,6 +174,7 @@ class Flow:
             self.memory[vertex.id] = scatter(self.memory[vertex.id], gradient, index, mask, _ADD, mode)
             return
         self.note(vertex)
+        vertex.sparse = True
         pending = dict(vertex.pending or {})
         before = pending.get(_SCATTERED)
         if before is None:

@@ -10,7 +10,7 @@ import contextlib
 import itertools
 import operator
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from ..context import Context, current, state
 from ..errors import NoDerivative
@@ -28,8 +28,9 @@ from .formulas import FORMULAS, masked, product
 from .outside import Outside
 from .structure import STRUCTURE
 
-__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "add_gradients",
-           "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push", "set_ones", "traverse"]
+__all__ = ["BACKWARD", "CLEAR_EDGES", "CLEAR_INPUT", "CLEAR_INTERIOR", "FORWARD_MODE", "Consumed", "abandon",
+           "add_gradients", "clear_gradients", "depends", "enqueue", "go_on", "leave", "pull", "push",
+           "set_ones", "traverse"]
 
 FORWARD_MODE, BACKWARD = 1, 2
 CLEAR_EDGES, CLEAR_INPUT, CLEAR_INTERIOR = 1, 2, 4
@@ -40,6 +41,8 @@ class Consumed(RuntimeError):
 
 
 _NEG, _HALF = KIND["neg"], FLOAT16
+#: Operations with structure some elements of whose results may depend on nothing.
+_PARTLY = frozenset(("gather", "scatter", "scan", "output"))
 #: The rule of a vertex whose edges a traversal has cut.
 CONSUMED = Rule("consumed", ())
 
@@ -80,6 +83,7 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
             continue
         if scope is not None and vertex.id <= scope.limit and (not region or vertex.scope == region):
             scope.postponed[vertex.id] = vertex
+            scope.before.setdefault(vertex.id, (vertex.gradient, vertex.sparse))
             continue
         vertex.queued = number
         found.append(vertex)
@@ -97,8 +101,8 @@ def _reach(todo: list[Vertex], found: list[Vertex], number: int, scope: Scope | 
 def _reach_forward(start: list[Vertex], found: list[Vertex], number: int) -> None:
     """Find all vertices that depend on some."""
     for vertex in _following(start):
-        if vertex.queued != number:
-            vertex.queued = number
+        if vertex.queued not in (number, -number):
+            vertex.queued = -number if vertex.rule is CONSUMED else number  # derivatives begin or end there
             found.append(vertex)
 
 
@@ -119,19 +123,20 @@ def traverse(mode: int, flags: int) -> list[Node]:
     If it raises, all gradients and edges are as before.
     """
     context = current()
-    order, context.queued, context.queue = context.queued, [], _next_queue()
+    order, queue = context.queued, context.queue
+    context.queued, context.queue = [], _next_queue()
     if not (mode == BACKWARD and _descends(order)):
         order.sort(key=_number, reverse=mode == BACKWARD)
     with _lock:
         order = _distinct(order)
         region, scope = innermost(), _isolating(context)
         if mode != BACKWARD:
-            return _traverse_forward(order, 0 if region is None else region.id, flags)
+            return _traverse_forward(order, 0 if region is None else region.id, flags, queue)
         outside = None
         if region is not None:
             order, beyond = _parted(order, region.id)
             outside = Outside(region, _used(order, beyond))
-        return _traverse_backward(order, outside, flags, [] if scope is None else list(scope.postponed.values()))
+        return _traverse_backward(order, outside, flags, [] if scope is None else list(scope.postponed.values()), queue)
 
 
 def _parted(order: list[Vertex], region: int) -> tuple[list[Vertex], list[Vertex]]:
@@ -146,13 +151,13 @@ def _used(users: list[Vertex], vertices: list[Vertex]) -> list[Vertex]:
     return [vertex for vertex in vertices if vertex.id in used]
 
 
-def _traverse_forward(order: list[Vertex], region: int, flags: int) -> list[Node]:
+def _traverse_forward(order: list[Vertex], region: int, flags: int, queue: int) -> list[Node]:
     """In a region, those from outside are left as they were: it may be traced again."""
     inside, outside = _parted(order, region) if region else (order, [])
     before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in outside]
     flow = Flow(members=order, lanes=region != 0)
     try:
-        _refuse_consumed(order)
+        _refuse_consumed([vertex for vertex in order if vertex.gradient is None], queue)
         _forward(flow, order, flags)
     except BaseException:
         flow.roll_back()
@@ -168,13 +173,13 @@ def _traverse_forward(order: list[Vertex], region: int, flags: int) -> list[Node
 
 
 def _traverse_backward(order: list[Vertex], outside: Outside | None, flags: int,
-                       postponed: list[Vertex]) -> list[Node]:
+                       postponed: list[Vertex], queue: int) -> list[Node]:
     beyond: list[Vertex] = [] if outside is None else outside.vertices
     flow = Flow(members=[*order, *postponed, *beyond] if postponed or beyond else order, lanes=outside is not None,
                 memory=None if outside is None else outside.versions)
     try:
-        _refuse_consumed(order)
-        _refuse_consumed(beyond)
+        _refuse_consumed(order, queue)
+        _refuse_consumed(beyond, queue)
         if outside is not None:
             outside.begin(flow)
         _reverse(flow, order, flags)
@@ -239,9 +244,11 @@ def _takes_part(vertex: Vertex | None, number: int) -> bool:
     return vertex is not None and vertex.member == number
 
 
-def _refuse_consumed(order: list[Vertex]) -> None:
+def _refuse_consumed(order: list[Vertex], queue: int) -> None:
+    """Raise where derivatives would have to flow on through what has been taken apart, unless the program has named it
+    as where they begin or end, when it filled the queue (0: there is none)."""
     for vertex in order:
-        if vertex.rule is CONSUMED:
+        if vertex.rule is CONSUMED and (not queue or vertex.queued != -queue):
             raise Consumed(
                 "derivatives would have to flow through operations that an earlier traversal has taken apart, which is "
                 "what traversals do by default: pass flags=drjit.ADFlag.ClearVertices (or ClearNone, which keeps the "
@@ -258,7 +265,7 @@ def _keeps(flow: Flow, mode: int, flags: int, vertex: Vertex) -> bool:
         return not flags & (CLEAR_INTERIOR if depended else CLEAR_INPUT)
     if not depended:
         return True
-    return not flags & (CLEAR_INTERIOR if vertex.rule is not LEAF else CLEAR_INPUT)
+    return not flags & (CLEAR_INPUT if vertex.rule is LEAF or vertex.rule is CONSUMED else CLEAR_INTERIOR)
 
 
 def _mark_depended(flow: Flow, order: list[Vertex]) -> None:
@@ -300,7 +307,7 @@ def _reverse_one(flow: Flow, vertex: Vertex) -> None:
     assert gradient is not None
     if vertex.rule.partials:
         _reverse_row(flow, vertex, gradient)
-    elif vertex.rule is not LEAF:
+    elif vertex.rule is not LEAF and vertex.rule is not CONSUMED:
         STRUCTURE[vertex.rule.name].reverse(flow, vertex, gradient)
 
 
@@ -333,16 +340,20 @@ def _reverse_row(flow: Flow, vertex: Vertex, gradient: Node) -> None:
             flow.give_product(operand, gradient, x, width, sparse)
         elif how == TIMES_R:
             flow.give_product(operand, gradient, r, width, sparse)
+        elif how == FACTOR and partial.sparse:
+            flow.give(operand, product(gradient, _factor(partial, vertex.type, x, y, z, r), sparse), width, True)
         elif how == FACTOR:
-            flow.give_product(operand, gradient, partial.factor(FORMULAS, x, y, z, r) if vertex.type != _HALF else
-                              _in_single(partial.factor, x, y, z, r), width, sparse)
+            flow.give_product(operand, gradient, _factor(partial, vertex.type, x, y, z, r), width, sparse)
         else:
             flow.give(operand, _where(partial, gradient, x, y, z, r), width, True)
 
 
-def _in_single(factor: Callable[..., Node], *kept: Node | None) -> Node:
-    """What a rule of half precision, in which squares soon overflow, multiplies by, computed in single precision."""
-    return cast(factor(FORMULAS, *[node if node is None else cast(node, FLOAT32) for node in kept]), FLOAT16)
+def _factor(partial: Partial, type_: int, x: Node, y: Node, z: Node, r: Node) -> Node:
+    """What a rule multiplies by; that of half precision, in which squares soon overflow, is computed in single one."""
+    if type_ != _HALF:
+        return partial.factor(FORMULAS, x, y, z, r)  # type: ignore[no-any-return]
+    kept = [node if node is None else cast(node, FLOAT32) for node in (x, y, z, r)]
+    return cast(partial.factor(FORMULAS, *kept), FLOAT16)
 
 
 def _where(partial: Partial, gradient: Node, x: Node, y: Node, z: Node, r: Node) -> Node:
@@ -379,7 +390,8 @@ def _forward_one(flow: Flow, vertex: Vertex) -> None:
     else:
         result = None
     if result is not None:
-        sparse = any(operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
+        sparse = vertex.rule.name in _PARTLY or any(
+            operand is not None and operand.sparse for operand in (vertex.a, vertex.b, vertex.c))
         flow.give(vertex, result, result.size, sparse)
 
 
@@ -410,8 +422,10 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
             change = unary(_NEG, gradient)
         elif how <= FACTOR:
             factor = y if how == TIMES_Y else x if how == TIMES_X else r if how == TIMES_R else \
-                partial.factor(FORMULAS, x, y, z, r) if vertex.type != _HALF else \
-                _in_single(partial.factor, x, y, z, r)
+                _factor(partial, vertex.type, x, y, z, r)
+            if partial.sparse:
+                flow.note(vertex)
+                vertex.sparse = True
             if result is not None and not operand.sparse:
                 result = ops.fma(gradient, factor, result)
                 continue
@@ -427,24 +441,27 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
 # --- gradients from outside ------------------------------------------------------------------------------------------
 
 
-def add_gradients(gradients: Iterable[tuple[Vertex, Node]], *, clear: bool) -> None:
-    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first."""
+def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> None:
+    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first. A vertex may be there
+    several times."""
     with _lock:
         flow = Flow()
-        for vertex, gradient in gradients:
-            if clear:
+        if clear:
+            for vertex, _ in gradients:
                 flow.clear(vertex)
-            flow.give(vertex, gradient, gradient.size)
+        for vertex, gradient in gradients:
+            flow.bring(vertex, gradient, gradient.size)
             flow.gradient(vertex)
 
 
-def set_ones(vertices: Iterable[Vertex]) -> None:
-    """Let the gradients of vertices be one."""
+def set_ones(vertices: Sequence[Vertex]) -> None:
+    """Let the gradients of vertices be one, for each time that a vertex is there."""
     with _lock:
         flow = Flow()
         for vertex in vertices:
             flow.clear(vertex)
-            vertex.gradient = literal(vertex.type, 1)
+        for vertex in vertices:
+            flow.give(vertex, literal(vertex.type, 1), 1)
 
 
 def clear_gradients(vertices: Iterable[Vertex]) -> None:
@@ -459,8 +476,19 @@ def leave(scope: Scope) -> list[Node]:
     """Go on with what waited for a scope to end (which it has)."""
     if not scope.postponed:
         return []
-    vertices, scope.postponed = list(scope.postponed.values()), {}
+    outer = _isolating(current())
+    if outer is not None:  # which some of them may have to wait for, too
+        outer.before = {**scope.before, **outer.before}
+    vertices, scope.postponed, scope.before = list(scope.postponed.values()), {}, {}
     return go_on(vertices)
+
+
+def abandon(scope: Scope) -> None:
+    """Drop the gradients that waited for a scope to end, which an exception has ended; those of variables stay."""
+    with _lock:
+        for vertex in scope.postponed.values():
+            if vertex.rule is not LEAF:
+                vertex.gradient, vertex.sparse = scope.before[vertex.id]
 
 
 def go_on(vertices: list[Vertex]) -> list[Node]:
@@ -522,13 +550,13 @@ def pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], *, ag
 
 def _pull(outputs: Sequence[tuple[Vertex, Node]], inputs: Sequence[Vertex], order: list[Vertex], ends: set[int],
           again: bool, memory: dict[int, Node] | None) -> list[Node | None]:
-    _refuse_consumed(order)
+    _refuse_consumed(order, 0)
     flow = Flow(again=again, members=order, lanes=memory is not None, memory=memory)
     try:
         for vertex in order:
             flow.clear(vertex)
         for vertex, gradient in outputs:
-            flow.give(vertex, gradient, vertex.size)
+            flow.bring(vertex, gradient, vertex.size)
         for vertex in order:
             if vertex.id not in ends and flow.has_gradient(vertex):
                 _reverse_one(flow, vertex)
@@ -550,13 +578,13 @@ def push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], *, ag
 
 def _push(inputs: Sequence[tuple[Vertex, Node]], outputs: Sequence[Vertex], order: list[Vertex], given: set[int],
           again: bool, lanes: bool) -> list[Node | None]:
-    _refuse_consumed(order)
+    _refuse_consumed(order, 0)
     flow = Flow(again=again, members=order, lanes=lanes)
     try:
         for vertex in order:
             flow.clear(vertex)
         for vertex, change in inputs:
-            flow.give(vertex, change, change.size)
+            flow.bring(vertex, change, change.size)
         for vertex in order:
             if vertex.id not in given:
                 _forward_one(flow, vertex)

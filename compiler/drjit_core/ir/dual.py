@@ -39,7 +39,7 @@ _IS_FLOAT = bytes(info is not None and info.kind == "f" for info in TYPES)
 class Scope:
     """Which vertices derivatives are tracked for, in the dynamic extent of a ``with`` statement."""
 
-    __slots__ = ("boundary", "enabled", "ended", "limit", "off", "on", "outer", "postponed")
+    __slots__ = ("before", "boundary", "enabled", "ended", "limit", "off", "on", "outer", "postponed")
 
     def __init__(self, outer: Scope | None, enabled: bool, boundary: int | None = None,
                  on: frozenset[int] = frozenset(), off: frozenset[int] = frozenset(), *, limit: int = 0) -> None:
@@ -52,6 +52,8 @@ class Scope:
         #: The vertex that traversals stop at, if any, to go on with what is postponed when the scope ends.
         self.limit = limit
         self.postponed: dict[int, Vertex] = {}
+        #: Gradients that these had before, and whether zeros of them had no part, by ids.
+        self.before: dict[int, tuple[Node | None, bool]] = {}
         #: Whether the statement is over; others that began within it may not be (in generators).
         self.ended = False
 

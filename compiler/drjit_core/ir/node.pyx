@@ -12,7 +12,6 @@ from libc.stdlib cimport calloc, free, realloc
 from libc.string cimport memcpy
 
 cdef extern from "Python.h":
-    Py_ssize_t Py_REFCNT(PyObject*) noexcept
     unsigned long long PyLong_AsUnsignedLongLongMask(object) except? 0
 
 from ..ops.table import EVALUATED as _EVALUATED, FIRST_ELEMENTWISE as _FIRST_ELEMENTWISE, LITERAL as _LITERAL, OPS
@@ -191,49 +190,23 @@ cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operan
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
-# A node is a copy of one without contents, in the memory of one that has died.
 
 cdef extern from "Python.h":
-    ctypedef struct Type "PyTypeObject":
-        void (*tp_dealloc)(PyObject*) noexcept
-        Py_ssize_t tp_basicsize
-        Py_ssize_t tp_weaklistoffset
-        unsigned long tp_flags
-    unsigned long Py_TPFLAGS_BASETYPE
-    PyObject* PyObject_Init(PyObject*, PyTypeObject*)
-    void* PyObject_Malloc(size_t)
-    void PyObject_Free(void*)
     void PyObject_ClearWeakRefs(PyObject*)
-    void raise_reference "Py_INCREF"(PyObject*)
-    void drop_reference "Py_XDECREF"(PyObject*)
 
 cdef enum:
-    KEPT = 4096
-    SIZE = 144  # of a node, or more: a number that the C compiler knows, so that it copies without a call
+    SIZE = 144
 
-cdef struct Image:
-    char bytes[SIZE]
+include "node.pxi"
 
-cdef void* _kept[KEPT]
-cdef int _kept_count = 0
-cdef Image _template
 cdef Py_ssize_t _references = (<Type*> Node).tp_weaklistoffset  # where weak references hang
 
 
 cpdef Node blank_node():
     """A node without contents."""
-    global _kept_count, _count, _youngest
+    global _count, _youngest
     cdef Node result
-    cdef void* memory
-    if _kept_count:
-        _kept_count -= 1
-        memory = _kept[_kept_count]
-    else:
-        memory = PyObject_Malloc(SIZE)
-        if memory == NULL:
-            raise MemoryError
-    (<Image*> memory)[0] = _template
-    cdef PyObject* node = PyObject_Init(<PyObject*> memory, <PyTypeObject*> Node)
+    cdef PyObject* node = _blank(<PyObject*> Node)
     cdef PyObject* nothing = <PyObject*> None
     raise_reference(nothing)  # once for each operand, and the payload
     raise_reference(nothing)
@@ -252,7 +225,6 @@ cpdef Node blank_node():
 
 cdef void _dealloc(PyObject* node) noexcept:
     """The end of a node that is none of a derived class."""
-    global _kept_count
     _part(node)  # before anybody is told, so that nobody finds it any more
     if (<PyObject**> (<char*> node + _references))[0] != NULL:
         PyObject_ClearWeakRefs(node)
@@ -261,11 +233,7 @@ cdef void _dealloc(PyObject* node) noexcept:
     cdef PyObject* d2 = <PyObject*> (<Node> node).d2
     cdef PyObject* d3 = <PyObject*> (<Node> node).d3
     cdef PyObject* payload = <PyObject*> (<Node> node).payload
-    if _kept_count < KEPT:
-        _kept[_kept_count] = node
-        _kept_count += 1
-    else:
-        PyObject_Free(node)
+    _free(node)
     _let_go(d0)
     _let_go(d1)
     _let_go(d2)
@@ -278,7 +246,7 @@ cdef void _dealloc(PyObject* node) noexcept:
 cdef _make_template():
     cdef Node sample = Node.__new__(Node)
     assert (<Type*> Node).tp_basicsize <= SIZE
-    memcpy(&_template, <PyObject*> sample, (<Type*> Node).tp_basicsize)
+    _take_as_template(<PyObject*> sample)
     cdef PyObject* image = <PyObject*> &_template
     (<Node> image).older = (<Node> image).younger = NULL
 
@@ -286,14 +254,6 @@ _make_template()
 (<Type*> Node).tp_dealloc = _dealloc
 (<Type*> Node).tp_flags &= ~Py_TPFLAGS_BASETYPE  # the memory of instances of a derived type would be other memory
 (<Type*> ImportedNode).tp_flags &= ~Py_TPFLAGS_BASETYPE
-
-
-# --- the end of nodes ------------------------------------------------------------------------------------------------
-# A chain of a million nodes dies without recursion: whoever dies first releases what others hand over meanwhile.
-
-cdef PyObject** _pending = NULL
-cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
-cdef bint _releasing = False
 
 
 cdef void _part(PyObject* node) noexcept:
@@ -308,36 +268,6 @@ cdef void _part(PyObject* node) noexcept:
         _youngest = (<Node> node).older
     if (<Node> node).hash:
         _remove(node)
-
-
-cdef inline void _let_go(PyObject* operand) noexcept:
-    """Drop a reference to an operand, later if it is the last one: no node dies while another does."""
-    if operand == <PyObject*> None or Py_REFCNT(operand) != 1 or not _hand_over(operand):
-        drop_reference(operand)
-
-
-cdef void _release() noexcept:
-    """Drop the references that have been handed over."""
-    global _releasing, _pending_count
-    _releasing = True
-    while _pending_count:
-        _pending_count -= 1
-        drop_reference(_pending[_pending_count])
-    _releasing = False
-
-
-cdef bint _hand_over(PyObject* operand) noexcept:
-    """Keep a reference, to be dropped later; without memory for that, nodes die as they do everywhere else."""
-    global _pending, _pending_count, _pending_capacity
-    cdef PyObject** larger
-    if _pending_count == _pending_capacity:
-        larger = <PyObject**> realloc(_pending, (2 * _pending_capacity + 64) * sizeof(PyObject*))
-        if larger == NULL:
-            return False
-        _pending, _pending_capacity = larger, 2 * _pending_capacity + 64
-    _pending[_pending_count] = operand
-    _pending_count += 1
-    return True
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

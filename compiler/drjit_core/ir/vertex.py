@@ -45,7 +45,8 @@ class Vertex:
     #: The region that it was recorded in (0: none): it is part of the graph only as long as that is being traced.
     scope = 0
     #: The numbers of the flow that it takes part in, of that in which others depend on it, of that which has noted what
-    #: its gradient was before, and of the queue that it is in.
+    #: its gradient was before, and of the queue that it is in (negative: as where derivatives begin or end, after an
+    #: earlier traversal has taken apart what lies behind it).
     member = depended = noted = queued = 0
 
     def __init__(self, rule: Rule, type_: int, size: int, a: Vertex | None = None, b: Vertex | None = None,

@@ -8,19 +8,6 @@ from libc.string cimport memcpy
 from ..context cimport current
 from ..ops.derivatives cimport Rule
 
-cdef extern from "Python.h":
-    ctypedef struct Type "PyTypeObject":
-        void (*tp_dealloc)(PyObject*) noexcept
-        Py_ssize_t tp_basicsize
-        unsigned long tp_flags
-    unsigned long Py_TPFLAGS_BASETYPE
-    Py_ssize_t Py_REFCNT(PyObject*) noexcept
-    PyObject* PyObject_Init(PyObject*, PyTypeObject*)
-    void* PyObject_Malloc(size_t)
-    void PyObject_Free(void*)
-    void raise_reference "Py_INCREF"(PyObject*)
-    void drop_reference "Py_XDECREF"(PyObject*)
-
 LEAF, HUB = Rule("", ()), Rule("custom", ())
 
 cdef Rule _LEAF = LEAF
@@ -100,44 +87,20 @@ cpdef int64_t last_vertex() noexcept:
 
 
 # --- memory ----------------------------------------------------------------------------------------------------------
-# As nodes are: a vertex is a copy of one without contents, in the memory of one that has died, and a chain of a million
-# vertices dies without recursion.
 
 cdef enum:
-    KEPT = 4096
-    SIZE = 200  # of a vertex, or more: a number that the C compiler knows, so that it copies without a call
+    SIZE = 200
+    ATTRIBUTES = 12  # that hold objects
 
-cdef struct Image:
-    char bytes[SIZE]
-
-cdef void* _kept[KEPT]
-cdef int _kept_count = 0
-#: None where vertices have another size: those that the usual way makes could not be used again.
-cdef int _most_kept = KEPT if (<Type*> Vertex).tp_basicsize == SIZE else 0
-cdef Image _template
-#: Vertices that wait for the end of one that dies: their last references are here.
-cdef PyObject** _pending = NULL
-cdef Py_ssize_t _pending_count = 0, _pending_capacity = 0
-cdef bint _releasing = False
+include "node.pxi"
 
 
 cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, Vertex c):
     """A vertex that has kept nothing yet."""
-    global _kept_count
     cdef Vertex vertex
-    cdef void* memory
     cdef PyObject* nothing = <PyObject*> None
-    cdef PyObject* made
+    cdef PyObject* made = _blank(<PyObject*> Vertex)
     cdef int k
-    if _kept_count:
-        _kept_count -= 1
-        memory = _kept[_kept_count]
-    else:
-        memory = PyObject_Malloc(SIZE)
-        if memory == NULL:
-            raise MemoryError
-    (<Image*> memory)[0] = _template
-    made = PyObject_Init(<PyObject*> memory, <PyTypeObject*> Vertex)
     for k in range(ATTRIBUTES):
         raise_reference(nothing)
     vertex = <Vertex> made
@@ -155,15 +118,10 @@ cpdef Vertex new_vertex(Rule rule, int type_, int64_t size, Vertex a, Vertex b, 
     return vertex
 
 
-cdef enum:
-    ATTRIBUTES = 12  # that hold objects
-
-
 cdef void _dealloc(PyObject* vertex) noexcept:
     """The end of a vertex."""
-    global _youngest, _kept_count
+    global _youngest
     cdef PyObject* held[ATTRIBUTES]
-    cdef PyObject* nothing = <PyObject*> None
     cdef int k
     if (<Vertex> vertex).older != NULL:
         (<Vertex> (<Vertex> vertex).older).younger = (<Vertex> vertex).younger
@@ -183,46 +141,19 @@ cdef void _dealloc(PyObject* vertex) noexcept:
     held[9] = <PyObject*> (<Vertex> vertex).gradient
     held[10] = <PyObject*> (<Vertex> vertex).pending
     held[11] = <PyObject*> (<Vertex> vertex).label
-    if _kept_count < _most_kept:
-        _kept[_kept_count] = vertex
-        _kept_count += 1
-    else:
-        PyObject_Free(vertex)
-    for k in range(ATTRIBUTES):
-        if k > 2 or held[k] == nothing or Py_REFCNT(held[k]) != 1 or not _hand_over(held[k]):
-            drop_reference(held[k])
+    _free(vertex)
+    for k in range(3):
+        _let_go(held[k])
+    for k in range(3, ATTRIBUTES):
+        drop_reference(held[k])
     if _pending_count and not _releasing:
         _release()
-
-
-cdef void _release() noexcept:
-    """Drop the references that have been handed over."""
-    global _releasing, _pending_count
-    _releasing = True
-    while _pending_count:
-        _pending_count -= 1
-        drop_reference(_pending[_pending_count])
-    _releasing = False
-
-
-cdef bint _hand_over(PyObject* operand) noexcept:
-    """Keep a reference, to be dropped later; without memory for that, vertices die as objects do everywhere else."""
-    global _pending, _pending_count, _pending_capacity
-    cdef PyObject** larger
-    if _pending_count == _pending_capacity:
-        larger = <PyObject**> realloc(_pending, (2 * _pending_capacity + 64) * sizeof(PyObject*))
-        if larger == NULL:
-            return False
-        _pending, _pending_capacity = larger, 2 * _pending_capacity + 64
-    _pending[_pending_count] = operand
-    _pending_count += 1
-    return True
 
 
 cdef _make_template():
     cdef Vertex sample = Vertex.__new__(Vertex)
     assert (<Type*> Vertex).tp_basicsize <= SIZE
-    memcpy(&_template, <PyObject*> sample, (<Type*> Vertex).tp_basicsize)
+    _take_as_template(<PyObject*> sample)
     cdef PyObject* image = <PyObject*> &_template
     (<Vertex> image).older = (<Vertex> image).younger = NULL
 

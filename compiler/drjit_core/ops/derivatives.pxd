@@ -2,6 +2,7 @@ cdef class Partial:
     cdef readonly int how
     cdef readonly str keeps
     cdef readonly object factor
+    cdef readonly bint sparse
 
 
 cdef class Rule:

@@ -31,11 +31,14 @@ PASSED, NEGATED, TIMES_X, TIMES_Y, TIMES_R, FACTOR, WHERE, OTHERWISE, BOTH = ran
 class Partial:
     """The derivative with respect to one operand."""
 
-    def __init__(self, how: int, keeps: str = "", factor: Callable[..., Any] | None = None) -> None:
+    def __init__(self, how: int, keeps: str = "", factor: Callable[..., Any] | None = None, *,
+                 sparse: bool = False) -> None:
         self.how = how
         #: Which of the operands (``xyz``) and the result (``r``) it needs.
         self.keeps = keeps
         self.factor: Any = factor
+        #: Whether the factor is zero by convention somewhere: elements have no part there, see ``Vertex.sparse``.
+        self.sparse = sparse
 
 
 class Rule:
@@ -48,6 +51,10 @@ class Rule:
 
 def _factor(keeps: str, factor: Callable[..., Any]) -> Partial:
     return Partial(FACTOR, keeps, factor)
+
+
+def _sparse(keeps: str, factor: Callable[..., Any]) -> Partial:
+    return Partial(FACTOR, keeps, factor, sparse=True)
 
 
 _pass, _negate = Partial(PASSED), Partial(NEGATED)
@@ -102,8 +109,8 @@ def _safe_asin(o: Any, x: Any, y: Any, z: Any, r: Any) -> Any:
 
 
 def _epsilon(x: Any) -> float:
-    """Half the distance from 1 to the next number."""
-    return 2.0 ** -{16: 11, 32: 24, 64: 53}[TYPES[x.type].bits]
+    """Half the distance from 1 to the next number. (Rules of half precision are computed in single precision.)"""
+    return 2.0 ** -{32: 24, 64: 53}[TYPES[x.type].bits]
 
 
 def _quotient(o: Any, x: Any, r: Any) -> Any:
@@ -121,7 +128,7 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "div": (_factor("y", lambda o, x, y, z, r: o.rcp(y)),
             _factor("yr", lambda o, x, y, z, r: o.neg(o.div(r, y)))),
     "fma": (Partial(TIMES_Y, "y"), Partial(TIMES_X, "x"), _pass),
-    "abs": (_factor("x", lambda o, x, y, z, r: _sign(o, x)),),
+    "abs": (_sparse("x", lambda o, x, y, z, r: _sign(o, x)),),
     "sqrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 0.5), r)),),
     "minimum": (Partial(BOTH, "xy", lambda o, x, y, z, r: o.le(x, y)),
                 Partial(BOTH, "xy", lambda o, x, y, z, r: o.inv(o.le(x, y)))),
@@ -153,14 +160,14 @@ RULES: dict[str, Rule] = {name: Rule(name, partials) for name, partials in {
     "erfinv": (_factor("r", lambda o, x, y, z, r: o.mul(o.exp(o.mul(r, r)), o.number(r, 1 / _TWO_OVER_ROOT_PI))),),
     "lgamma": (_factor("x", lambda o, x, y, z, r: o.digamma(x)),),
     "cbrt": (_factor("r", lambda o, x, y, z, r: o.div(o.number(r, 1 / 3), o.mul(r, r))),),
-    "hypot": (_factor("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
-              _factor("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
+    "hypot": (_sparse("xr", lambda o, x, y, z, r: _quotient(o, x, r)),
+              _sparse("yr", lambda o, x, y, z, r: _quotient(o, y, r))),
     # functions whose rule is not that of what they are composed of: of rows that work on bits, and finite ones
     "copysign": (_factor("xy", lambda o, x, y, z, r: o.mul(_bit(o, x), _bit(o, y))), None),
-    "length": (_factor("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),
-    "safe_sqrt": (_factor("xr", _safe_sqrt),),
-    "safe_asin": (_factor("x", _safe_asin),),
-    "safe_acos": (_factor("x", lambda o, x, y, z, r: o.neg(_safe_asin(o, x, y, z, r))),),
+    "length": (_sparse("r", lambda o, x, y, z, r: _quotient(o, o.number(r, 0.5), r)),),
+    "safe_sqrt": (_sparse("xr", _safe_sqrt),),
+    "safe_asin": (_sparse("x", _safe_asin),),
+    "safe_acos": (_sparse("x", lambda o, x, y, z, r: o.neg(_safe_asin(o, x, y, z, r))),),
 }.items()}
 for _name in ("sin", "cos", "tan", "cot"):
     RULES[f"{_name}_precise"] = RULES[_name]
