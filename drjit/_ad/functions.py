@@ -7,6 +7,7 @@ trace in the graph of derivatives: what they return may be differentiated again.
 from __future__ import annotations
 
 import functools
+import math
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -17,8 +18,9 @@ import drjit_core as core
 from drjit_core import STRUCTURE, Node, Scope, Vertex, dual, literal, ops, primal, tracked, vertex_of
 
 from .._arrays.broadcasting import concatenate, make
+from .._base.arguments import require_count, require_float
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, SizeError, describe
+from .._base.errors import ArgumentError, RangeError, SizeError, describe
 from .._base.nodes import broadcast, values
 from .._base.types import lookup
 from .._promotion.promote import wrap_like
@@ -332,8 +334,9 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
     if precision not in _DIFFERENCES and None in (eps, atol, rtol):
         raise ArgumentError(f"{name}(): differences of half precision tell little: pass arguments of more precision, "
                             "or 'eps', 'atol' and 'rtol'.")
-    eps, atol, rtol = (usual if given is None else given for given, usual in zip(
-        (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
+    eps, atol, rtol = (usual if given is None else _tolerance(name, option, given) for option, given, usual in zip(
+        ("eps", "atol", "rtol"), (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
+    directions = require_count(name, "directions", directions, 1)
 
     def moved(direction: Sequence[Sequence[float]], step: float) -> list[list[float]]:
         leaves = [leaf for leaf in flatten(list(args), name)[0] if differentiable(leaf)]
@@ -380,6 +383,15 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
         wanted = sum(a * b for a, b in zip([w for row in weights for w in row], expected, strict=True))
         _compare("reverse mode", [total], [wanted], atol * max(1, len(expected)) ** 0.5, rtol)
     return True
+
+
+def _tolerance(function: str, name: str, value: Any) -> float:
+    """A step, which must be above zero, or a tolerance, which may be zero."""
+    found = require_float(function, name, value)
+    if not (0 < found < math.inf or found == 0 and name != "eps"):
+        raise RangeError(f"{function}(): '{name}' must be finite and {'>' if name == 'eps' else '>='} 0, found "
+                         f"{value!r}.")
+    return found
 
 
 def _packed(type_: int, row: Sequence[float]) -> bytes:

@@ -32,8 +32,8 @@ class GradScaler:
 
     - ``init_scale`` is the scale to begin with. It is large, so that the first steps may be skipped. The scale stays
       between ``2**-126`` and ``2**126`` at all times, whatever gradients are.
-    - ``growth_factor``, at least 1 and finite: what the scale is multiplied by after a step, once ``growth_interval`` steps have
-      passed without an overflow, until there is one.
+    - ``growth_factor``, at least 1 and finite: what the scale is multiplied by after a step, once ``growth_interval``
+      steps have passed without an overflow, until there is one.
     - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow.
     - ``debug`` prints a line whenever the scale changes, and waits for each step.
 

@@ -898,6 +898,24 @@ def test_checks_in_single_and_half_precision() -> None:
     assert dr.gradcheck(dr.sin, ad.Float16(1, 2), eps=0.1, atol=0.1, rtol=0.1)
 
 
+@pytest.mark.parametrize(("options", "error", "words"), [
+    ({"eps": 0}, ValueError, "'eps' must be finite and > 0, found 0"),
+    ({"eps": -1e-3}, ValueError, "'eps' must be finite and > 0, found -0.001"),
+    ({"eps": dr.nan}, ValueError, "'eps' must be finite and > 0, found nan"),
+    ({"eps": "a"}, TypeError, r"'eps' must be a number, found str"),
+    ({"atol": -1}, ValueError, "'atol' must be finite and >= 0, found -1"),
+    ({"rtol": dr.inf}, ValueError, "'rtol' must be finite and >= 0, found inf"),
+    ({"rtol": Float(1)}, TypeError, "'rtol' must be a number, found drjit.llvm.ad.Float"),
+    ({"directions": 0}, ValueError, "'directions' must be an int >= 1, found 0"),
+    ({"directions": "a"}, TypeError, "'directions' must be an int, found str"),
+])
+def test_checks_that_would_check_nothing_are_refused(options: dict[str, Any], error: type[Exception],
+                                                     words: str) -> None:
+    with pytest.raises(error, match=rf"drjit.gradcheck\(\): {words}"):
+        dr.gradcheck(lambda x: dr.detach(x * x), ad.Float64(1, 2), **options)
+    assert dr.gradcheck(lambda x: x + x, ad.Float64(0), eps=0.5, atol=0, rtol=0, directions=1)
+
+
 def test_checks_find_wrong_derivatives() -> None:
     class Wrong(Product):
         def backward(self) -> None:
@@ -928,11 +946,17 @@ def test_the_verifier_finds_duals_behind_tracing() -> None:
     (lambda x: Float(dr.reinterpret_array(ad.UInt32, x)), r"is cut:\n  by a reinterpretation of bits$"),
     (lambda x: Float(dr.argmin(x)), r"is cut:\n  by extremum$"),
     (lambda x: Float(1), r"as far as is known, y is not computed from x"),
+    (lambda x: x[0] * Float(1, 2), r"an element that was read \(as in x\[0\]\) is a number"),
     (lambda x: evaluated(dr.floor(x) * 2), r"as far as is known, y is not computed from x"),
 ])
 def test_explanations_of_what_cuts_derivatives(function: Any, words: str) -> None:
     x = variable(0.5, 1.5)
     assert re.search(words, dr.explain_grad(x, function(x)))
+
+
+def test_explanations_tell_arguments_in_the_wrong_order() -> None:
+    x = variable(0.5, 1.5)
+    assert "Derivatives flow from y to x: the variable is the first argument" in dr.explain_grad(x * 2 + 1, x)
 
 
 def evaluated(array: Any) -> Any:
