@@ -420,6 +420,35 @@ def test_a_traversal_that_raises_leaves_gradients_as_they_were() -> None:
     assert numbers(x.grad) == [12, 12]
 
 
+@pytest.mark.parametrize("function", [dr.forward, dr.forward_from, dr.backward, dr.backward_from])
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("set_", [False, True])
+def test_a_traversal_that_raises_leaves_the_gradient_of_its_argument_as_it_was(function: Any, special: bool,
+                                                                               set_: bool) -> None:
+    class Failing(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+    x = ad.Matrix2f(1, 2, 3, 4) if special else Float(1, 2)
+    dr.enable_grad(x)
+    y = dr.custom(Failing, x)
+    argument = x if function in (dr.forward, dr.forward_from) else y
+    if set_:
+        dr.set_grad(argument, 7)
+    before = numbers(argument.grad)
+    with pytest.raises(NotImplementedError, match="Failing"):
+        function(argument)
+    assert numbers(argument.grad) == before
+    dr.clear_grad(argument)
+    dr.backward(x * 3)
+    assert set(numbers(x.grad)) <= {0, 3}
+    with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+        z = x * 2
+        dr.backward(w := z * 2)
+        function(w if function in (dr.backward, dr.backward_from) else z)
+    assert set(numbers(w.grad)) == {0}
+
+
 @pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
 def test_symbolic_loops_leave_gradients_of_arrays_from_outside_alone(change: Any) -> None:
     x = variable(1, 2, 3)
