@@ -456,6 +456,8 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         return link.spec.rebuild(link.leaves)
     hub = Vertex(HUB, 0, 1, info=link)
     hub.label = operation.name()
+    if not isinstance(hub.label, str):
+        raise ArgumentError(f"drjit.custom(): {arg0.__name__}.name() must return a str (found {describe(hub.label)}).")
     found = []
     for leaf in link.leaves:
         nodes, places = link.attach(leaf._nodes(), hub) if differentiable(leaf) else ([], [])

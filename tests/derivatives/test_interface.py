@@ -146,6 +146,37 @@ def test_labels_in_diagrams_are_texts() -> None:
     dr.set_label(x, 'a "b" <c> {d|e}\n\\')
     text = str(dr.graphviz_ad(as_string=True))
     assert r'label="{a \"b\" \<c\> \{d\|e\} \\|{Type: float32|Size: 1}|' in text
+    assert '    a "b" <c> {d|e} \\\n' in str(dr.whos_ad(as_string=True))  # on one line
+
+
+def test_names_of_custom_operations_are_texts() -> None:
+    class Numbered(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+        def name(self) -> Any:
+            return 3
+
+    x = variable(1)
+    with pytest.raises(TypeError, match=r"drjit.custom\(\): Numbered.name\(\) must return a str \(found int\)"):
+        dr.custom(Numbered, x)
+    assert "Size: 1" in str(dr.graphviz_ad(as_string=True)) and numbers(dr.custom(Numbered, Float(1))) == [2]
+
+
+@pytest.mark.parametrize(("name", "make"), [
+    ("drjit.while_loop", lambda x: dr.while_loop((ad.UInt32(0, 0), x), lambda i, x: i < 2,
+                                                 lambda i, x: (i + 1, x * x))),
+    ("drjit.while_loop: squares", lambda x: dr.while_loop((ad.UInt32(0, 0), x), lambda i, x: i < 2,
+                                                          lambda i, x: (i + 1, x * x), label="squares")),
+    ("drjit.if_stmt", lambda x: dr.if_stmt((x,), x > 1, lambda x: x * x, lambda x: x)),
+    ("drjit.switch", lambda x: dr.switch(ad.UInt32(0, 1), [lambda x: x * x, lambda x: x], x)),
+])
+def test_constructs_have_names_in_listings(name: str, make: Any) -> None:
+    x = variable(1, 2)
+    result = make(x)
+    assert f"    {name}\n" in str(dr.whos_ad(as_string=True))
+    assert f"{{{name}|" in str(dr.graphviz_ad(as_string=True))
+    del result
 
 
 def test_evaluation_keeps_derivatives_and_includes_gradients() -> None:
