@@ -480,6 +480,31 @@ def test_a_traversal_that_raises_leaves_the_gradient_of_its_argument_as_it_was(f
     assert set(numbers(w.grad)) == {0}
 
 
+@pytest.mark.parametrize("size", [1, 2])
+def test_components_that_are_the_same_variable_get_the_sum_of_gradients(size: int) -> None:
+    x = variable(*range(5, 5 + size))
+    for make, seed, wanted in ((lambda: ad.Array3f(x, x, x), 1, 3), (lambda: ad.Array3f(x * 2), 1, 6),
+                               (lambda: ad.Array3f(x), ad.Array3f(1, 2, 3), 6), (lambda: [x, {"a": x}], 1, 2),
+                               (lambda: [x, x], [Float(1), 2], 3), (lambda: [x * 1] * 2, [Float(1), 2], 3),
+                               (lambda: dr.replace_grad(ad.Array3f(1, 2, 3), x), 1, 3),
+                               (lambda: ad.Matrix2f(x, x, x, x), ad.Matrix2f(1, 2, 3, 4), 10)):
+        y: Any = make()
+        dr.set_grad(y, 9)
+        dr.set_grad(y, seed)
+        dr.backward_from(y)
+        assert numbers(x.grad) == [wanted] * size
+        dr.clear_grad(x)
+        if seed.__class__ is int:
+            dr.backward(make())
+            assert numbers(x.grad) == [wanted] * size
+            dr.clear_grad(x)
+    y = ad.Array2f(x, x)
+    dr.forward(y)
+    assert numbers(y.grad) == [2] * 2 * size
+    dr.accum_grad(y, 1)
+    assert numbers(x.grad) == [4] * size
+
+
 @pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
 def test_symbolic_loops_leave_gradients_of_arrays_from_outside_alone(change: Any) -> None:
     x = variable(1, 2, 3)

@@ -427,24 +427,28 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
 # --- gradients from outside ------------------------------------------------------------------------------------------
 
 
-def add_gradients(gradients: Iterable[tuple[Vertex, Node]], *, clear: bool) -> None:
-    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first."""
+def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> None:
+    """Add to the gradients of vertices; or replace them, if what they had is to be cleared first. A vertex may be there
+    several times (as one of two components that are the same), and gets the sum."""
     with _lock:
         flow = Flow()
-        for vertex, gradient in gradients:
-            if clear:
+        if clear:
+            for vertex, _ in gradients:
                 flow.clear(vertex)
+        for vertex, gradient in gradients:
             flow.give(vertex, gradient, gradient.size)
             flow.gradient(vertex)
 
 
-def set_ones(vertices: Iterable[Vertex]) -> None:
-    """Let the gradients of vertices be one."""
+def set_ones(vertices: Sequence[Vertex]) -> None:
+    """Let the gradients of vertices be one, for each time that they are there."""
     with _lock:
         flow = Flow()
         for vertex in vertices:
             flow.clear(vertex)
-            vertex.gradient = literal(vertex.type, 1)
+        for vertex in vertices:
+            one = literal(vertex.type, 1)
+            vertex.gradient = one if vertex.gradient is None else ops.add(vertex.gradient, one)
 
 
 def clear_gradients(vertices: Iterable[Vertex]) -> None:
