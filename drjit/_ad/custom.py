@@ -406,7 +406,9 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
 
     ``arg0`` is a class derived from :class:`CustomOp`; all other arguments are those of its method ``eval``, which gets
     them without derivatives. They and the result may be PyTrees. If no argument tracks derivatives, neither does the
-    result. Raises a ``TypeError`` for anything but such a class, and for arguments that ``eval`` does not take.
+    result; derivatives by other arrays that ``eval`` makes use of end here, unless it names them to
+    :meth:`CustomOp.add_input`. Raises a ``TypeError`` for anything but such a class, and for arguments that ``eval``
+    does not take.
 
     >>> from drjit.llvm.ad import Float
     >>> class Straight(dr.CustomOp):  # rounds, and passes gradients on as if it did not
@@ -449,6 +451,8 @@ def custom(arg0: type[CustomOp], /, *args: Any, **kwargs: Any) -> Any:
         return link.spec.rebuild(link.leaves)
     hub = Vertex(HUB, 0, 1, info=link)
     hub.label = operation.name()
+    if not isinstance(hub.label, str):
+        raise ArgumentError(f"drjit.custom(): {arg0.__name__}.name() must return a str (found {describe(hub.label)}).")
     found = []
     for leaf in link.leaves:
         nodes, places = link.attach(leaf._nodes(), hub) if differentiable(leaf) else ([], [])

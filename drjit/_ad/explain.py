@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import drjit_core as core
-from drjit_core import KIND, OPS, STRUCTURE, TYPES, Node, Vertex, label_of, primal, vertex_of
+from drjit_core import KIND, OPS, STRUCTURE, TYPES, Node, label_of, primal, vertex_of
 
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
@@ -37,17 +37,19 @@ def explain_grad(x: Any, y: Any) -> str:
       by floor
     """
     sources, targets = _nodes("drjit.explain_grad", "x", x), _nodes("drjit.explain_grad", "y", y)
-    flows = _depends([vertex for node in targets if (vertex := vertex_of(node)) is not None],
-                     {vertex.id for node in sources if (vertex := vertex_of(node)) is not None})
+    flows = _depends(targets, sources)
     cuts, met = _cuts([primal(node) for node in targets], {primal(node).id for node in sources})
     lines = [f"  {cut}" for cut in cuts]
     if flows:
         return "\n".join(["Derivatives flow from x to y." + (" Some paths are cut:" if lines else ""), *lines])
+    if _depends(sources, targets):
+        return "No derivative flows from x to y. (Derivatives flow from y to x: the variable is the first argument.)"
     if not any(vertex_of(node) is not None for node in sources):
         return "No derivative flows from x to y: x is no variable and depends on none, see drjit.enable_grad()."
     if not met:
         return ("No derivative flows from x to y, and as far as is known, y is not computed from x: what has been "
-                "evaluated no longer tells what it was computed from, and x may have been replaced since.")
+                "evaluated no longer tells what it was computed from, an element that was read (as in x[0]) is a "
+                "number, and x may have been replaced since.")
     return "\n".join(["No derivative flows from x to y. The path is cut:",
                       *(lines or ["  by detach(), suspend_grad(), or a type that tracks no derivatives"])])
 
@@ -61,8 +63,11 @@ def _nodes(function: str, name: str, value: Any) -> list[Node]:
     return found
 
 
-def _depends(vertices: list[Vertex], wanted: set[int]) -> bool:
-    """Whether some vertices depend on others, given by their ids."""
+def _depends(targets: list[Node], sources: list[Node]) -> bool:
+    """Whether derivatives flow from some nodes to others."""
+    vertices, roots = ([vertex for node in nodes if (vertex := vertex_of(node)) is not None]
+                       for nodes in (targets, sources))
+    wanted = {vertex.id for vertex in roots}
     seen: set[int] = set()
     while vertices:
         vertex = vertices.pop()

@@ -7,6 +7,7 @@ trace in the graph of derivatives: what they return may be differentiated again.
 from __future__ import annotations
 
 import functools
+import math
 import random
 import struct
 from collections.abc import Callable, Sequence
@@ -326,17 +327,14 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
     name = "drjit.gradcheck"
     _require_callable(name, function)
     require_count(name, "directions", directions, 1)
-    for what, number, valid in (("eps", eps, "above 0"), ("atol", atol, ">= 0"), ("rtol", rtol, ">= 0")):
-        if number is not None and not (require_float(name, what, number) >= 0 and (number or what != "eps")):
-            raise RangeError(f"{name}(): {what!r} must be {valid}, found {number!r}.")
     generator = random.Random(0)
     precision = min((core.TYPES[leaf._type].bits for leaf in flatten(list(args), name)[0] if differentiable(leaf)),
                     default=64)
     if precision not in _DIFFERENCES and None in (eps, atol, rtol):
         raise ArgumentError(f"{name}(): differences of half precision tell little: pass arguments of more precision, "
                             "or 'eps', 'atol' and 'rtol'.")
-    eps, atol, rtol = (usual if given is None else given for given, usual in zip(
-        (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
+    eps, atol, rtol = (usual if given is None else _tolerance(name, option, given) for option, given, usual in zip(
+        ("eps", "atol", "rtol"), (eps, atol, rtol), _DIFFERENCES.get(precision, (0, 0, 0)), strict=True))
 
     def moved(direction: Sequence[Sequence[float]], step: float) -> list[list[float]]:
         leaves = [leaf for leaf in flatten(list(args), name)[0] if differentiable(leaf)]
@@ -383,6 +381,15 @@ def gradcheck(function: Callable[..., Any], *args: Any, eps: float | None = None
         wanted = sum(a * b for a, b in zip([w for row in weights for w in row], expected, strict=True))
         _compare("reverse mode", [total], [wanted], atol * max(1, len(expected)) ** 0.5, rtol)
     return True
+
+
+def _tolerance(function: str, name: str, value: Any) -> float:
+    """A step, which must be above zero, or a tolerance, which may be zero."""
+    found = require_float(function, name, value)
+    if not (0 < found < math.inf or found == 0 and name != "eps"):
+        raise RangeError(f"{function}(): '{name}' must be finite and {'>' if name == 'eps' else '>='} 0, found "
+                         f"{value!r}.")
+    return found
 
 
 def _packed(type_: int, row: Sequence[float]) -> bytes:

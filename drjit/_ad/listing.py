@@ -5,14 +5,12 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from drjit_core import HUB, TYPES, Vertex, live_vertices
+from drjit_core import HUB, LEAF, TYPES, Vertex, live_vertices
 
 __all__ = ["escaped", "graphviz_ad", "whos_ad"]
 
 
 def _name(vertex: Vertex) -> str:
-    if vertex.rule is HUB:
-        return str(vertex.label)
     return vertex.label or vertex.name
 
 
@@ -44,7 +42,7 @@ def whos_ad(as_string: bool = False) -> str | None:
     for vertex in vertices:
         type_ = "-" if vertex.rule is HUB else TYPES[vertex.type].short
         lines.append(f"  {vertex.id:<9} {type_:<6} {vertex.size:>9} {references.get(vertex.id, 0):>8}    "
-                     f"{_name(vertex)}".rstrip())
+                     f"{_name(vertex)}".replace("\n", " ").rstrip())
     if not vertices:
         lines.append("                -- No variables registered --")
     text = "\n".join([*lines, rule, ""])
@@ -69,7 +67,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     for vertex in live_vertices():
         name = escaped(_name(vertex))
         type_ = "" if vertex.rule is HUB else f"Type: {TYPES[vertex.type].name}|"
-        colour = "salmon" if vertex.gradient is not None else "wheat" if not vertex.name else "white"
+        colour = "salmon" if vertex.gradient is not None else "wheat" if vertex.rule is LEAF else "white"
         lines.append(f'    a{vertex.id} [label="{{{name}|{{{type_}Size: {vertex.size}}}|{{a{vertex.id}}}}}" '
                      f"style=filled fillcolor={colour}];")
         edges += [f"    a{vertex.id} -> a{operand.id};" for operand in vertex.operands()]

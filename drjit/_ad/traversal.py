@@ -101,19 +101,16 @@ def _flow(function: str, mode: int, arg: Any, flags: Any, *, overwrite: bool) ->
         return
     if mode == BACKWARD and not overwrite:
         _require_inside(function, vertices, "let its derivatives flow outside")
-    if overwrite or all(vertex.gradient is None for vertex in vertices):
-        before = [(vertex, vertex.gradient, vertex.sparse) for vertex in vertices]
+    before = [(vertex.gradient, vertex.pending, vertex.sparse) for vertex in vertices]
+    if overwrite or all(gradient is None for gradient, _, _ in before):
         set_ones(function, arg, vertices)
-        try:
-            core.enqueue(mode, vertices)
-            _traverse(function, mode, bits)
-        except BaseException:
-            for vertex, gradient, sparse in before:
-                vertex.gradient, vertex.sparse = gradient, sparse
-            raise
-    else:
+    try:
         core.enqueue(mode, vertices)
         _traverse(function, mode, bits)
+    except BaseException:
+        for vertex, (gradient, pending, sparse) in zip(vertices, before, strict=True):
+            vertex.gradient, vertex.pending, vertex.sparse = gradient, pending, sparse
+        raise
 
 
 def _require_inside(function: str, vertices: list[Vertex], advice: str) -> None:

@@ -160,7 +160,7 @@ def whos(as_string: bool = False) -> str | None:
             status = _STATUS[state]
             pending += 0 if state is VarState.Literal else _storage(node)
         lines.append(f"  {core.index_of(node):<8} {'LLVM':<5} {_short_type(node):<5} {status:<12} {references:<10} "
-                     f"{node.size:<10} {storage:<11} {core.label_of(node) or ''}".rstrip())
+                     f"{node.size:<10} {storage:<11} {core.label_of(node) or ''}".replace("\n", " ").rstrip())
     if not listed:
         lines.append("                       -- No variables registered --")
     memory, kernels = core.malloc_statistics(), core.kernel_statistics()

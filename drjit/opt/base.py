@@ -243,19 +243,19 @@ def _flat(cls: type[ArrayBase], scalar: int) -> type[ArrayBase]:
 
 
 def require_between(function: str, name: str, value: Any, least: float, below: float = math.inf) -> float:
-    """An argument that must be a number from ``least`` on, and below ``below``."""
+    """An argument that must be a finite number from ``least`` on, and below ``below``."""
     found = require_float(function, name, value)
     if not least <= found < below:
-        raise RangeError(f"{function}(): '{name}' must be " + (
-            f">= {least:g}" if below == math.inf else f"in [{least:g}, {below:g})") + f", found {value!r}.")
+        wanted = f"in [{least:g}, {below:g})" if below < math.inf else "finite" if found > least else f">= {least:g}"
+        raise RangeError(f"{function}(): '{name}' must be {wanted}, found {value!r}.")
     return found
 
 
 def _learning_rate(function: str, what: str, value: Any) -> Rate:
     """A learning rate as it is kept."""
     found = _factor(function, what, value)
-    if isinstance(found, float) and not found >= 0:
-        raise RangeError(f"{function}(): {what} must be >= 0, found {value!r}.")
+    if isinstance(found, float) and not 0 <= found < math.inf:
+        raise RangeError(f"{function}(): {what} must be {'finite' if found > 0 else '>= 0'}, found {value!r}.")
     return found
 
 
@@ -357,6 +357,11 @@ class Optimizer(MutableMapping[str, Any]):
         except that constants are put in memory. Raises a ``TypeError`` for anything but arrays that can track
         derivatives, and a ``RuntimeError`` for empty ones.
         """
+        found = self._made(key, value)
+        self._parameters[found.name] = found
+
+    def _made(self, key: Any, value: Any) -> Parameter:
+        """A parameter with a new value, to take the place of the one of that name if there is one."""
         function = self._method("__setitem__")
         if not isinstance(key, str):
             raise TypeError(f"{function}(): the name of a parameter must be a str, found {describe(key)}.")
@@ -381,17 +386,16 @@ class Optimizer(MutableMapping[str, Any]):
         # constants in memory: the kernel of the first step is that of all others
         stored = wrap_like(value, promoted, [core.opaque(node) if node.kind == _LITERAL else node for node in nodes])
         old = self._parameters.get(key)
-        found = Parameter(key, cls, stored, self._registered if old is None else old.serial,
-                          None if form is value else form)
-        if old is None:
-            self._registered += 1
-        else:
+        serial = self._registered if old is None else old.serial
+        self._registered += old is None
+        found = Parameter(key, cls, stored, serial, None if form is value else form)
+        if old is not None:
             found.rate = old.rate
         if old is not None and old.shape() == found.shape():
             found.state, found.shared, found.steps = old.state, old.shared, old.steps
         else:
             self._clear(found)
-        self._parameters[key] = found
+        return found
 
     def setdefault(self, key: str, default: Any = None) -> Any:
         """The value of a parameter, which is added first if there is none of that name.
@@ -444,7 +448,8 @@ class Optimizer(MutableMapping[str, Any]):
     def update(self, params: Any = None, **args: Any) -> None:  # type: ignore[override]
         """Assign several parameters: those of a dictionary, then those given by name.
 
-        What is known for a parameter of the same type and shape stays (momentum and the like), see :meth:`reset`.
+        What is known for a parameter of the same type and shape stays (momentum and the like), see :meth:`reset`. If a
+        value cannot be a parameter, nothing changes.
 
         >>> from drjit.llvm.ad import Float
         >>> from drjit.opt import SGD
@@ -453,10 +458,9 @@ class Optimizer(MutableMapping[str, Any]):
         >>> opt["x"], opt["y"]
         ([1], [2, 3])
         """
-        for key, value in () if params is None else self._accepted(_items(self._method("update"), params)):
-            self[key] = value
-        for key, value in args.items():
-            self[key] = value
+        given = [] if params is None else list(self._accepted(_items(self._method("update"), params)))
+        found = [self._made(key, value) for key, value in (*given, *args.items())]
+        self._parameters.update({parameter.name: parameter for parameter in found})
 
     def _accepted(self, items: Iterable[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
         """Those of many parameters that an optimiser of this class is for."""

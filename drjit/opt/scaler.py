@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import drjit_core as core
@@ -16,8 +17,8 @@ from .base import Optimizer
 
 __all__ = ["GradScaler"]
 
-#: The normal numbers of single precision: the reciprocals of these are finite, and not zero.
-_LEAST, _LARGEST = 2.0**-126, (2 - 2.0**-23) * 2.0**127
+#: Between these the scale, which is of single precision, and its reciprocal are finite and normal numbers.
+_LEAST, _MOST = 2.0**-126, 2.0**126
 
 
 class GradScaler:
@@ -29,11 +30,11 @@ class GradScaler:
     long, it tries larger ones. (P. Micikevicius et al., "Mixed Precision Training", ICLR 2018.) All of this happens on
     the device: the program does not wait for it.
 
-    - ``init_scale``, above 0, is the scale to begin with. It is large, so that the first steps may be skipped.
-    - ``growth_factor``, at least 1: what the scale is multiplied by after a step, once ``growth_interval`` steps have
-      passed without an overflow, until there is one.
-    - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow. The scale does not change
-      where it would leave the normal numbers of single precision.
+    - ``init_scale`` is the scale to begin with. It is large, so that the first steps may be skipped. The scale stays
+      between ``2**-126`` and ``2**126`` at all times, whatever gradients are.
+    - ``growth_factor``, at least 1 and finite: what the scale is multiplied by after a step, once ``growth_interval``
+      steps have passed without an overflow, until there is one.
+    - ``backoff_factor``, above 0 and below 1: what it is multiplied by after an overflow.
     - ``debug`` prints a line whenever the scale changes, and waits for each step.
 
     >>> from drjit.llvm.ad import Float16
@@ -51,9 +52,8 @@ class GradScaler:
                  growth_interval: int = 2000, debug: bool = False) -> None:
         scale, growth, backoff = (require_float("drjit.opt.GradScaler", name, value) for name, value in (
             ("init_scale", init_scale), ("growth_factor", growth_factor), ("backoff_factor", backoff_factor)))
-        for name, value, valid, wanted in (("init_scale", scale, _LEAST <= scale <= _LARGEST,
-                                            "above 0, and a normal number of single precision"),
-                                           ("growth_factor", growth, 1 <= growth <= _LARGEST, ">= 1 and finite"),
+        for name, value, valid, wanted in (("init_scale", scale, _LEAST <= scale <= _MOST, "in [2**-126, 2**126]"),
+                                           ("growth_factor", growth, 1 <= growth < math.inf, ">= 1 and finite"),
                                            ("backoff_factor", backoff, 0 < backoff < 1, "above 0 and below 1")):
             if not valid:
                 raise RangeError(f"drjit.opt.GradScaler(): {name!r} must be {wanted}, found {value!r}.")
@@ -130,7 +130,7 @@ class GradScaler:
         grows = ops.gt(steps, literal(UINT32, self.growth_interval))
         growth = ops.select(grows, literal(FLOAT32, self.growth_factor), literal(FLOAT32, 1))
         scale = ops.mul(before, ops.select(finite, growth, literal(FLOAT32, self.backoff_factor)))
-        usable = ops.and_(ops.ge(scale, literal(FLOAT32, _LEAST)), ops.le(scale, literal(FLOAT32, _LARGEST)))
+        usable = ops.and_(ops.ge(scale, literal(FLOAT32, _LEAST)), ops.le(scale, literal(FLOAT32, _MOST)))
         self._scale = ops.select(usable, scale, before)
         self._steps = ops.select(finite, steps, literal(UINT32, 0))
         core.schedule([self._scale, self._steps])

@@ -275,6 +275,14 @@ def test_lanes_that_have_finished_are_left_out(capsys):
     assert failures == ["Assertion failure: [2]"] * 2 and i.tolist() == [3, 3]
 
 
+def test_a_label_takes_one_line_of_a_listing(capsys: pytest.CaptureFixture[str]) -> None:
+    from drjit.llvm import Float
+    x = Float(1, 2)
+    dr.set_label(x, "several\nlines")
+    dr.whos()
+    assert "several lines\n" in capsys.readouterr().out
+
+
 def test_a_constant_that_tracks_derivatives_has_a_label() -> None:
     from drjit.llvm.ad import Array2f, Float
     x, v = Float(1), Array2f(2, Float(3, 4))

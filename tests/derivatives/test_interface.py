@@ -146,6 +146,37 @@ def test_labels_in_diagrams_are_texts() -> None:
     dr.set_label(x, 'a "b" <c> {d|e}\n\\')
     text = str(dr.graphviz_ad(as_string=True))
     assert r'label="{a \"b\" \<c\> \{d\|e\} \\|{Type: float32|Size: 1}|' in text
+    assert '    a "b" <c> {d|e} \\\n' in str(dr.whos_ad(as_string=True))  # on one line
+
+
+def test_names_of_custom_operations_are_texts() -> None:
+    class Numbered(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+        def name(self) -> Any:
+            return 3
+
+    x = variable(1)
+    with pytest.raises(TypeError, match=r"drjit.custom\(\): Numbered.name\(\) must return a str \(found int\)"):
+        dr.custom(Numbered, x)
+    assert "Size: 1" in str(dr.graphviz_ad(as_string=True)) and numbers(dr.custom(Numbered, Float(1))) == [2]
+
+
+@pytest.mark.parametrize(("name", "make"), [
+    ("drjit.while_loop", lambda x: dr.while_loop((ad.UInt32(0, 0), x), lambda i, x: i < 2,
+                                                 lambda i, x: (i + 1, x * x))),
+    ("drjit.while_loop: squares", lambda x: dr.while_loop((ad.UInt32(0, 0), x), lambda i, x: i < 2,
+                                                          lambda i, x: (i + 1, x * x), label="squares")),
+    ("drjit.if_stmt", lambda x: dr.if_stmt((x,), x > 1, lambda x: x * x, lambda x: x)),
+    ("drjit.switch", lambda x: dr.switch(ad.UInt32(0, 1), [lambda x: x * x, lambda x: x], x)),
+])
+def test_constructs_have_names_in_listings(name: str, make: Any) -> None:
+    x = variable(1, 2)
+    result = make(x)
+    assert f"    {name}\n" in str(dr.whos_ad(as_string=True))
+    assert f"{{{name}|" in str(dr.graphviz_ad(as_string=True))
+    del result
 
 
 def test_evaluation_keeps_derivatives_and_includes_gradients() -> None:
@@ -512,6 +543,60 @@ def test_derivatives_may_begin_and_end_at_what_was_taken_apart() -> None:
     for attempt in (lambda: dr.forward_to(z), lambda: dr.backward(z)):
         with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
             attempt()
+
+
+@pytest.mark.parametrize("function", [dr.forward, dr.forward_from, dr.backward, dr.backward_from])
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("set_", [False, True])
+def test_a_traversal_that_raises_leaves_the_gradient_of_its_argument_as_it_was(function: Any, special: bool,
+                                                                               set_: bool) -> None:
+    class Failing(dr.CustomOp):
+        def eval(self, x: Any) -> Any:
+            return x * 2
+
+    x = ad.Matrix2f(1, 2, 3, 4) if special else Float(1, 2)
+    dr.enable_grad(x)
+    y = dr.custom(Failing, x)
+    argument = x if function in (dr.forward, dr.forward_from) else y
+    if set_:
+        dr.set_grad(argument, 7)
+    before = numbers(argument.grad)
+    with pytest.raises(NotImplementedError, match="Failing"):
+        function(argument)
+    assert numbers(argument.grad) == before
+    dr.clear_grad(argument)
+    dr.backward(x * 3)
+    assert set(numbers(x.grad)) <= {0, 3}
+    with pytest.raises(RuntimeError, match="an earlier traversal has taken apart"):
+        z = x * 2
+        dr.backward(w := z * 2)
+        function(w if function in (dr.backward, dr.backward_from) else z)
+    assert set(numbers(w.grad)) == {0}
+
+
+@pytest.mark.parametrize("size", [1, 2])
+def test_components_that_are_the_same_variable_get_the_sum_of_gradients(size: int) -> None:
+    x = variable(*range(5, 5 + size))
+    for make, seed, wanted in ((lambda: ad.Array3f(x, x, x), 1, 3), (lambda: ad.Array3f(x * 2), 1, 6),
+                               (lambda: ad.Array3f(x), ad.Array3f(1, 2, 3), 6), (lambda: [x, {"a": x}], 1, 2),
+                               (lambda: [x, x], [Float(1), 2], 3), (lambda: [x * 1] * 2, [Float(1), 2], 3),
+                               (lambda: dr.replace_grad(ad.Array3f(1, 2, 3), x), 1, 3),
+                               (lambda: ad.Matrix2f(x, x, x, x), ad.Matrix2f(1, 2, 3, 4), 10)):
+        y: Any = make()
+        dr.set_grad(y, 9)
+        dr.set_grad(y, seed)
+        dr.backward_from(y)
+        assert numbers(x.grad) == [wanted] * size
+        dr.clear_grad(x)
+        if seed.__class__ is int:
+            dr.backward(make())
+            assert numbers(x.grad) == [wanted] * size
+            dr.clear_grad(x)
+    y = ad.Array2f(x, x)
+    dr.forward(y)
+    assert numbers(y.grad) == [2] * 2 * size
+    dr.accum_grad(y, 1)
+    assert numbers(x.grad) == [4] * size
 
 
 @pytest.mark.parametrize("change", [dr.set_grad, dr.accum_grad])
@@ -1017,15 +1102,22 @@ def test_checks_in_single_and_half_precision() -> None:
     assert dr.gradcheck(dr.sin, ad.Float16(1, 2), eps=0.1, atol=0.1, rtol=0.1)
 
 
-@pytest.mark.parametrize(("options", "error", "message"), [
+@pytest.mark.parametrize(("options", "error", "words"), [
+    ({"eps": 0}, ValueError, "'eps' must be finite and > 0, found 0"),
+    ({"eps": -1e-3}, ValueError, "'eps' must be finite and > 0, found -0.001"),
+    ({"eps": dr.nan}, ValueError, "'eps' must be finite and > 0, found nan"),
+    ({"eps": "a"}, TypeError, r"'eps' must be a number, found str"),
+    ({"atol": -1}, ValueError, "'atol' must be finite and >= 0, found -1"),
+    ({"rtol": dr.inf}, ValueError, "'rtol' must be finite and >= 0, found inf"),
+    ({"rtol": Float(1)}, TypeError, "'rtol' must be a number, found drjit.llvm.ad.Float"),
     ({"directions": 0}, ValueError, "'directions' must be an int >= 1, found 0"),
-    ({"directions": 1.5}, TypeError, "'directions' must be an int"),
-    ({"eps": 0}, RuntimeError, "'eps' must be above 0"),
-    ({"eps": "small"}, TypeError, "'eps' must be a number"), ({"rtol": -1}, RuntimeError, "'rtol' must be >= 0"),
+    ({"directions": "a"}, TypeError, "'directions' must be an int, found str"),
 ])
-def test_options_of_checks_that_would_check_nothing(options: Any, error: type[Exception], message: str) -> None:
-    with pytest.raises(error, match=rf"drjit.gradcheck\(\): {message}"):
-        dr.gradcheck(dr.sin, ad.Float64(1), **options)
+def test_checks_that_would_check_nothing_are_refused(options: dict[str, Any], error: type[Exception],
+                                                     words: str) -> None:
+    with pytest.raises(error, match=rf"drjit.gradcheck\(\): {words}"):
+        dr.gradcheck(lambda x: dr.detach(x * x), ad.Float64(1, 2), **options)
+    assert dr.gradcheck(lambda x: x + x, ad.Float64(0), eps=0.5, atol=0, rtol=0, directions=1)
 
 
 def test_checks_find_wrong_derivatives() -> None:
@@ -1058,11 +1150,17 @@ def test_the_verifier_finds_duals_behind_tracing() -> None:
     (lambda x: Float(dr.reinterpret_array(ad.UInt32, x)), r"is cut:\n  by a reinterpretation of bits$"),
     (lambda x: Float(dr.argmin(x)), r"is cut:\n  by extremum$"),
     (lambda x: Float(1), r"as far as is known, y is not computed from x"),
+    (lambda x: x[0] * Float(1, 2), r"an element that was read \(as in x\[0\]\) is a number"),
     (lambda x: evaluated(dr.floor(x) * 2), r"as far as is known, y is not computed from x"),
 ])
 def test_explanations_of_what_cuts_derivatives(function: Any, words: str) -> None:
     x = variable(0.5, 1.5)
     assert re.search(words, dr.explain_grad(x, function(x)))
+
+
+def test_explanations_tell_arguments_in_the_wrong_order() -> None:
+    x = variable(0.5, 1.5)
+    assert "Derivatives flow from y to x: the variable is the first argument" in dr.explain_grad(x * 2 + 1, x)
 
 
 def evaluated(array: Any) -> Any:

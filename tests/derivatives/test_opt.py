@@ -280,11 +280,24 @@ def test_other_mistakes_are_named():
                  lambda: opt.set_learning_rate(x=-1)):
         with pytest.raises(ValueError, match=r"SGD(\.set_learning_rate)?\(\): .*('lr'|rate|'x') must be >= 0, found"):
             call()
+    for call in (lambda: SGD(lr=dr.inf), lambda: opt.set_learning_rate(dr.inf),
+                 lambda: opt.set_learning_rate(x=dr.inf)):
+        with pytest.raises(ValueError, match=r"SGD(\.\w+)?\(\): .*('lr'|rate|'x') must be finite, found inf"):
+            call()
     assert opt.learning_rate() == 1 and opt.learning_rate("x") is None
     with pytest.raises(TypeError, match=r"SGD.update\(\): parameters must be given as a dictionary.*found int"):
         opt.update(3)
     with pytest.raises(NotImplementedError, match=r"Optimizer.step\(\).*use drjit.opt.SGD"):
         Optimizer(lr=1, params={"x": Float(1)}).step()
+
+
+def test_an_update_changes_all_parameters_or_none():
+    opt = SGD(lr=1, params={"x": Float(1), "y": Float(2)})
+    for call in (lambda: opt.update({"x": Float(5), "y": ad.Int(1)}), lambda: opt.update(x=Float(5), z=None),
+                 lambda: opt.update({"x": Float(5)}, y=Float())):
+        with pytest.raises((TypeError, RuntimeError), match="the parameter"):
+            call()
+        assert list(opt) == ["x", "y"] and opt["x"][0] == 1 and opt["y"][0] == 2
 
 
 @pytest.mark.parametrize(("cls", "options", "message"), [
@@ -294,6 +307,7 @@ def test_other_mistakes_are_named():
     (RMSProp, {"epsilon": -1}, "'epsilon' must be >= 0"),
     (Adam, {"beta_1": 1.0}, r"'beta_1' must be in \[0, 1\)"), (Adam, {"beta_2": -0.1}, "'beta_2'"),
     (Adam, {"epsilon": float("nan")}, "'epsilon' must be >= 0, found nan"),
+    (Adam, {"epsilon": dr.inf}, "'epsilon' must be finite, found inf"),
     (AdamW, {"weight_decay": -1}, "'weight_decay'"),
     (Muon, {"momentum": 1}, "'momentum'"), (Muon, {"weight_decay": -1}, "'weight_decay'"),
 ])
@@ -620,6 +634,20 @@ def test_the_scale_stays_finite_and_above_zero():
     assert scaler.scale(Float(1))[0] == 2.0**-69 and opt["x"][0] == 0.75
 
 
+@pytest.mark.parametrize(("options", "gradient", "last"), [
+    ({"init_scale": 2.0**120, "growth_interval": 0, "growth_factor": 2.0**4}, 0, 2.0**124),
+    ({"init_scale": 2.0**-120, "backoff_factor": 2.0**-4}, dr.nan, 2.0**-124)])
+def test_the_scale_stays_a_number_that_gradients_can_be_divided_by(options, gradient, last):
+    opt, scaler = SGD(lr=1, params={"x": Float(1, 2)}), GradScaler(**options)
+    for _ in range(4):
+        dr.set_grad(opt["x"], gradient)
+        scaler.step(opt)
+    assert scaler.scale(Float(1))[0] == last
+    dr.set_grad(opt["x"], scaler.scale(Float(0.5)))
+    scaler.step(opt)
+    close(opt["x"], [0.5, 1.5])
+
+
 def test_skipped_steps_are_not_counted():
     opt, scaler = Adam(lr=0.1, params={"x": Float(1)}), GradScaler(init_scale=4)
     for gradient in (dr.inf, dr.nan, 4):
@@ -675,9 +703,9 @@ def test_mistakes_with_a_scaler_are_named():
         scaler.step(3)
     with pytest.raises(TypeError, match=r"GradScaler.step\(\): 'active', 'grad_scale' cannot be given"):
         scaler.step(SGD(lr=1), active=True, grad_scale=1)
-    for option, value in (("init_scale", 0), ("init_scale", dr.inf), ("init_scale", 1e-40), ("growth_factor", 0.5),
-                          ("growth_factor", dr.inf), ("growth_factor", dr.nan), ("backoff_factor", 1),
-                          ("growth_interval", -1)):
+    for option, value in (("init_scale", 0), ("growth_factor", 0.5), ("backoff_factor", 1), ("growth_interval", -1),
+                          ("init_scale", dr.inf), ("init_scale", dr.nan), ("init_scale", 1e39), ("init_scale", 1e-40),
+                          ("growth_factor", dr.inf), ("growth_factor", dr.nan)):
         with pytest.raises((RuntimeError, ValueError), match=rf"GradScaler\(\): '{option}' must be"):
             GradScaler(**{option: value})
     scaler.step(SGD(lr=1))  # of nothing

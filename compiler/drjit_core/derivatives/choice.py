@@ -120,6 +120,7 @@ class _Choice:
         require_recording(self.name)
         self.find_inputs(places)
         hub = Vertex(HUB, outputs[0].type, max(node.size for node in outputs), info=self)
+        hub.label = self.name
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=place)) if place in places else
                 node for place, node in enumerate(outputs)], versions
 

@@ -160,6 +160,7 @@ class _Repetition:
         self.direct = [place for place, (_, _, direct) in enumerate(found) if direct]
         self.written = [position for position, node in enumerate(outputs) if is_version(node)]
         hub = Vertex(HUB, outputs[0].type, outputs[self.changed[0]].size, info=self)
+        hub.label = "drjit.while_loop" + ("" if self.label is None else f": {self.label}")
         return [dual(node, Vertex(STRUCTURE["output"], node.type, node.size, hub, info=position))
                 if position in self.changed else self.given[position] if position in self.unchanged else node
                 for position, node in enumerate(outputs)]

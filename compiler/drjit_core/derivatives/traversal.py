@@ -157,7 +157,11 @@ def _traverse_forward(order: list[Vertex], region: int, flags: int, queue: int) 
     before = [(vertex, vertex.gradient, vertex.pending, vertex.sparse) for vertex in outside]
     flow = Flow(members=order, lanes=region != 0)
     try:
-        _refuse_consumed([vertex for vertex in order if vertex.gradient is None], queue)
+        consumed = [vertex for vertex in order if vertex.rule is CONSUMED]
+        if consumed:
+            used = _used(order, consumed)
+            _refuse_consumed([vertex for vertex in consumed if vertex not in used], 0)
+            _refuse_consumed([vertex for vertex in used if vertex.gradient is None], queue)
         _forward(flow, order, flags)
     except BaseException:
         flow.roll_back()
@@ -244,7 +248,7 @@ def _takes_part(vertex: Vertex | None, number: int) -> bool:
     return vertex is not None and vertex.member == number
 
 
-def _refuse_consumed(order: list[Vertex], queue: int) -> None:
+def _refuse_consumed(order: Sequence[Vertex], queue: int) -> None:
     """Raise where derivatives would have to flow on through what has been taken apart, unless the program has named it
     as where they begin or end, when it filled the queue (0: there is none)."""
     for vertex in order:
@@ -443,7 +447,7 @@ def _forward_row(flow: Flow, vertex: Vertex, gradients: Sequence[Node | None]) -
 
 def add_gradients(gradients: Sequence[tuple[Vertex, Node]], *, clear: bool) -> None:
     """Add to the gradients of vertices; or replace them, if what they had is to be cleared first. A vertex may be there
-    several times."""
+    several times (as one of two components that are the same), and gets the sum."""
     with _lock:
         flow = Flow()
         if clear:
