@@ -189,6 +189,9 @@ def backward_from(arg: Any, flags: Any = ADFlag.Default) -> None:
 def backward(arg: Any, flags: Any = ADFlag.Default) -> None:
     """Set the gradient of an array to one, and call :func:`backward_from`.
 
+    One is what ``set_grad(arg, 1)`` sets: in each component of ordinary arrays, in the real part of complex numbers and
+    quaternions, and on the diagonal of matrices.
+
     >>> from drjit.llvm.ad import Float
     >>> x = Float(1, 2)
     >>> dr.enable_grad(x)
