@@ -284,10 +284,7 @@ def _accumulate(function: str, target: Any, source: Any, *, clear: bool) -> None
     def visit(leaf: Any, value: Any) -> None:
         if not differentiable(leaf):
             return
-        nodes = leaf._nodes()
-        if all(tracked(node) is None for node in nodes):
-            return
-        for node, gradient in zip(nodes, _converted(function, leaf, value), strict=True):
+        for node, gradient in zip(leaf._nodes(), _converted(function, leaf, value), strict=True):
             vertex = tracked(node)
             if vertex is not None:
                 _require_inside(function, vertex)

@@ -288,6 +288,8 @@ def test_gradients_that_do_not_fit(source: Any, error: type[Exception], message:
     with pytest.raises(error, match=message):
         dr.set_grad(x, source)
     assert numbers(x.grad) == [7, 7]
+    with pytest.raises(error, match=message):  # whether it tracks derivatives or not
+        dr.set_grad(dr.detach(x), source)
 
 
 def test_a_gradient_of_another_shape() -> None:
