@@ -188,6 +188,15 @@ class _Plans(dict[type, Callable[[Any], Any]]):
         function, finish, number, combine = self._function, self._finish, self._op.value, COMBINE[self._op]
         if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in self._kinds:
             return self._general
+        if cls._depth < 0:
+            def whole(value: Any) -> Any:
+                try:
+                    given = value._n
+                    node = core.reduce(given, number)
+                    return make(cls, node if finish is None else finish(node, given.size), ())
+                except CORE_ERRORS as error:
+                    raise translate(error, call_of(function, value)) from None
+            return whole
         if issubclass(cls, FlatSlots):
             def flat(value: Any) -> Any:
                 try:
