@@ -310,12 +310,13 @@ def parse_slice(function: str, shape: tuple[int, ...], key: Any) -> tuple[Access
             strides.append(0)
             continue
         size, stride = shape[axis], source[axis]
-        position = key_integer(entry)
+        kind = entry.__class__
+        position = entry if kind is int else None if kind is slice else key_integer(entry)
         if position is not None:
             if not -size <= position < size:
                 raise IndexError(f"{function}(): index {position} is out of bounds for axis {axis} with size {size}.")
             base += position % size * stride
-        elif entry.__class__ is slice:
+        elif kind is slice:
             chosen = slice_positions(function, entry, size, axis)
             base += chosen.start * stride if chosen else 0
             sizes.append(len(chosen))
