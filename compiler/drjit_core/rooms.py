@@ -48,6 +48,7 @@ ROOMS = (
     "drjit_core.control.construct",
     "drjit_core.control.loop",
     "drjit_core.control.choice",
+    "drjit_core.passes.trips",
     "drjit_core.codegen.records",
     "drjit_core.runtime.elements",
     "drjit_core.runtime.cpu.malloc",

@@ -9,10 +9,7 @@ from ..types import TYPES
 
 __all__ = ["trips_of"]
 
-_ADD, _AND = KIND["add"], KIND["and_"]
-#: Comparisons with the limit on the right and on the left, and how much it may be exceeded.
-_BELOW = {KIND["lt"]: 0, KIND["le"]: 1}
-_ABOVE = {KIND["gt"]: 0, KIND["ge"]: 1}
+_ADD, _AND, _LT, _LE, _GT, _GE = [KIND[name] for name in ("add", "and_", "lt", "le", "gt", "ge")]
 
 
 def trips_of(loop: Loop) -> int:
@@ -22,32 +19,35 @@ def trips_of(loop: Loop) -> int:
     """
     if loop.trips:
         return loop.trips
-    found, conditions = 0, [loop.condition]
+    found, conditions = 0, [loop.regions[0].results[0][0]]
     while conditions:
         node = conditions.pop()
         if node.kind == _AND:
             conditions += [operand for operand in (node.d0, node.d1) if operand is not None]
             continue
         bound = 0
-        if node.kind in _BELOW:
-            bound = _count(loop, node.d0, node.d1, _BELOW[node.kind])
-        elif node.kind in _ABOVE:
-            bound = _count(loop, node.d1, node.d0, _ABOVE[node.kind])
+        if node.kind == _LT or node.kind == _LE:
+            bound = _count(loop, node.d0, node.d1, node.kind == _LE)
+        elif node.kind == _GT or node.kind == _GE:
+            bound = _count(loop, node.d1, node.d0, node.kind == _GE)
         if bound and (not found or bound < found):
             found = bound
     return found and 1 << (found - 1).bit_length()
 
 
-def _count(loop: Loop, counter: Node | None, limit: Node | None, more: int) -> int:
-    """How many steps a variable takes to a limit, if it always makes the same ones, and cannot wrap around."""
-    region = loop.region
+def _count(loop: Loop, counter: Node | None, limit: Node | None, reaches: bool) -> int:
+    """How many steps a variable takes to a limit, which it may reach, if it always makes the same ones, and cannot wrap
+    around."""
+    region = loop.regions[0]
     if counter is None or limit is None or counter.kind != PHI or counter.scope != region.id or \
             limit.kind != LITERAL or TYPES[limit.type].kind not in "iu":
         return 0
-    position = next((position for position, formal in enumerate(region.formals) if formal is counter), -1)
-    if position < 0:  # a variable of a loop around this one, or a mask
+    for position, formal in enumerate(region.formals):
+        if formal is counter:
+            break
+    else:  # a variable of a loop around this one, or a mask
         return 0
-    final, initial, info = loop.finals[position], loop.initial[position], TYPES[limit.type]
+    final, initial, info = region.results[1][position], loop.initial[position], TYPES[limit.type]
     if final.kind != _ADD or final.d0 is None or final.d1 is None:
         return 0
     step = final.d1 if final.d0 is counter else final.d0
@@ -56,7 +56,7 @@ def _count(loop: Loop, counter: Node | None, limit: Node | None, more: int) -> i
     if initial.kind != LITERAL and info.kind == "i":
         return 0
     first = int(initial.payload) if initial.kind == LITERAL else 0
-    last, length = int(limit.payload) + more, int(step.payload)
+    last, length = int(limit.payload) + reaches, int(step.payload)
     most = (1 << info.bits - (info.kind == "i")) - 1
     if not (first >= 0 and 0 < length <= most and last - 1 + length <= most):
         return 0

@@ -136,18 +136,24 @@ class CompiledKernel:
 
     def launch(self, bound: Program | Binding, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch with the parameters that are bound now."""
-        trips = bound.trips
-        unit = bound.unit
-        if unit > 1:
-            trips = unit
-        work, known = self.work, trips is not None
-        if trips is not None and trips != 1:
-            work = (work - _LOOP_WORK * self._loops) * trips * _CHAIN * max(1, _PACKET // bound.units)
+        work, bounded = self.repeated(bound.trips, bound.unit, bound.units)
         parameters = self._parameters
         if parameters is None:
             parameters = self._parameters = ctypes.c_uint64 * self._count
         return launches.Launch(self.functions, parameters(*bound.parameters), bound.units, work, keep, timed,
-                               bound.single, known, unit=unit)
+                               bound.single, bounded, unit=bound.unit)
+
+    def repeated(self, trips: int | None, unit: int, units: int) -> tuple[int, bool]:
+        """Operations of an element, or unit, if loops repeat so often; whether a launch of so many units is known to end
+        soon, or at least not to repeat anything."""
+        work = self.work
+        if unit > 1:
+            trips = unit
+        elif trips is None:
+            return work, False
+        if trips != 1:
+            work = (work - _LOOP_WORK * self._loops) * trips * _CHAIN * max(1, _PACKET // units)
+        return work, work <= self.functions.work * unit or units * work < launches.INLINE_WORK
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
         """A launch of a pass of a step."""

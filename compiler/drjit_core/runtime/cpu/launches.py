@@ -80,7 +80,7 @@ class Launch:
                  "unit", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False, known: bool = True, block: int = 0, unit: int = 1) -> None:
+                 timed: bool = False, single: bool = False, bounded: bool = True, block: int = 0, unit: int = 1) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width
@@ -92,7 +92,7 @@ class Launch:
         self.single = single  # the whole width is one block, for kernels that threads may not share
         self.block = block  # size of a block that the kernel counts on; 0 if any will do
         #: Whether it is known to end soon, or at least not to repeat anything.
-        self.bounded = known and (operations <= functions.work * unit or width * operations < INLINE_WORK)
+        self.bounded = bounded
 
     def blocks(self) -> tuple[int, int]:
         """Number of blocks that the launch is cut into, and their size."""

@@ -421,16 +421,14 @@ def submit(launch: Launch) -> int:
     """
     if _forsaken:
         raise RuntimeError(_forsaken)
-    pool = _pool
     if not launch.bounded:
-        if pool is None and not _leaving and is_supported():
-            pool = _started()
-        if pool is not None and not _leaving:
-            pool.start_stand_in()
+        expect_unbounded()
+        pool = _pool
         if pool is not None and (pool.stand_in or pool.count > 1 or pool.completed != pool.submitted):
             return pool.submit(launch)
         run(launch, False)
         return submitted()
+    pool = _pool
     work = launch.width * launch.operations
     short = work < INLINE_WORK or launch.blocks()[0] == 1
     if pool is None and not short and _worth_starting(work):
@@ -439,6 +437,13 @@ def submit(launch: Launch) -> int:
         return pool.submit(launch)
     run(launch, work < SHORT_WORK)
     return submitted()
+
+
+def expect_unbounded() -> None:
+    """Start what lets a launch be waited for and given up of which nobody knows how long it takes, if that can be."""
+    if _leaving or not is_supported():
+        return
+    (_pool or _started()).start_stand_in()
 
 
 def _worth_starting(work: int) -> bool:

@@ -21,11 +21,12 @@ from libc.string cimport memcmp, memcpy
 
 from ...context cimport Context, current
 from ...ir.node cimport Node, become, blank_node
+from ...ir.region cimport Choice, Cond, Control, Region
+from ...passes.trips cimport trips_of
 from ..buffer cimport Buffer
 from .malloc cimport Block, allocate as allocate_block
 
 from ...codegen import program as _program
-from ...codegen.program import Binding, BoundCall
 from ...codegen.signature import Role, decisions_of, slots_of
 from ...flags import DEBUG as _DEBUG
 from ...flags import KERNEL_HISTORY as _KERNEL_HISTORY
@@ -35,13 +36,14 @@ from ...ir.node import BAKED as _BAKED
 from ...ir.node import PARAMETER as _PARAMETER
 from ...ir.node import SHAPE as _SHAPE
 from ...llvm import threads as _threads
+from ...llvm.calls import WORDS as _ENTRY_WORDS
+from ...llvm.calls import name_of_function
 from ...llvm.emit import COMBINE, KERNEL
 from ...llvm.reduction import partial_stride
 from ...ops import table
 from ...passes.domain import WIDE_EXTENT as _WIDE_EXTENT
 from ...passes.schedule import Kernel
 from ...passes.domain import flat
-from ...passes.trips import trips_of
 from ...types import FLOAT16 as _FLOAT16
 from ...types import FLOAT32 as _FLOAT32
 from ...types import FLOAT64 as _FLOAT64
@@ -607,17 +609,20 @@ cdef Buffer _allocate(int64_t nbytes):
     return buffer
 
 
-cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, bint single=False) except -1:
+cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, Stage step=None) except -1:
     """Launch a kernel with the parameters that were made last; its outputs are evaluated afterwards.
 
-    The width is a number of units, of so many elements; a single block, if the kernel asks for that.
+    The width is a number of units, of so many elements; a single block, if the kernel of a stage asks for that.
     """
     cdef list buffers = []
     cdef Buffer buffer, partials = None
     cdef Node root
     cdef Py_ssize_t position = 0
-    cdef int64_t size = width if single else _block_size(entry.work, width, unit)
-    cdef int64_t ticket
+    cdef bint bounded = True
+    cdef int64_t ticket, work = entry.work * unit
+    cdef int64_t size = width if step is not None and step.single else _block_size(entry.work, width, unit)
+    if step is not None and step.trips != 1:
+        work, bounded = entry.kernel.repeated(step.trips, unit, width)
     if entry.combine != NULL:
         partials = _allocate(entry.stride * ((width + size - 1) // size))
         _parameters[1] = partials.address
@@ -626,7 +631,7 @@ cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, bint sin
         _parameters[_slots[position]] = buffer.address
         position += 1
         buffers.append(buffer)
-    ticket = _submit_blocks(entry, width, size, width * unit * entry.work, entry.combine != NULL)
+    ticket = _submit_blocks(entry, width, size, width * work, entry.combine != NULL, step, bounded)
     if partials is not None:
         partials.ticket = ticket
     for position in range(len(roots)):
@@ -636,21 +641,27 @@ cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, bint sin
     return True
 
 
-cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t work, bint blocked) except -1:
+cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t work, bint blocked, Stage step=None,
+                            bint bounded=True) except -1:
     """Enqueue a launch with the parameters and inputs that were made last, or run it at once; returns its ticket.
 
-    What is blocked must be called block by block.  From the call of the kernel on no Python code runs.
+    What is blocked must be called block by block; the length of what is not bounded is unknown.  From the call of the
+    kernel on no Python code runs.
     """
     cdef int64_t blocks = (width + size - 1) // size, ticket
     cdef bint short_ = work < INLINE_WORK or blocks <= 1
     cdef Py_ssize_t position
     cdef Queued queued
-    cdef bint unattended
+    cdef bint unattended, queues
+    if not bounded:
+        pool.expect_unbounded()
     _look_at_pool()
     if _pool is None and not short_ and pool._worth_starting(work):
         pool._started()
         _look_at_pool()
-    if _pool is not None and not (_words[COMPLETED] == _words[SUBMITTED] and (short_ or _pool.count == 1)):
+    queues = _pool is not None and (_words[COMPLETED] != _words[SUBMITTED] or
+                                    (not short_ and _pool.count > 1 if bounded else _pool.stand_in or _pool.count > 1))
+    if queues:
         ticket = _words[SUBMITTED] + 1
         if ticket - 1 - _words[COMPLETED] >= SLOTS - 2:
             _pool.wait(ticket - 1 - SLOTS // 2)
@@ -663,20 +674,26 @@ cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t wo
         queued.functions = entry.functions
         if _borrowing:
             queued.keep = [<object> _inputs[position] for position in range(_input_count)]
-        unattended = _pool.count == 1 and _pool.stand_in
+        if step is not None:
+            _fill_tables(step, queued.parameters)
+        unattended = _pool.stand_in and (not bounded or _pool.count == 1)
+        if not bounded:
+            _pool.last_unbounded = ticket
         assert blocks > 0, "a launch without blocks never ends"
         _pool.kept[ticket] = queued
         _submit(<void*> _words, ticket, <void*> entry.function, <void*> entry.combine, queued.parameters, width, blocks,
                 size, NULL, unattended)
     else:
         ticket = _words[SUBMITTED] if _pool is not None else _module_of_pool["_last"]
+        if step is not None:
+            _fill_tables(step, _parameters)
         if not blocked:
-            if work < SHORT_WORK:
+            if bounded and work < SHORT_WORK:
                 entry.function(_parameters, 0, 1, 0, width, 0, 0)
             else:
                 with nogil:
                     entry.function(_parameters, 0, 1, 0, width, 0, 0)
-        elif work < SHORT_WORK:
+        elif bounded and work < SHORT_WORK:
             _run_blocks(entry, width, size, blocks)
         else:
             with nogil:
@@ -684,6 +701,14 @@ cdef int64_t _submit_blocks(Entry entry, int64_t width, int64_t size, int64_t wo
     for position in range(_input_count):
         (<Buffer> _inputs[position]).ticket = ticket
     return ticket
+
+
+cdef bint _fill_tables(Stage step, uint64_t* parameters) except -1:
+    """Make the tables of the calls of a stage, which lie behind the parameters."""
+    cdef Py_ssize_t word, other
+    for word, other in step.moves:
+        parameters[word] = <uint64_t> <uintptr_t> (parameters + other)
+    return True
 
 
 cdef void _run_blocks(Entry entry, int64_t width, int64_t size, int64_t blocks) noexcept nogil:
@@ -855,10 +880,13 @@ cdef class Stage:
     cdef uint64_t* words  # parameters, as far as they are always the same
     cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
     cdef Py_ssize_t count
-    cdef Py_ssize_t total  # of parameters, with those of the targets of its calls, which follow
-    cdef list calls  # (parameter, targets: (first of its parameters, how many, key, links, calls))
-    cdef list firsts  # the first parameters of targets
-    cdef object functions, shared  # see :class:`Binding`
+    # Behind the parameters follow, if there are calls, those of their targets, and the tables of the calls.
+    cdef Py_ssize_t total
+    cdef tuple firsts  # where the parameters of each target begin
+    cdef tuple links  # (parameter of a target, that which it is equal to), those of outer targets first
+    cdef tuple moves  # (word, another one, whose address it is)
+    cdef tuple symbols  # (word of a table, name of the function whose address it is)
+    cdef object linked  # the code that the addresses in ``words`` are those of
     cdef tuple outputs  # places
     cdef tuple slots  # parameters with their addresses
     cdef tuple undefined  # places of arrays without contents, which get memory
@@ -868,6 +896,7 @@ cdef class Stage:
 
     def __cinit__(self):
         self.outputs = self.slots = self.undefined = self.written = self.tables = ()
+        self.firsts = self.links = self.moves = self.symbols = ()
         self.releases = []
 
     def __dealloc__(self):
@@ -1009,25 +1038,34 @@ cdef bint _enter_regions(Node node) except -1:
     """Put down what planning looks at of a loop, a branch or a call, and its results, of which it stores those that
     live."""
     cdef Node part, formal
-    control = node.payload
+    cdef Control control = node.payload
+    cdef Choice choice
+    cdef Region region
+    cdef tuple initial = control.initial, nodes
+    cdef Py_ssize_t position
     if len(control.regions) > MOST_TARGETS:
         return False
-    _put(_number_of((trips_of(control),) if node.kind == LOOP else (control.count, control.memory_of, control.rare)
-                    if node.kind == COND else (control.count, control.memory_of, len(control.regions))))
-    for position, formal in enumerate(control.regions[0].formals):
-        part = control.initial[position]
+    if node.kind == LOOP:
+        _put(trips_of(control))
+    else:
+        choice = control
+        _put(choice.count)
+        _put(len(choice.regions))
+        _put(_number_of((choice.memory_of, (<Cond> choice).rare if node.kind == COND else ""))
+             if choice.memory_of or node.kind == COND and (<Cond> choice).rare else -1)
+    region = control.regions[0]
+    for position in range(len(region.formals)):
+        formal = <Node> region.formals[position]
         _make_room()
-        _put(_place_of(part))
-        part = None
-        _put(min(_reference_count(<PyObject*> (<tuple> control.initial)[position]), 5) if formal.payload else 0)
+        _put(_place_of(<Node> initial[position]))
+        _put(min(_reference_count(<PyObject*> initial[position]), 5) if formal.payload else 0)
     for region in control.regions:
-        for formal in (*region.formals, *region.masks):
-            _take_place(formal)
-            _put(formal.kind << 4 | formal.type)
-            _put_size(formal.size)
-            _put(formal.attr << 1 | bool(formal.payload))
-        for nodes in region.parts:
-            for part in nodes:
+        for formal in region.formals:
+            _enter_formal(formal)
+        for formal in region.masks:
+            _enter_formal(formal)
+        for listed in region.parts:
+            for part in <list> listed:
                 if not _may_be_in_region[part.kind] or not _has_place(part) and not _enter_node(part):
                     return False
         _make_room()
@@ -1040,6 +1078,14 @@ cdef bint _enter_regions(Node node) except -1:
         result = reference()
         if result is not None and not _has_place(<Node> result) and not _enter_node(<Node> result):
             return False
+    return True
+
+
+cdef bint _enter_formal(Node formal) except -1:
+    _take_place(formal)
+    _put(formal.kind << 4 | formal.type)
+    _put_size(formal.size)
+    _put(formal.attr << 1 | bool(formal.payload))
     return True
 
 
@@ -1058,6 +1104,8 @@ cdef bint _scan(Node root) except -1:
     cdef Py_ssize_t count = 0
     cdef PyObject* entry
     cdef Node node, operand
+    cdef Control control
+    cdef Region region
     cdef int kind
     _push(&count, root)
     while count:
@@ -1096,7 +1144,9 @@ cdef bint _scan(Node root) except -1:
             for operand in control.initial:
                 _push(&count, operand)
             for region in control.regions:
-                for operand in (*region.captures, *region.sources):
+                for operand in region.captures:
+                    _push(&count, operand)
+                for operand in region.sources:
                     _push(&count, operand)
             operand = None
     return True
@@ -1144,7 +1194,7 @@ class _Listener:
         cdef Stage step
         cdef Py_ssize_t number = 0
         places = self.places
-        programs = [program]
+        programs, moves, links, symbols = [program], [], [], []
         for each in programs:  # which grows meanwhile
             programs += [target for site in each.calls.values() for target in site.programs]
         roles = [slot for each in programs for slot in slots_of(each)]
@@ -1161,7 +1211,7 @@ class _Listener:
         self.bound(program)
         step = Stage.__new__(Stage)
         step.units, step.unit, step.single = program.units, program.unit, program.single
-        step.count, step.total = len(program.parameters), len(roles)
+        step.count = len(program.parameters)
         step.width = self.number(program.width)
         outputs = [*program.stores, *program.reductions]
         step.outputs = tuple([self.place_of_output(node) for node in outputs])
@@ -1172,20 +1222,34 @@ class _Listener:
         step.trips = program.trips
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
-        if program.calls:
-            firsts = {id(each): sum([len(before.parameters) for before in programs[:position]])
-                      for position, each in enumerate(programs)}
-            step.calls, step.firsts = _calls_of(program, firsts), list(firsts.values())
-            step.functions, step.shared = dict.fromkeys(program.functions), dict.fromkeys(program.shared)
+        parameters, firsts = [], {}
+        for each in programs:
+            firsts[id(each)] = len(parameters)
+            parameters += each.parameters
+        step.firsts = tuple(firsts.values())[1:]
+        functions = {function: place for place, function in enumerate(program.functions)}
+        for each in programs:
+            for site in each.calls.values():
+                moves.append((firsts[id(each)] + site.slot, len(parameters)))
+                for target in site.programs:
+                    first, word, function = firsts[id(target)], len(parameters), functions[target.key]
+                    links += [(first + inner, firsts[id(each)] + outer) for inner, outer in target.links]
+                    symbols.append((word, name_of_function(function)))
+                    moves.append((word + 1, first))
+                    if target.key in program.shared:
+                        symbols.append((word + 2, name_of_function(function, True)))
+                    parameters += [0] * _ENTRY_WORDS
+        step.links, step.moves, step.symbols, step.total = tuple(links), tuple(moves), tuple(symbols), len(parameters)
         step.words = <uint64_t*> malloc(step.total * sizeof(uint64_t))
         step.places = <int32_t*> malloc(step.total * sizeof(int32_t))
         if step.words == NULL or step.places == NULL:
             raise MemoryError
-        parameters = [parameter for each in programs for parameter in each.parameters]
-        for slot in roles:
-            role = slot.role
+        for number in range(step.total):
             step.words[number] = parameters[number]
             step.places[number] = -1
+        number = 0
+        for slot in roles:
+            role = slot.role
             if role is _INPUT or role is _MEMORY or role is _LITERAL:  # other literals follow from the structure
                 step.places[number] = places.get(slot.node.id, -1)
             number += 1
@@ -1241,29 +1305,6 @@ class _Listener:
                 step.releases = sorted(used - recipe.used)
                 recipe.used |= used
         return recipe
-
-
-cdef list _calls_of(object program, dict firsts):
-    """The calls of a program, given where the parameters of each target begin."""
-    return [(site.slot, [(firsts[id(target)], len(target.parameters), target.key, target.links,
-                          _calls_of(target, firsts)) for target in site.programs])
-            for site in program.calls.values()]
-
-
-cdef dict _bound_calls(Stage step, list calls):
-    """The calls of a stage with the parameters at hand."""
-    cdef Py_ssize_t first, count, number
-    cdef dict found = {}
-    for slot, targets in calls:
-        bound = []
-        for first, count, key, links, inner in targets:
-            target = Binding(key, [_parameters[number] for number in range(first, first + count)],
-                             step.units * step.unit, step.single, step.trips, step.functions, links, step.unit,
-                             step.shared)
-            target.calls = _bound_calls(step, inner)
-            bound.append(target)
-        found[len(found)] = BoundCall(slot, bound)
-    return found
 
 
 cdef Recipe _recipe_of(uint64_t h):
@@ -1412,7 +1453,7 @@ cdef bint _run_stage(Stage step) except -1:
     cdef Entry entry = step.entry
     cdef Node node
     cdef Buffer buffer
-    cdef Py_ssize_t number, position = 0
+    cdef Py_ssize_t number, other, position = 0
     cdef int32_t place
     cdef list outputs = [], tables = None
     if step.tables:  # before the parameters are made: these are launches as well
@@ -1425,13 +1466,18 @@ cdef bint _run_stage(Stage step) except -1:
         _inputs = <PyObject**> _larger(_inputs, &_input_capacity, step.total + 8, sizeof(PyObject*))
     if len(step.slots) > _slot_capacity:
         _slots = <Py_ssize_t*> _larger(_slots, &_slot_capacity, len(step.slots), sizeof(Py_ssize_t))
+    _note_use(entry, step.units * step.unit)
+    if step.symbols and step.linked is not entry.functions:  # code of the other tier lies elsewhere
+        addresses = entry.functions.owner.addresses
+        for number, name in step.symbols:
+            step.words[number] = addresses[name]
+        step.linked = entry.functions
     memcpy(_parameters, step.words, step.total * sizeof(uint64_t))
     if step.width >= 0:
         _parameters[0] = step.units
-        if step.calls is not None:
-            for number in step.firsts:
-                _parameters[number] = step.units
-    _parameter_count, _input_count, _borrowing = step.count, 0, False
+        for number in step.firsts:
+            _parameters[number] = step.units
+    _parameter_count, _input_count, _borrowing = step.total, 0, False
     for number in range(step.total):
         place = step.places[number]
         if place < 0:
@@ -1446,6 +1492,8 @@ cdef bint _run_stage(Stage step) except -1:
                 _borrowing = True
             _inputs[_input_count] = <PyObject*> buffer
             _input_count += 1
+    for number, other in step.links:
+        _parameters[number] = _parameters[other]
     for slot in step.slots:
         _slots[position] = slot
         position += 1
@@ -1455,11 +1503,7 @@ cdef bint _run_stage(Stage step) except -1:
         for position in range(len(tables)):
             number = step.tables[position][0]
             _parameters[number], _parameters[number + 1] = tables[position].words
-    if step.trips == 1 and step.calls is None:
-        _note_use(entry, step.units * step.unit)
-        _launch(entry, outputs, step.units, step.unit, step.single)
-    else:
-        _launch_bound(step, outputs)
+    _launch(entry, outputs, step.units, step.unit, step)
     _commit_writes(step)
     if tables is not None:
         for position in range(len(tables)):
@@ -1467,50 +1511,6 @@ cdef bint _run_stage(Stage step) except -1:
             node = <Node> _nodes[<Py_ssize_t> step.tables[position][3]]
             become(node, _merged_tables(_backend, policy, tables[position]))
         _commit_writes(step)
-    return True
-
-
-cdef bint _launch_bound(Stage step, list outputs) except -1:
-    """What :func:`_launch` does, of a kernel with loops, of which nobody may know how long they take, or calls."""
-    cdef Py_ssize_t number, position
-    cdef list buffers = [], used = [<object> _inputs[number] for number in range(_input_count)]
-    cdef Node node
-    kernel = step.entry.kernel
-    if step.entry.combine != NULL:
-        used.append(_allocate(kernel.partial_bytes(step.units, step.unit)))
-        _parameters[1] = (<Buffer> used[len(used) - 1]).address
-    for position in range(len(outputs)):
-        node = <Node> outputs[position]
-        buffers.append(_allocate(node.size * _size_of[node.type]))
-        _parameters[_slots[position]] = (<Buffer> buffers[position]).address
-    bound = Binding(None, [_parameters[number] for number in range(step.count)], step.units * step.unit, step.single,
-                    step.trips, step.functions, [], step.unit, step.shared)
-    keep = [buffer for buffer in used if (<Buffer> buffer).read_only]
-    if step.calls is not None:
-        bound.calls = _bound_calls(step, step.calls)
-        kernel.fill_calls(bound, keep)
-    kernel.reuse(step.units * step.unit)
-    launched = kernel.launch(bound, keep, False)
-    try:
-        ticket = pool.submit(launched)
-    except BaseException:
-        if not launched.begun:
-            raise
-        _finish_bound(used, outputs, buffers, pool.submitted())
-        _commit_writes(step)  # it must not run twice
-        raise
-    _finish_bound(used, outputs, buffers, ticket)
-    return True
-
-
-cdef bint _finish_bound(list used, list outputs, list buffers, int64_t ticket) except -1:
-    """Note that a launch uses its buffers, and that its outputs have values."""
-    cdef Py_ssize_t position
-    for buffer in used:
-        (<Buffer> buffer).ticket = ticket
-    for position in range(len(outputs)):
-        (<Buffer> buffers[position]).ticket = ticket
-        become(<Node> outputs[position], buffers[position])
     return True
 
 
