@@ -64,8 +64,12 @@ ROOMS = (
     "drjit._access.store",
     "drjit._trees.pytree",
     "drjit._control.state",
+    "drjit._control.assigned",
     "drjit._control.choice",
     "drjit._control.iteration",
+    "drjit._control.conditional",
+    "drjit._control.invocation",
+    "drjit._control.repetition",
     "drjit._arrays.handles",
     "drjit._random.tracing",
 )

@@ -4,11 +4,17 @@ from drjit_core.ir.symbolic cimport Tracing, innermost
 from drjit._base.handle cimport Handle
 
 
+cdef dict _NOTHING
+cdef list _EMPTY
+
+
+@cython.freelist(16)
 cdef class Buffers:
     cdef public dict arrays
     cdef public dict made
 
 
+@cython.freelist(16)
 cdef class Journal:
     cdef public Buffers buffers
     cdef public tuple path
@@ -25,3 +31,4 @@ cdef class Journal:
 
 @cython.locals(region=Tracing)
 cpdef innermost_journal()
+cpdef Journal journal_of(Journal around, Buffers buffers, Py_ssize_t number=*)

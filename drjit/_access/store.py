@@ -23,8 +23,8 @@ from .._base.handle import views
 from .._base.nodes import broadcast, elements_of, pack
 from .lanes import note_writes
 
-__all__ = ["Buffers", "Journal", "innermost_journal", "note_attribute", "note_narrow", "store", "store_same",
-           "store_written"]
+__all__ = ["Buffers", "Journal", "innermost_journal", "journal_of", "note_attribute", "note_narrow", "store",
+           "store_same", "store_written"]
 
 
 def store(array: Any, nodes: Sequence[Node], position: int | None = None) -> None:
@@ -117,6 +117,11 @@ def store_written(array: Any, nodes: Sequence[Node], position: int | None = None
 # --- what changes while a loop is traced -----------------------------------------------------------------------------
 
 
+#: What most constructs have no entries in: whoever adds the first one replaces it.
+_NOTHING: dict[Any, Any] = {}
+_EMPTY: list[Any] = []
+
+
 class Buffers:
     """The memory of ``dr.Local`` in the functions of an outermost construct, from one trace to the next."""
 
@@ -124,10 +129,20 @@ class Buffers:
 
     def __init__(self) -> None:
         #: Arrays that are such memory, by their identity.
-        self.arrays: dict[int, Any] = {}
+        self.arrays: dict[int, Any] = _NOTHING
         #: What was made within, by the place of the function and the number in it: a trace finds again what the one
         #: before has made.
-        self.made: dict[tuple[int, ...], Any] = {}
+        self.made: dict[tuple[int, ...], Any] = _NOTHING
+
+    def note(self, array: Any) -> None:
+        """Note an array that is such memory."""
+        self.arrays = self.arrays or {}
+        self.arrays[id(array)] = array
+
+    def add(self, place: tuple[int, ...], memory: Any) -> None:
+        """Add what was made at a place."""
+        self.made = self.made or {}
+        self.made[place] = memory
 
     def own(self, array: Any) -> bool:
         """Whether an array is memory that was made within the construct."""
@@ -148,14 +163,14 @@ class Journal:
         self.path = path
         #: How many buffers of local memory have been made in this trace.
         self.made = 0
-        self.entries: dict[int, tuple[Any, list[Node]]] = {}
+        self.entries: dict[int, tuple[Any, list[Node]]] = _NOTHING
         #: Likewise objects that hold arrays as attributes, of which they exchange one for another.
-        self.attributes: dict[int, tuple[Any, dict[str, Any]]] = {}
+        self.attributes: dict[int, tuple[Any, dict[str, Any]]] = _NOTHING
         #: Whether a component of one element, beside larger ones, was to be written to by index.
         self.narrow = False
         #: What each loop within writes to, in the order of the program: in this trace, and in the one before.
-        self.inner: list[list[tuple[weakref.ref[Any], int]]] = []
-        self.earlier: list[list[tuple[weakref.ref[Any], int]]] = []
+        self.inner: list[list[tuple[weakref.ref[Any], int]]] = _EMPTY
+        self.earlier: list[list[tuple[weakref.ref[Any], int]]] = _EMPTY
 
     def begin(self) -> None:
         """A trace begins, perhaps not the first one."""
@@ -164,13 +179,19 @@ class Journal:
         region.journal = self
         self.roll_back()
         self.made = 0
-        self.earlier, self.inner = self.inner or self.earlier, []
+        self.earlier, self.inner = self.inner or self.earlier, _EMPTY
+
+    def add_inner(self, written: list[tuple[weakref.ref[Any], int]]) -> None:
+        """Note what a loop, a branch or a call within, which has been traced, writes to."""
+        self.inner = self.inner or []
+        self.inner.append(written)
 
     def note(self, array: Any) -> None:
         """Remember an array, which is about to be changed, unless it has been already."""
         while array._o is not None:
             array = array._o[0]
         if id(array) not in self.entries:
+            self.entries = self.entries or {}
             self.entries[id(array)] = array, array._nodes()
 
     def roll_back(self) -> None:
@@ -178,18 +199,25 @@ class Journal:
         if self.entries:
             for array, nodes in self.entries.values():
                 store_same(array, nodes)
-            self.entries.clear()
+            self.entries = _NOTHING
         if self.attributes:
             for owner, values in self.attributes.values():
                 for name, value in values.items():
                     setattr(owner, name, value)
-            self.attributes.clear()
+            self.attributes = _NOTHING
+
+
+def journal_of(around: Journal | None, buffers: Buffers, number: int = 0) -> Journal:
+    """A journal of one of the functions of a construct that is traced next."""
+    path = () if around is None else (*around.path, len(around.inner))
+    return Journal(buffers, (*path, number))
 
 
 def note_attribute(owner: Any, name: str) -> None:
     """Note that an object of the library is about to exchange one of its arrays for another."""
     journal = innermost_journal()
     if journal is not None:
+        journal.attributes = journal.attributes or {}
         values = journal.attributes.setdefault(id(owner), (owner, {}))[1]
         if name not in values:
             values[name] = getattr(owner, name, None)

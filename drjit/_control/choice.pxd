@@ -1,13 +1,19 @@
 cimport cython
 
+from drjit_core.control.choice cimport call, cond
 from drjit_core.ir.dual cimport tracked
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.symbolic cimport Tracing, innermost
-from drjit._access.store cimport Buffers, Journal, innermost_journal
+from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
 from drjit._control.state cimport arguments
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 
+cdef list _EMPTY
+cdef frozenset _NONE
+
+
+@cython.freelist(16)
 cdef class Results:
     cdef public str function
     cdef public object names
@@ -19,13 +25,17 @@ cdef class Results:
     cdef public str which
     @cython.locals(spec=TreeSpec, nodes=list, leaves=list)
     cpdef list add(self, object value, str which)
+    cpdef object rebuilt(self, object nodes)
 
 
-cdef class _SymbolicChoice:
+@cython.freelist(16)
+cdef class SymbolicChoice:
     cdef public object words
-    cdef public object trace
-    cdef public object invoke
-    cdef public list labels
+    cdef public Node mask
+    cdef public Node index
+    cdef public object label
+    cdef public object labels
+    cdef public bint named
     cdef public list functions
     cdef public list nodes
     cdef public list leaves
@@ -35,7 +45,7 @@ cdef class _SymbolicChoice:
     cdef public Py_ssize_t count
     cdef public list captured
     cdef public list journals
-    cdef public set in_place
+    cdef public frozenset in_place
     cdef public object frozen
     @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
     cpdef object run(self)
@@ -45,6 +55,11 @@ cdef class _SymbolicChoice:
     cpdef note_in_place(self, object before, list formals)
 
 
+@cython.freelist(16)
 cdef class _Target:
-    cdef public _SymbolicChoice choice
+    cdef public SymbolicChoice choice
     cdef public Py_ssize_t number
+
+
+cpdef object invoked(object function, bint named, object values)
+cpdef object run_directly(str function, object target, bint named, Py_ssize_t width, list nodes, list leaves, TreeSpec spec)

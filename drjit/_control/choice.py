@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, SymbolicValue, Versions, choose, innermost, tracked
+from drjit_core import IncompatibleSizes, SymbolicValue, Versions, call, choose, cond, innermost, tracked
 
 from .._access.lanes import masked_access, note_version, written_apart, written_from
-from .._access.store import Buffers, Journal, innermost_journal, store, store_written
+from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
@@ -24,24 +24,19 @@ from .outside import (
     Wider,
     Words,
     captured_earlier,
-    journal_of,
     name_in_program,
     require_no_leftovers,
+    variables_of,
     widened,
 )
 from .state import arguments, equal
 
-__all__ = ["Invoke", "Results", "Trace", "Traced", "argument_of", "blended", "run_directly", "store_arguments",
-           "traced", "written"]
+__all__ = ["Results", "SymbolicChoice", "argument_of", "blended", "invoked", "run_directly", "store_arguments",
+           "written"]
 
-#: A function of the compiler: from argument nodes, functions of nodes, names and number of the user's arguments, and
-#: whether it gives way where derivatives are tracked, to the results, and what arguments are after writes.
-Trace = Callable[[list[core.Node], list[Callable[[list[core.Node]], list[core.Node]]], Callable[[int], str], int, bool],
-                 tuple[list[core.Node], Versions]]
-#: Calls one of the user's functions with what the arguments are.
-Invoke = Callable[[Callable[..., Any], Any], Any]
-#: One of the user's functions, and the name that messages call it by.
-Traced = tuple[str, Callable[..., Any]]
+
+_NONE: frozenset[int] = frozenset()
+_EMPTY: list[Any] = []
 
 
 class Results:
@@ -54,8 +49,8 @@ class Results:
         #: What helps where Python objects differ.
         self.otherwise = otherwise
         self.spec: TreeSpec | None = None
-        self.leaves: list[Any] = []
-        self.nodes: list[core.Node] = []
+        self.leaves: list[Any] = _EMPTY
+        self.nodes: list[core.Node] = _EMPTY
         self.which = ""
 
     def root(self, value: Any) -> str | Sequence[str]:
@@ -118,26 +113,26 @@ def _advice(what: str, first: str, second: str) -> str:
     return " Convert one of them, so that both are of the same type."
 
 
-def traced(words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Traced], nodes: list[core.Node],
-           leaves: list[Any], spec: TreeSpec, names: Sequence[str], results: Results) -> Any:
-    """Trace functions of the arguments into one construct of a kernel; returns the results, joined.
+class SymbolicChoice:
+    """A branch or call that is traced, perhaps several times, into one construct of a kernel.
 
     Writes by index to arrays from outside become part of it.
     """
-    return _SymbolicChoice(words, trace, invoke, functions, nodes, leaves, spec, names, results).run()
 
-
-class _SymbolicChoice:
-    """A branch or call that is traced, perhaps several times."""
-
-    def __init__(self, words: Words, trace: Trace, invoke: Invoke, functions: Sequence[Traced], nodes: list[core.Node],
-                 leaves: list[Any], spec: TreeSpec, names: Sequence[str], results: Results) -> None:
+    def __init__(self, words: Words, mask: core.Node, index: core.Node | None, label: str | None, labels: Sequence[str],
+                 functions: list[Callable[..., Any]], named: bool, nodes: list[core.Node], leaves: list[Any],
+                 spec: TreeSpec, names: str | Sequence[str], results: Results) -> None:
         self.words = words
-        self.trace = trace
-        self.invoke = invoke
-        self.labels = [name for name, _ in functions]
-        #: The user's functions; once they are traced, copies of them for derivatives.
-        self.functions = [function for _, function in functions]
+        #: Which elements take part, or take the first function; which function elements take, of a call.
+        self.mask = mask
+        self.index = index
+        self.label = label
+        #: What messages call the user's functions.
+        self.labels = labels
+        #: These; once they are traced, copies of them for derivatives.
+        self.functions = functions
+        #: Whether there are arguments with names: then what the functions are given is a pair.
+        self.named = named
         self.nodes = nodes
         self.leaves = leaves
         self.spec = spec
@@ -149,7 +144,7 @@ class _SymbolicChoice:
         #: One for each function.
         self.journals: list[Journal] = []
         #: Arguments that the functions themselves have written to, and not copies of them.
-        self.in_place: set[int] = set()
+        self.in_place: frozenset[int] = _NONE
         self.frozen: Frozen | None = None
 
     def run(self) -> Any:
@@ -163,8 +158,7 @@ class _SymbolicChoice:
         while True:
             try:
                 values, versions = choose(self.words.function, self.traced,
-                                          [*self.nodes, *[entry.initial for entry in self.captured]],
-                                          targets, self.name_of)
+                                          variables_of(self.nodes, self.captured), targets, self.name_of)
             except Again as request:
                 self.captured = request.captured
                 continue
@@ -197,7 +191,7 @@ class _SymbolicChoice:
                 self.functions = self.frozen.functions
                 break
         if around is not None:
-            around.inner.append([(weakref.ref(entry.array), entry.position) for entry in self.captured])
+            around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
         found = self.results.rebuilt(values)
         if versions:
             store_arguments(self.leaves, self.nodes, [
@@ -207,16 +201,18 @@ class _SymbolicChoice:
                    self.count, versions)
         return found
 
-    def traced(self, values: list[core.Node], targets: list[Callable[[list[core.Node]], list[core.Node]]],
+    def traced(self, values: Sequence[core.Node], targets: Sequence[Callable[[list[core.Node]], list[core.Node]]],
                name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
         """What the compiler makes of functions of nodes: of these, or of those that compute their derivatives."""
-        return self.trace(values, targets, name_of, self.count, gives_way)
+        if self.index is None:
+            return cond(self.mask, values, targets[0], targets[1], self.label, name_of, self.count, gives_way)
+        return call(self.index, self.mask, targets, values, self.label, name_of, self.count, gives_way)
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
         if not number:  # perhaps it is traced again
             self.results.spec = None
-            self.in_place.clear()
+            self.in_place = _NONE
         function, journal = self.functions[number], self.journals[number]
         if self.frozen is not None:
             self.frozen.require_unchanged()
@@ -225,11 +221,13 @@ class _SymbolicChoice:
             if self.captured:
                 for (array, position, *_), formal in zip(self.captured, formals[self.count:], strict=True):
                     store(array, [formal], position)
-            before = arguments(self.words.function, self.spec, formals[:self.count], self.leaves)
-            found = self.results.add(self.invoke(function, before), self.labels[number])
+            given = formals[:self.count] if self.captured else formals
+            before = arguments(self.words.function, self.spec, given, self.leaves)
+            found = self.results.add(invoked(function, self.named, before), self.labels[number])
             self.note_in_place(before, formals)
             del before
-            require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
+            if journal.entries or journal.attributes:
+                require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
             return found
         finally:
             journal.roll_back()
@@ -239,8 +237,8 @@ class _SymbolicChoice:
         region = innermost()
         if region is not None and region.latest:
             after = flatten_nodes(before, self.words.function)[0]
-            self.in_place.update([position for position, (old, new) in enumerate(zip(formals, after, strict=False))
-                                  if new is not old])
+            self.in_place |= {position for position, (old, new) in enumerate(zip(formals, after, strict=False))
+                              if new is not old}
 
     def name_of(self, position: int) -> str:
         """The name of an argument."""
@@ -252,7 +250,7 @@ class _SymbolicChoice:
 class _Target:
     """One of the functions of a branch or call, of nodes."""
 
-    def __init__(self, choice: _SymbolicChoice, number: int) -> None:
+    def __init__(self, choice: SymbolicChoice, number: int) -> None:
         self.choice = choice
         self.number = number
 
@@ -260,13 +258,18 @@ class _Target:
         return self.choice.target(self.number, formals)
 
 
-def run_directly(function: str, invoke: Callable[[Any], Any], width: int, nodes: list[core.Node], leaves: list[Any],
-                 spec: TreeSpec) -> Any:
+def invoked(function: Callable[..., Any], named: bool, values: Any) -> Any:
+    """What a function returns for arguments in order, or in order and by names."""
+    return function(*values[0], **values[1]) if named else function(*values)
+
+
+def run_directly(function: str, target: Callable[..., Any], named: bool, width: int, nodes: list[core.Node],
+                 leaves: list[Any], spec: TreeSpec) -> Any:
     """What a function returns that all elements take; its writes by index to the arguments reach the caller's arrays.
     """
     with masked_access(core.literal(BOOL, True, width)):
         before = arguments(function, spec, nodes, leaves)
-        found = invoke(before)
+        found = invoked(target, named, before)
         store_arguments(leaves, nodes, written(nodes, flatten_nodes(before, function)[0]))
     if width == 1:
         return found

@@ -22,7 +22,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import UINT32
 from .._promotion.promote import wrap
-from .call import call
+from .invocation import call
 
 __all__ = ["dispatch", "instance_array"]
 

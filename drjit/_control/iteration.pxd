@@ -3,11 +3,13 @@ cimport cython
 from drjit_core.ir.dual cimport primal, tracked
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
-from drjit._access.store cimport Buffers, Journal, innermost_journal
+from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
+from drjit._control.assigned cimport Variables
 from drjit._control.state cimport arguments
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 
+@cython.freelist(16)
 cdef class SymbolicLoop:
     cdef public list nodes
     cdef public list leaves

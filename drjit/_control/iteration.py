@@ -10,23 +10,23 @@ import drjit_core as core
 from drjit_core import IncompatibleSizes, SymbolicValue, is_version, primal, repeat, tracked
 
 from .._access.lanes import note_version, with_lanes
-from .._access.store import Buffers, Journal, innermost_journal, store, store_written
+from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
+from .assigned import Variables
 from .choice import store_arguments
 from .frozen import Frozen
 from .outside import (
     Again,
     Captured,
-    Variables,
     Wider,
     Words,
     captured_earlier,
-    journal_of,
     name_in_program,
     require_no_leftovers,
+    variables_of,
     widened,
 )
 from .state import arguments, equal
@@ -94,7 +94,7 @@ class SymbolicLoop:
                 continue
             break
         if around is not None:
-            around.inner.append([(weakref.ref(entry.array), entry.position) for entry in self.captured])
+            around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
         for node, result in zip(self.nodes, results, strict=False):
             if is_version(primal(result)):
                 note_version(result, node)
@@ -114,7 +114,7 @@ class SymbolicLoop:
     def trace(self) -> list[core.Node]:
         """The nodes of the state after the loop, and of the arrays that it writes to."""
         try:
-            results = repeat([*self.nodes, *[entry.initial for entry in self.captured]], self.test, self.following,
+            results = repeat(variables_of(self.nodes, self.captured), self.test, self.following,
                              self.label, self.name_of, self.count, self.max_iterations, _longest)
         except IncompatibleSizes as error:
             if user_part(error) is not None:
@@ -199,7 +199,8 @@ class SymbolicLoop:
                 final[entry[0]] = self.leaves[entry[0]]
             self.final = final
         del before, final
-        require_no_leftovers(_WORDS, self.journal, self.captured, variables[count:], (self.cond, self.body))
+        if self.journal.entries or self.journal.attributes:
+            require_no_leftovers(_WORDS, self.journal, self.captured, variables[count:], (self.cond, self.body))
         if self.captured:
             results = results + [array._nodes()[position] for array, position, *_ in self.captured]
         return results
@@ -230,6 +231,12 @@ def _require_unchanged(before: list[Any], after: list[Any], spec: TreeSpec, name
 
 def uninitialized(nodes: Sequence[core.Node], spec: TreeSpec) -> int:
     """The position of the first leaf that is a traced array without elements, -1 if there is none."""
+    if len(nodes) >= len(spec.traced()):
+        for node in nodes:
+            if not node.size:
+                break
+        else:
+            return -1
     position = 0
     for leaf, _, _, count, _ in spec.traced():
         if not count:
@@ -271,7 +278,8 @@ def flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list
 
 
 def condition_of(value: Any) -> core.Node:
-    value = sole_array(value)
+    if not isinstance(value, ArrayBase):
+        value = sole_array(value)
     if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
         return value._nodes()[0]
     if value.__class__ is bool:

@@ -224,7 +224,8 @@ class Local(Generic[T]):
             journal.made += 1
             memory = journal.buffers.made.get(place)
             if memory is None or not memory.fits(kinds, self._size):
-                memory = journal.buffers.made[place] = _Memory(kinds, self._size)
+                memory = _Memory(kinds, self._size)
+                journal.buffers.add(place, memory)
         self._memory = memory or _Memory(kinds, self._size)
 
     def _fill(self, write: Callable[[Any], None]) -> None:
@@ -311,7 +312,7 @@ class Local(Generic[T]):
             self._memory.flush()
             for array, node in zip(self._memory.arrays, parts, strict=True):
                 if journal is not None:
-                    journal.buffers.arrays[id(array)] = array
+                    journal.buffers.note(array)
                 store_written(array, [core.scatter(array._nodes()[0], node, position, mask,
                                                    core.ReduceOp.Identity.value, core.KEPT_APART)])
         except CORE_ERRORS as error:

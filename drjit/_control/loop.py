@@ -6,22 +6,15 @@ iteration is a kernel of its own; *scalar* mode is a plain Python loop.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
-import drjit_core as core
-from drjit_core import JitFlag, Node
-
-from .._base.arguments import require_bool, require_integer, require_label, require_mode
 from .._base.array import ArrayBase
-from .._base.errors import ArgumentError, describe, presented
+from .._base.errors import presented
 from .._base.typing import Ts
-from .._trees.pytree import TreeSpec, flatten_nodes
-from .evaluated import Compressed, evaluated
-from .iteration import FUNCTION as _FUNCTION
-from .iteration import SymbolicLoop, require_tuple, uninitialized
-from .state import arguments, copies
+from .repetition import FUNCTION as _FUNCTION
+from .repetition import checked as _checked
+from .repetition import run as _run
 
 __all__ = ["loop_of", "while_loop"]
 
@@ -86,89 +79,6 @@ def loop_of(state: tuple[Any, ...], cond: Callable[..., Any], body: Callable[...
     names = _checked(state, cond, body, labels, label, mode, strict, compress, max_iterations)
     try:
         return _run(state, cond, body, names, label, mode, strict, max_iterations,  # type: ignore[no-any-return]
-                    compress, through=True)
+                    compress, True)
     except Exception as error:
         raise presented(error, _FUNCTION)  # noqa: B904
-
-
-def _checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
-             max_iterations: Any) -> tuple[str, ...]:
-    """Refuse arguments of other types and values than they must have; returns the names of the state variables."""
-    if state.__class__ is not tuple:
-        raise TypeError(f"{_FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
-    for name, value in (("cond", cond), ("body", body)):
-        if not callable(value):
-            raise TypeError(f"{_FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    require_mode(_FUNCTION, mode)
-    require_bool(_FUNCTION, "strict", strict)
-    if compress is not None and compress.__class__ is not bool:
-        raise TypeError(f"{_FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
-    if max_iterations is not None:
-        require_integer(_FUNCTION, "max_iterations", max_iterations)
-    require_label(_FUNCTION, label)
-    if labels.__class__ is not tuple and (isinstance(labels, str) or not isinstance(labels, Sequence)):
-        raise TypeError(f"{_FUNCTION}(): 'labels' must be a sequence of strings, one for each state variable, found "
-                        f"{describe(labels)} ({labels!r}).")
-    if not labels:
-        return _names(len(state))
-    for k, entry in enumerate(labels):
-        if not isinstance(entry, str):
-            raise TypeError(f"{_FUNCTION}(): 'labels[{k}]' must be a str, found {describe(entry)} ({entry!r}).")
-    if len(labels) != len(state):
-        raise ArgumentError(f"{_FUNCTION}(): 'labels' has {len(labels)} entr{'y' if len(labels) == 1 else 'ies'} for "
-                            f"{len(state)} state variable{'s' * (len(state) != 1)}.")
-    return tuple(labels)
-
-
-@functools.lru_cache(16)
-def _names(count: int) -> tuple[str, ...]:
-    """What variables are called that have no labels."""
-    return tuple([f"state[{k}]" for k in range(count)])
-
-
-def _run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
-         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None, *,
-         through: bool = False) -> Any:
-    nodes, leaves, spec = flatten_nodes(state, _FUNCTION)
-    if max_iterations is not None and max_iterations < 0:  # which says that there is no bound, as None does
-        max_iterations = None
-    if mode is None:
-        try:
-            test = cond(*arguments(_FUNCTION, spec, nodes, leaves))
-        except RuntimeError:
-            _require_initialized(nodes, leaves, spec, names)
-            raise
-        mode = "scalar" if test.__class__ is bool else \
-            "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
-    if mode == "scalar":
-        return _scalar(spec.rebuild(copies(_FUNCTION, spec, nodes, leaves)), cond, body)
-    _require_initialized(nodes, leaves, spec, names)
-    if mode == "evaluated":
-        if core.flag(JitFlag.CompressLoops) if compress is None else compress:
-            return Compressed(nodes, leaves, spec, cond, body, names).run(through)
-        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
-    try:
-        return SymbolicLoop(nodes, leaves, spec, cond, body, names, label, strict, max_iterations).run(through)
-    except core.NoDerivative:  # of writes, for example: iterations have some, one by one
-        if core.innermost() is not None:
-            raise  # there is a construct around this one, which does likewise
-        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
-
-
-# --- state -----------------------------------------------------------------------------------------------------------
-
-
-def _require_initialized(nodes: list[Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
-    position = uninitialized(nodes, spec)
-    if position >= 0:
-        raise ArgumentError(f"{_FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
-                            f"{leaves[position]._name} is empty; it must be initialized before the loop.") from None
-
-
-# --- the three modes -------------------------------------------------------------------------------------------------
-
-
-def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> Any:
-    while cond(*state):
-        state = require_tuple(body(*state), len(state))
-    return state

@@ -6,24 +6,23 @@ further variables. Other changes in place are refused, and name the array as the
 
 from __future__ import annotations
 
-import dis
-import functools
 import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import CellType, CodeType, FunctionType, MethodType
+from types import FunctionType, MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
 from drjit_core import Node, SymbolicValue
 
-from .._access.store import Buffers, Journal
+from .._access.store import Journal
 from .._base.array import ArrayBase
 from .._base.nodes import broadcast
+from .assigned import EMPTY_CELL, ENTRIES_SEARCHED
 
-__all__ = ["Again", "Captured", "Variables", "Wider", "Words", "captured_earlier", "journal_of", "name_in_program",
-           "require_no_leftovers", "widened"]
+__all__ = ["Again", "Captured", "Wider", "Words", "captured_earlier", "name_in_program", "require_no_leftovers",
+           "variables_of", "widened"]
 
 
 class Words(NamedTuple):
@@ -68,10 +67,9 @@ class Wider(Exception):
         self.widen = widen
 
 
-def journal_of(around: Journal | None, buffers: Buffers, number: int = 0) -> Journal:
-    """A journal of one of the functions of a construct that is traced next."""
-    path = () if around is None else (*around.path, len(around.inner))
-    return Journal(buffers, (*path, number))
+def variables_of(nodes: list[Node], captured: list[Captured]) -> list[Node]:
+    """What a construct is given: the nodes of a state or of arguments, and arrays from outside that it writes to."""
+    return [*nodes, *[entry.initial for entry in captured]] if captured else nodes
 
 
 def captured_earlier(around: Journal) -> list[Captured]:
@@ -122,8 +120,6 @@ def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured
     Arrays of a function's own may change as they like; but to write by index to them needs memory that each lane has
     for itself.
     """
-    if not journal.entries and not journal.attributes:
-        return
     region = core.innermost()
     assert region is not None
     holders = _Holders(functions)
@@ -159,90 +155,6 @@ def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured
             if entry.path == journal.path and entry.array._nodes()[entry.position] is formal:
                 raise _own_memory(words, entry.array)
         raise Again([*captured, *found])
-
-
-class Variables:
-    """The variables of enclosing functions and of their module that functions use, and what they are.
-
-    A body that assigns to one does so once for each trace, not for each iteration.
-    """
-
-    __slots__ = ("cells", "entries", "globals")
-
-    def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
-        self.cells: list[tuple[str, CellType, Any]] = []
-        self.globals: list[tuple[str, dict[str, Any], Any]] = []
-        #: Entries of containers and attributes of objects, if functions assign any: what they are called, the
-        #: container, and the key.
-        self.entries: list[tuple[str, Any, Any, Any]] = []
-        for function in functions:
-            owner = getattr(function, "__self__", None)
-            function = getattr(function, "__func__", function)
-            if function.__class__ is not FunctionType:
-                continue
-            code, variables = function.__code__, function.__globals__
-            attributes, items = _stores(code)
-            if attributes or items:
-                known = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (),
-                                                                        strict=True) if cell != _EMPTY_CELL}
-                known |= {name: variables[name] for name in code.co_names if name in variables}
-                if owner is not None:
-                    known[code.co_varnames[0] if code.co_varnames else "self"] = owner
-                self.add_entries(known, attributes, items)
-            for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-                if cell != _EMPTY_CELL and isinstance(cell.cell_contents, ArrayBase):
-                    self.cells.append((name, cell, cell.cell_contents))
-            for name in code.co_names:
-                if isinstance(variables.get(name), ArrayBase):
-                    self.globals.append((name, variables, variables[name]))
-
-    def add_entries(self, known: dict[str, Any], attributes: frozenset[str], items: bool) -> None:
-        """Note arrays among the attributes of objects that are known by names, and in lists and dictionaries."""
-        for name, value in known.items():
-            if items and isinstance(value, (list, dict)) and len(value) <= _ENTRIES_SEARCHED:
-                self.entries += [(f"{name}[{key!r}]", value, key, entry) for key, entry in (
-                    value.items() if isinstance(value, dict) else enumerate(value)) if isinstance(entry, ArrayBase)]
-            own = getattr(value, "__dict__", None) if attributes else None
-            if own.__class__ is dict and not isinstance(value, ArrayBase):
-                self.entries += [(f"{name}.{key}", own, key, own[key]) for key in attributes
-                                 if isinstance(own.get(key), ArrayBase)]
-
-    def require_same(self, words: Words) -> None:
-        """Refuse assignments of arrays that have nothing to do with the construct; others cannot be used afterwards."""
-        for name, cell, before in self.cells:
-            if cell != _EMPTY_CELL and _is_other(cell.cell_contents, before):
-                cell.cell_contents = before
-                raise self.refusal(words, name)
-        for name, variables, before in self.globals:
-            if _is_other(variables.get(name), before):
-                variables[name] = before
-                raise self.refusal(words, name)
-
-        for name, holder, key, before in self.entries:
-            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
-            if _is_other(now, before):
-                holder[key] = before
-                raise self.refusal(words, name)
-
-    @staticmethod
-    def refusal(words: Words, name: str) -> SymbolicValue:
-        """What is wrong with the user's function."""
-        return SymbolicValue(
-            f"{words.function}(): {words.traced} assigns an array to the variable '{name}', which was made outside: "
-            f"that happens once, and not for each iteration. {words.remedy[0].upper()}{words.remedy[1:]}, or "
-            f"{words.otherwise}.")
-
-
-@functools.lru_cache(1024)
-def _stores(code: CodeType) -> tuple[frozenset[str], bool]:
-    """The names of attributes that a function assigns, and whether it assigns to items."""
-    found = [(entry.opname, entry.argval) for entry in dis.get_instructions(code)]
-    return frozenset([name for what, name in found if what == "STORE_ATTR"]), ("STORE_SUBSCR", None) in [
-        (what, None) for what, _ in found]
-
-
-def _is_other(now: Any, before: Any) -> bool:
-    return now is not before and isinstance(now, ArrayBase) and not any(node.scope for node in now._nodes())
 
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
@@ -297,7 +209,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
         if code is None:
             continue
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
-        variables = {name: cell.cell_contents for name, cell in cells if cell != _EMPTY_CELL}
+        variables = {name: cell.cell_contents for name, cell in cells if cell != EMPTY_CELL}
         queue += [value for value in variables.values() if hasattr(value, "__code__")]
         if method is not function:
             variables[code.co_varnames[0]] = method.__self__
@@ -306,7 +218,7 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
             if value is sought:
                 return str(name)
             if value.__class__ in _CONTAINERS:
-                if len(value) <= _ENTRIES_SEARCHED:
+                if len(value) <= ENTRIES_SEARCHED:
                     for key, entry in list(value.items() if value.__class__ is dict else enumerate(value)):
                         if entry is sought:
                             return f"{name}[{key!r}]"
@@ -341,7 +253,4 @@ def _growing(queue: list[Any]) -> Iterator[Any]:
 
 #: So many functions, of those that traced functions call, are searched for the name of an array.
 _FUNCTIONS_SEARCHED = 16
-#: Lists, tuples and dictionaries of more entries are not looked through.
-_ENTRIES_SEARCHED = 256
-_EMPTY_CELL = CellType()
 _CONTAINERS = (list, tuple, dict)

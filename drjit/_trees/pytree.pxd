@@ -28,5 +28,9 @@ cdef class TreeSpec:
 
 @cython.locals(spec=TreeSpec)
 cdef TreeSpec _flatten(object value, object function, list found, set path, bint whole)
-@cython.locals(spec=TreeSpec, found=list, nodes=list, array=Handle, k=cython.Py_ssize_t, depth=cython.int)
+@cython.locals(spec=TreeSpec, found=list)
 cpdef tuple flatten_nodes(object value, object function)
+@cython.locals(nodes=list, array=Handle, k=cython.Py_ssize_t, depth=cython.int)
+cdef list _traced_nodes(TreeSpec spec, object found)
+@cython.locals(spec=TreeSpec, nodes=list)
+cpdef list collect_nodes(object values, object function)

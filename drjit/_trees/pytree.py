@@ -369,7 +369,15 @@ def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any]
                     _of_types.clear()
                 _of_types[types] = spec
     else:
-        found, spec = flatten(value, function)
+        spec = _of_type.get(value.__class__)
+        found = [value]
+        if spec is None:
+            found, spec = flatten(value, function)
+    return _traced_nodes(spec, found), found, spec
+
+
+def _traced_nodes(spec: TreeSpec, found: Sequence[Any]) -> list[core.Node]:
+    """The component nodes of the traced arrays among the leaves of a structure."""
     nodes: list[core.Node] = []
     for k, _, _, _, depth in spec.traced():
         array = found[k]
@@ -377,7 +385,7 @@ def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any]
             nodes += array._c
         else:
             nodes.append(held(array))
-    return nodes, found, spec
+    return nodes
 
 
 def leaves(value: Any, function: str) -> list[Any]:
@@ -422,6 +430,11 @@ def collect_nodes(values: Iterable[Any], function: str) -> list[core.Node]:
     """The component nodes of all traced arrays in several PyTrees."""
     nodes: list[core.Node] = []
     for value in values:
+        if value.__class__ is tuple:
+            spec = _of_types.get(tuple([entry.__class__ for entry in value]))
+            if spec is not None:
+                nodes += _traced_nodes(spec, value)
+                continue
         for leaf in (value,) if isinstance(value, ArrayBase) else leaves(value, function):
             if isinstance(leaf, ArrayBase) and leaf._dynamic:
                 nodes += leaf._nodes()

@@ -12,7 +12,7 @@ import drjit as dr
 from drjit.llvm import Array3f, Bool, Float, Int, TensorXf, UInt
 from drjit_core import atomic, evaluate, literal, ops, rooms
 from drjit_core.ir.trace import scatter
-from drjit_core.runtime.cpu import malloc
+from drjit_core.runtime.cpu import cache, malloc
 from tests.core.harness import BOOL, FLOAT32, UINT32, array, shared, values
 
 Program = Callable[[Any, Any, Any], Any]
@@ -363,3 +363,44 @@ def test_what_is_fetched_may_be_all_that_holds_a_write() -> None:
         del target, _
         evaluate([found])
         assert sorted(values(found).tolist()) == [1, 3, 6], number
+
+
+def test_calls_that_wait_have_tables_of_their_own() -> None:
+    """Behind a long launch several calls are queued, whose functions have other numbers and arrays each time."""
+    expected = [planned(called, 1000, seed) for seed in range(6)]
+    for seed in range(3):
+        dr.eval(called(*inputs(1000, seed)))
+    x = dr.arange(Float, 1 << 20)
+    long = dr.while_loop((x, dr.zeros(UInt, 1 << 20)), lambda x, n: n < 200, lambda x, n: (x * 0.5 + 1, n + 1))
+    dr.eval(long)
+    found = []
+    for seed in range(6):
+        found.append(called(*inputs(1000, seed)))
+        dr.eval(found[-1])
+    for values_, expected_ in zip(found, expected, strict=True):
+        for value, known in zip(leaves(values_), expected_, strict=True):
+            np.testing.assert_array_equal(value, known)
+
+
+def test_tables_have_the_functions_of_the_tier_that_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kernel that has done some work is compiled again: its functions lie elsewhere then."""
+    linked = []
+    link = cache.CompiledKernel._link
+
+    def counted_link(self: cache.CompiledKernel, *arguments: Any) -> None:
+        link(self, *arguments)
+        linked.append(self)
+
+    monkeypatch.setattr(cache.CompiledKernel, "_link", counted_link)
+
+    def program(x: Any, k: Any) -> Any:
+        return dr.switch(k, [lambda x: x * 1.75 + 11, lambda x: x - x * x * 0.375, lambda x: dr.sqrt(x) * 13], x)
+
+    a, _, index = inputs(1000, 0)
+    index %= 3
+    x = a.numpy()
+    expected = np.choose(index.numpy(), [x * 1.75 + 11, x - x * x * np.float32(0.375), np.sqrt(x) * 13])
+    for _ in range(40):
+        np.testing.assert_allclose(program(a, index).numpy(), expected, rtol=1e-5)
+    if linked and not linked[0].from_disk:
+        assert len(linked) > len(set(map(id, linked)))

@@ -21,7 +21,7 @@ cdef class _Choice(Construct):
     cdef public int64_t least
     cdef public bint joins
     cdef public Node apart
-    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, regions=list, i=cython.Py_ssize_t)
+    @cython.locals(varying=frozenset, written=frozenset, aliases=dict, passed=dict, values=list, order=list, regions=list, i=cython.Py_ssize_t)
     cpdef tuple trace(self)
     @cython.locals(traced=Traced)
     cpdef frozenset written_of(self, frozenset positions)
@@ -43,7 +43,7 @@ cdef class _Choice(Construct):
     @cython.locals(traced=Traced, region=Region, mask=Node, i=cython.Py_ssize_t, number=cython.Py_ssize_t, varying=list, initial=list, outputs=list, results=list)
     cpdef tuple finish(self, list regions, dict aliases, dict passed, list values, list written)
     @cython.locals(formals=list, results=list, i=cython.Py_ssize_t)
-    cpdef Region region(self, Traced traced, list varying, list values, list written)
+    cpdef Region region(self, Traced traced, list values, list written)
     @cython.locals(outer=Tracing, enclosing=Node, size=int64_t, scope=int64_t)
     cpdef Node node(self, Choice choice)
     @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t)
@@ -55,3 +55,7 @@ cdef class _Choice(Construct):
 
 @cython.locals(region=Region)
 cdef list _written(object regions)
+cpdef tuple cond(Node mask, object arguments, object true, object false, object label=*, object name_of=*,
+                 Py_ssize_t count=*, bint gives_way=*)
+cpdef tuple call(Node index, Node mask, object targets, object arguments, object label=*, object name_of=*,
+                 Py_ssize_t count=*, bint gives_way=*)

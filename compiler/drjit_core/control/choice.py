@@ -83,8 +83,9 @@ class _Choice(Construct):
     def __init__(self, function: str, kind: int, mask: Node, index: Node | None, targets: Sequence[Function],
                  arguments: Sequence[Node], label: str | None, name_of: Callable[[int], str] | None,
                  count: int, gives_way: bool) -> None:
-        super().__init__(function, "branch" if kind == COND else "call", arguments, label, name_of, count, gives_way)
-        self.memory = frozenset(range(count, len(arguments)))
+        self.set_up(function, "branch" if kind == COND else "call", arguments, label, name_of, count, gives_way)
+        if len(arguments) > count:
+            self.memory = frozenset(range(count, len(arguments)))
         self.kind = kind
         self.mask = mask
         self.index = index
@@ -120,11 +121,12 @@ class _Choice(Construct):
                 aliases = self.aliases()
                 passed = self.passed()
                 values = [i for i in range(len(self.traced[0].results)) if i not in aliases and i not in passed]
-                regions = self.regions(values, sorted(written))
+                order = sorted(written) if written else []
+                regions = self.regions(values, order)
                 if not self.grows(regions, len(values)):
                     if self.uniform and [i for i in values if not _is_single(self.traced[0].results[i])]:
                         raise self.refusal(self.FOUND)
-                    return self.finish(regions, aliases, passed, values, sorted(written))
+                    return self.finish(regions, aliases, passed, values, order)
 
     def written_of(self, positions: frozenset[int]) -> frozenset[int]:
         """Those of some positions of arguments that are written to."""
@@ -132,8 +134,7 @@ class _Choice(Construct):
 
     def regions(self, values: list[int], written: list[int]) -> list[Region]:
         """The regions that were traced."""
-        varying = [i for i in range(len(self.initial)) if i not in self.constant]
-        return [self.region(traced, varying, values, written) for traced in self.traced]
+        return [self.region(traced, values, written) for traced in self.traced]
 
     def grows(self, regions: list[Region], count: int) -> bool:
         """Whether it writes, and is wider than the elements that take part in that: all its elements do in the next
@@ -164,7 +165,9 @@ class _Choice(Construct):
         found = [self.traced[0].masks[0]]
         for region in regions:
             found += region.results[0][:count]
-        return broadcast_size_of(self.function, found + _written(regions))
+            if region.writes:
+                found += written_widths(region)
+        return broadcast_size_of(self.function, found)
 
     def mask_is_known(self) -> bool:
         """Whether it becomes part of what is around it."""
@@ -203,8 +206,9 @@ class _Choice(Construct):
         """Trace the target whose turn it is."""
         target = self.targets[len(self.traced) - 1]
         (traced.region.live,) = traced.masks
-        formals = list(traced.formals)
+        formals = traced.formals
         if self.merged:
+            formals = formals.copy()
             first: dict[int, Node] = {}
             for i, value in enumerate(self.given):
                 if i not in self.memory | self.constant:
@@ -234,10 +238,12 @@ class _Choice(Construct):
                     if traced.formals[i].id in region.used:
                         varying.append(i)  # what no function uses is no argument: memory would be a value
                         break
-        for number, region in enumerate(regions):
-            traced = self.traced[number]
-            region.formals = tuple([traced.formals[i] for i in varying])
-        initial = [self.initial[i] for i in varying]
+        initial = self.initial
+        if len(varying) < len(initial):
+            initial = [initial[i] for i in varying]
+            for number, region in enumerate(regions):
+                traced = self.traced[number]
+                region.formals = tuple([traced.formals[i] for i in varying])
         self.check_memory_of(regions, initial)
         if self.mask_is_known():
             mask = live_mask()
@@ -258,16 +264,20 @@ class _Choice(Construct):
         if written or passed:
             found = passed | dict(zip(values, outputs, strict=False))
             results = [found[i] if i in found else versions[aliases[i]] for i in range(len(self.traced[0].results))]
-        self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
+        if self.statements:
+            self.settle([versions.pop(i) for i in range(len(self.given), len(self.initial))])
         return results, versions
 
-    def region(self, traced: Traced, varying: list[int], values: list[int], written: list[int]) -> Region:
+    def region(self, traced: Traced, values: list[int], written: list[int]) -> Region:
         """A region that was traced, with the last versions of what any of them has written to."""
         formals, results = traced.formals, traced.results
-        finals = [traced.latest.get(formals[i].id, formals[i]) for i in written]
+        if written or len(values) < len(results):
+            finals = [traced.latest.get(formals[i].id, formals[i]) for i in written]
+            results = [results[i] for i in values] + finals
+        if self.constant:
+            formals = [formals[i] for i in range(len(formals)) if i not in self.constant]
         try:
-            return Region(traced.region.id, [formals[i] for i in varying], traced.masks,
-                          ([*[results[i] for i in values], *finals],))
+            return Region(traced.region.id, formals, traced.masks, (results,))
         except MemoryAsValue as error:
             raise self.refusal(self.AS_VALUE, origin_of(error.node, error.node.scope)) from None
 
@@ -278,7 +288,9 @@ class _Choice(Construct):
         size = self.size(choice.regions, choice.count)
         if enclosing is not None and size not in (1, enclosing.size) and enclosing.size != 1:
             raise IncompatibleSizes(self.function, (enclosing.size, size))
-        scope = scope_of_all([self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
+        # what functions use of regions that are not open has been refused already
+        scope = scope_of_all((self.index, self.mask, *choice.initial)) if outer is None else scope_of_all(
+            [self.index, self.mask, enclosing, *choice.values(), *choice.memory(), *choice.sources()])
         if self.index is None:
             return append(COND, BOOL, size, self.mask, enclosing, None, None, 0, choice, scope)
         return append(CALL, BOOL, size, self.index, self.mask, enclosing, None, 0, choice, scope)

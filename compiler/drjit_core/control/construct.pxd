@@ -6,11 +6,14 @@ from ..ir.build cimport append
 from ..ir.dual cimport primal, tracked
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local, writes
-from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
+from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all, user_place
 
 cdef int PHI, RESULT, BOOL
+cdef dict _NOTHING
+cdef list _EMPTY
 
 
+@cython.freelist(16)
 cdef class Traced:
     cdef public Tracing region
     cdef public list formals
@@ -28,7 +31,7 @@ cdef class Construct:
     cdef public object label
     cdef public object name_of
     cdef public Py_ssize_t first_array
-    cdef public object line
+    cdef public tuple place
     cdef public frozenset memory
     cdef public frozenset constant
     cdef public object wide
@@ -37,6 +40,8 @@ cdef class Construct:
     cdef public list statements
     cdef public list traced
     cdef public object failure
+    cpdef set_up(self, str function, str noun, object given, object label, object name_of, Py_ssize_t first_array,
+                 bint gives_way)
     @cython.locals(node=Node, found=list)
     cpdef list values(self, object nodes)
     cpdef begin(self)

@@ -6,10 +6,9 @@ traced.  So they are traced again, until nothing new turns out.
 
 from __future__ import annotations
 
-import sys
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
+from weakref import ref
 
 from ..context import current
 from ..errors import SymbolicValue
@@ -28,7 +27,7 @@ from ..ir.symbolic import (
     replace_version,
     require_memory,
     scope_of_all,
-    user_line,
+    user_place,
 )
 from ..ops.table import PHI, RESULT
 from ..types import BOOL
@@ -36,6 +35,9 @@ from ..types import BOOL
 __all__ = ["Construct", "Differentiable", "Traced", "written_widths"]
 
 _NONE: frozenset[int] = frozenset()
+#: Of constructs that write nothing, and have no statements.
+_NOTHING: dict[Any, Node] = {}
+_EMPTY: list[Any] = []
 
 
 class Differentiable(Exception):
@@ -53,11 +55,11 @@ class Traced:
         self.formals = formals
         self.masks = masks
         #: What the user's function has returned.
-        self.results: list[Node] = []
+        self.results: list[Node] = _EMPTY
         #: The last version of each formal that was written to, by the formal's id.
-        self.latest: dict[int, Node] = {}
+        self.latest: dict[int, Node] = _NOTHING
         #: The formals that stand for memory of statements.
-        self.lent: dict[Memory, Node] = {}
+        self.lent: dict[Memory, Node] = _NOTHING
 
 
 class Construct:
@@ -72,9 +74,9 @@ class Construct:
     #: ``{}`` stands for the variable.
     OUTSIDE = AS_VALUE = READ_BEFORE = SAME_ARRAY = ""
 
-    def __init__(self, function: str, noun: str, given: Sequence[Node], label: str | None,
-                 name_of: Callable[[int], str] | None, first_array: int = sys.maxsize,
-                 gives_way: bool = False) -> None:
+    def set_up(self, function: str, noun: str, given: Sequence[Node], label: str | None,
+               name_of: Callable[[int], str] | None, first_array: int, gives_way: bool) -> None:
+        """What ``__init__`` of all constructs does."""
         #: The name of the user's function, if the stack does not tell it.
         self.function = function
         #: What it is: a ``loop``, ``branch`` or ``call``.
@@ -86,7 +88,7 @@ class Construct:
         self.name_of = name_of
         #: Positions from here on are arrays of the caller's that the functions write to.
         self.first_array = first_array
-        self.line = user_line()
+        self.place = user_place()
         #: Positions of variables that are accessed by index, and of those that stand for themselves.
         self.memory = _NONE
         self.constant = _NONE
@@ -94,9 +96,9 @@ class Construct:
         self.wide: Any = 0
         # Of a trace:
         self.initial: Sequence[Node] = self.given
-        self.borrowed: list[Memory] = []
-        self.statements: list[Statement] = []
-        self.traced: list[Traced] = []
+        self.borrowed: list[Memory] = _EMPTY
+        self.statements: list[Statement] = _EMPTY
+        self.traced: list[Traced] = _EMPTY
         #: What a function has raised.
         self.failure: Exception | None = None
 
@@ -117,7 +119,8 @@ class Construct:
 
     def begin(self) -> None:
         """Forget the trace before."""
-        self.initial, self.borrowed, self.statements, self.traced, self.failure = self.given, [], [], [], None
+        self.initial, self.borrowed, self.statements, self.traced = self.given, _EMPTY, _EMPTY, []
+        self.failure = None
         if self.memory:
             self.memory = frozenset([i for i in self.memory if i < len(self.given)])
 
@@ -127,9 +130,9 @@ class Construct:
         ``size`` is that of the values, 0 if each has its own.  Masks are given by the positions of their formals, and
         have the size ``width``.
         """
-        region = Tracing(self.label, self.line, self.name_of, self.first_array, self.noun)
+        region = Tracing(self.label, self.place, self.name_of, self.first_array, self.noun)
         region.differentiates = self.gives_way
-        region.initial = list(self.given)
+        region.initial = self.given
         formals = []
         for position, value in enumerate(self.given):
             if position in self.constant:
@@ -142,8 +145,8 @@ class Construct:
                                           for attr in masks])
         outer = innermost()
         if outer is not None and outer.done:
-            region.done.update([formal.id for value, formal in zip(self.given, formals, strict=True)
-                                if value.id in outer.done])
+            region.done |= {formal.id for value, formal in zip(self.given, formals, strict=True)
+                            if value.id in outer.done}
         if current().recording is not None:
             for value, formal in zip(self.given, formals, strict=True):
                 if formal is not value:
@@ -170,7 +173,8 @@ class Construct:
             self.failure = error
         finally:
             traced.latest, traced.lent = region.latest, region.borrowed
-            self.statements += region.statements
+            if region.statements:
+                self.statements = [*self.statements, *region.statements]
             close(region)
         return self.failure is None
 
@@ -196,8 +200,8 @@ class Construct:
         if not self.statements:
             return
         for traced in self.traced:
-            self.borrowed += [memory for memory, formal in traced.lent.items()
-                              if formal.id in traced.latest and memory not in self.borrowed]
+            self.borrowed = self.borrowed + [memory for memory, formal in traced.lent.items()
+                                             if formal.id in traced.latest and memory not in self.borrowed]
         before = [version_of(memory, innermost()) for memory in self.borrowed]
         self.initial = [*self.given, *before]
         self.memory |= frozenset(range(len(self.given), len(self.initial)))
@@ -208,7 +212,7 @@ class Construct:
 
     # --- what becomes of it ------------------------------------------------------------------------------------------
 
-    def check_memory_of(self, regions: Sequence[Region], initial: list[Node]) -> None:
+    def check_memory_of(self, regions: Sequence[Region], initial: Sequence[Node]) -> None:
         """Refuse what would need a copy of memory, where there are none: in the regions around this construct."""
         for formal in regions[0].formals:
             if formal.payload:
@@ -232,7 +236,7 @@ class Construct:
             memory = control.is_memory(position)
             result = append(RESULT, last.type, last.size if memory else node.size, node, None, None, None, position,
                             OWN if memory and is_local(last) else memory)
-            control.outputs.append(weakref.ref(result))
+            control.outputs.append(ref(result))
             if memory:
                 replace_version(control.origin(position), result)
             results.append(result)

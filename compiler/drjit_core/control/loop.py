@@ -78,7 +78,7 @@ class _Loop(Construct):
                  body: Callable[[list[Node]], list[Node]], label: str | None,
                  name_of: Callable[[int], str] | None, variables: int, trips: int, together: bool,
                  gives_way: bool) -> None:
-        super().__init__("while_loop", "loop", initial, label, name_of, variables, gives_way)
+        self.set_up("while_loop", "loop", initial, label, name_of, variables, gives_way)
         self.condition = condition
         self.body = body
         self.trips = trips
@@ -333,6 +333,8 @@ class _Loop(Construct):
         if self.constant:
             results = iter(outputs)
             outputs = [value if i in self.constant else next(results) for i, value in enumerate(self.initial)]
+        if not self.statements:
+            return outputs
         self.settle(outputs[len(self.given):])
         return outputs[:len(self.given)]
 

@@ -37,7 +37,7 @@ __all__ = ["Function", "Tape", "Trace", "choose", "ends_of", "spread", "taped"]
 Function = Callable[[list[Node]], list[Node]]
 #: What traces a branch or call: from arguments, functions, and names of the arguments, to results, and what arguments
 #: are after writes.
-Trace = Callable[[list[Node], list[Function], Callable[[int], str], bool], tuple[list[Node], Versions]]
+Trace = Callable[[Sequence[Node], Sequence[Function], Callable[[int], str], bool], tuple[list[Node], Versions]]
 
 #: Operations with structure that a region may be differentiated through.
 _ALLOWED = {"gather", "cast", "identity", "output"}
@@ -59,7 +59,7 @@ def choose(function: str, trace: Trace, given: Sequence[Node], targets: Sequence
             break
     else:  # most have none; the functions may refer to what has some
         try:
-            return trace(list(given), list(targets), name_of, True)
+            return trace(given, targets, name_of, True)
         except Differentiable:
             pass
     return _Choice(function, trace, given, targets, name_of).result()
@@ -262,7 +262,7 @@ def taped(function: Function, formals: Sequence[Node], variables: Iterable[tuple
     region.differentiates = True
     region.repeats |= again
     if again:
-        region.done.update(primal(formals[position]).id for position in written)
+        region.done |= {primal(formals[position]).id for position in written}
     boundary, inside, leaves = last_vertex(), list(formals), {}
     before, state.derivatives = state.derivatives, scope
     try:

@@ -42,7 +42,7 @@ class Outside:
         self.versions = {vertex.id: version_of(memory, region)
                          for vertex, memory in zip(vertices, self._memory, strict=True)}
         if _repeats(region):
-            region.done.update(version.id for version in self.versions.values())
+            region.done |= {version.id for version in self.versions.values()}
 
     def begin(self, flow: Flow) -> None:
         """Let the variables collect what this traversal brings, and nothing else."""

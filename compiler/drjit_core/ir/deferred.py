@@ -64,6 +64,7 @@ def version_of(memory: Memory, region: Tracing | None) -> Node:
     if formal is None:
         before = version_of(memory, region.outer)
         formal = append(PHI, before.type, before.size, attr=BORROWED, payload=True, scope=region.id)
+        region.borrowed = region.borrowed or {}
         region.borrowed[memory] = formal
     return region.latest.get(formal.id, formal)
 
@@ -78,7 +79,7 @@ def defer(statement: Statement) -> None:
     """Append a statement to what is being traced."""
     region = innermost()
     if region is not None:
-        region.statements.append(statement)
+        region.statements = [*region.statements, statement]
     elif statement.memory:
         chain.statements.append(statement)
     else:
@@ -99,7 +100,7 @@ def hand_over(statements: Sequence[Statement]) -> None:
     """Append the statements of a region that is finished to what is around it."""
     region = innermost()
     if region is not None:
-        region.statements += statements
+        region.statements = [*region.statements, *statements]
         return
     chain.statements += (statement for statement in statements if statement.memory)
     for statement in statements:

@@ -141,10 +141,11 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
     """For each part of a region, the nodes that its roots need, and parts before it do not, in the order of making.
 
     Only those of a scope, without some that are ``known``. Of kinds that are ``plain``, all operands are among the
-    first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, or may use
-    memory or what is outside of the scope; and the ids of known ones that are needed.
+    first three; of others, ``operands`` tells them. Also, for each part, those of them that are not plain, that may use
+    memory, or that are the last ones to use something outside of the scope; and the ids of known ones that are needed.
     """
     seen, result, ids = set[int](), [], {node.id for node in known}
+    users, outside = [], set[int]()
     for roots in parts:
         found, stack = [], list(roots)
         while stack:
@@ -156,8 +157,19 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
                 found.append(node)
                 stack += [operand for operand in (node.d0, node.d1, node.d2) if operand is not None] \
                     if plain[node.kind] else operands(node)
-        result.append(sorted(found, key=lambda node: node.id))
-    return result, result, seen & ids
+        found.sort(key=lambda node: node.id)
+        result.append(found)
+        using = []
+        for node in reversed(found):
+            values = [value for value in (node.d0, node.d1, node.d2) if value is not None]
+            if not plain[node.kind]:
+                using.append(node)
+            elif [value for value in values if (value.payload if value.scope == scope else value.id not in outside)]:
+                using.append(node)
+                outside.update(value.id for value in values if value.scope != scope)
+        using.reverse()
+        users.append(using)
+    return result, users, seen & ids
 
 
 # --- value numbering -------------------------------------------------------------------------------------------------

@@ -121,16 +121,17 @@ cdef int64_t _collections = 0
 
 
 cdef enum:  # places of nodes, of which each collection has some of its own
-    NEEDED, LISTED, KNOWN, USED, PLACES
+    NEEDED, LISTED, KNOWN, USED, OUTSIDE, PLACES
 
 
 cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* other) noexcept:
-    """Note that a node is needed; whether it is of a scope, and to be listed. Else, or if it is memory, it is another.
-    """
+    """Note that a node is needed; whether it is of a scope, and to be listed. If it is memory, or of another scope and
+    not noted there yet, it is another."""
     if node is None:
         return False
     if node.scope != scope:
-        other[0] = True
+        if node.place != first + OUTSIDE:
+            other[0] = True
         return False
     if node.payload is not None and node.payload is not False:
         other[0] = True
@@ -141,6 +142,11 @@ cdef inline bint _is_new(Node node, int64_t scope, int64_t first, bint* other) n
         return False
     node.place = first + NEEDED
     return True
+
+
+cdef inline void _note_outside(Node node, int64_t scope, int64_t first) noexcept:
+    if node is not None and node.scope != scope:
+        node.place = first + OUTSIDE
 
 
 cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operands):
@@ -178,9 +184,13 @@ cpdef tuple collect(int64_t scope, tuple known, tuple parts, bytes plain, operan
                 else:
                     for operand in operands(node):
                         pending += _is_new(operand, scope, first, &other)
-                    other = True
+                    other = False  # it notes nothing
+                    using.append(node)
                 if other:
                     using.append(node)
+                    _note_outside(node.d0, scope, first)
+                    _note_outside(node.d1, scope, first)
+                    _note_outside(node.d2, scope, first)
             following = node.older
         found.reverse()
         using.reverse()

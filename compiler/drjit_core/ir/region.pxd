@@ -8,6 +8,7 @@ cdef tuple IS_WRITE
 cdef int PHI, RESULT, EVALUATED, LITERAL, LOCAL, BOUND, CALL
 
 
+@cython.freelist(16)
 cdef class Region:
     cdef public int64_t id
     cdef public tuple formals
@@ -37,6 +38,8 @@ cdef class Control:
     cdef public list outputs
     cdef public bint writes
     cdef public object extension
+    @cython.locals(region=Region)
+    cpdef set_up(self, object regions, object initial, object label)
     @cython.locals(initial=Node, region=Region, formals=tuple, position=cython.Py_ssize_t)
     cpdef list arguments(self)
     @cython.locals(region=Region)

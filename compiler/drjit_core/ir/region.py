@@ -31,6 +31,7 @@ CONTROL = tuple(row.kind for row in OPS if row.effect == "region")
 
 #: The payload of formals and results that are local memory; that of other memory is ``True``, of values ``False``.
 OWN = 2
+_NONE: frozenset[int] = frozenset()
 
 
 class MemoryAsValue(Exception):
@@ -57,7 +58,7 @@ class Region:
         self.formals = tuple(formals)
         self.masks = tuple(masks)
         self.results = tuple([tuple(roots) for roots in results])
-        parts, users, self.used = collect(id_, (*self.formals, *self.masks), self.results, _IS_PLAIN, operands)
+        parts, users, self.used = collect(id_, self.formals + self.masks, self.results, _IS_PLAIN, operands)
         #: Nodes that each part needs and those before it do not, in the order of tracing.
         self.parts = tuple(parts)
         #: Nodes that access memory; the loops, branches and calls in it.
@@ -68,13 +69,13 @@ class Region:
         for number, roots in enumerate(self.results):
             _look_through(id_, users[number], roots, captures, sources, inner, self.accesses)
         #: Values from outside, and arrays from outside that are read by index.
-        self.captures = tuple(captures.values())
-        self.sources = tuple(sources.values())
+        self.captures = tuple(captures.values()) if captures else ()
+        self.sources = tuple(sources.values()) if sources else ()
         self.inner = tuple(inner)
         #: Whether anything is written.
-        self.writes = bool([node for node in self.accesses + inner if writes(node)])
+        self.writes = bool((self.accesses or inner) and [node for node in self.accesses + inner if writes(node)])
         #: Of the captures, by their ids, those that only the targets of calls in it use.
-        self.recorded = _recorded(self) if inner else frozenset()
+        self.recorded = _recorded(self) if inner else _NONE
 
     @property
     def nodes(self) -> Iterator[Node]:
@@ -164,16 +165,26 @@ class Control:
 
     __slots__ = ("extension", "initial", "label", "outputs", "regions", "writes")
 
-    def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None) -> None:
+    regions: tuple[Region, ...]
+    initial: tuple[Node, ...]
+    label: str | None
+    #: The ``RESULT`` nodes, as long as they live.
+    outputs: list[weakref.ref[Node]]
+    #: Whether anything is written.
+    writes: bool
+    #: What it can do besides, see :mod:`.extension`.
+    extension: Any
+
+    def set_up(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None) -> None:
+        """What ``__init__`` of all of them does."""
         self.regions = tuple(regions)
         self.initial = tuple(initial)
         self.label = label
-        #: The ``RESULT`` nodes, as long as they live.
-        self.outputs: list[weakref.ref[Node]] = []
-        #: Whether anything is written.
-        self.writes = bool([region for region in regions if region.writes])
-        #: What it can do besides, see :mod:`.extension`.
-        self.extension: Any = None
+        self.outputs = []
+        self.writes = False
+        for region in regions:
+            self.writes |= region.writes
+        self.extension = None
 
     def arguments(self) -> list[Node]:
         """What formals that are values stand for."""
@@ -224,7 +235,7 @@ class Loop(Control):
     __slots__ = ("trips",)
 
     def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, trips: int = 0) -> None:
-        super().__init__(regions, initial, label)
+        self.set_up(regions, initial, label)
         #: About how often it repeats; 0 if nobody knows.
         self.trips = trips
 
@@ -258,7 +269,7 @@ class Choice(Control):
 
     def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, count: int,
                  memory_of: Sequence[int]) -> None:
-        super().__init__(regions, initial, label)
+        self.set_up(regions, initial, label)
         self.count = count
         #: Of each result from ``count`` on, the position of the formal that it is a version of.
         self.memory_of = tuple(memory_of)
@@ -278,7 +289,8 @@ class Cond(Choice):
 
     def __init__(self, regions: Sequence[Region], initial: Sequence[Node], label: str | None, count: int,
                  memory_of: Sequence[int], rare: str = "") -> None:
-        super().__init__(regions, initial, label, count, memory_of)
+        self.set_up(regions, initial, label)
+        self.count, self.memory_of = count, tuple(memory_of)
         #: The name of a branch of an expansion that hardly any element takes: equal names and types are equal regions,
         #: without captures other than constants, so that a backend may make one function of all such branches.
         self.rare = rare

@@ -7,11 +7,12 @@ from .node cimport Node
 cdef long long SYMBOLIC_SCOPE
 
 
+@cython.freelist(16)
 cdef class Tracing:
     cdef public int64_t id
     cdef public object noun
     cdef public object label
-    cdef public object line
+    cdef public tuple place
     cdef public object name_of
     cdef public Py_ssize_t variables
     cdef public bint open
@@ -20,13 +21,13 @@ cdef class Tracing:
     cdef public object journal
     cdef public bint differentiates
     cdef public bint repeats
-    cdef public set done
+    cdef public frozenset done
     cdef public Node live
     cdef public Node entering
     cdef public bint uniform
     cdef public list widths
     cdef public list single
-    cdef public set by_index
+    cdef public frozenset by_index
     cdef public dict but_elements
     cdef public dict roots
     cdef public dict latest
@@ -41,12 +42,15 @@ cpdef open_(Tracing region)
 cpdef close(Tracing region)
 @cython.locals(known=Tracing)
 cdef _forget()
-cdef dict _known
+cdef dict _known, _NOTHING
+cdef list _EMPTY
+cdef frozenset _NONE
 cpdef Tracing innermost()
 cpdef require_open(Node node)
 @cython.locals(node=Node, scope=int64_t, context=Context)
 cpdef int64_t scope_of_all(object nodes) except -1
 cdef dict _is_internal
 cpdef bint is_internal(object frame) except -1
+cpdef tuple user_place()
 @cython.locals(context=Context, region=Tracing)
 cpdef replace_version(Node target, Node version)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
@@ -22,14 +22,14 @@ from .region import is_version, operands, origin_of
 __all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
            "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
            "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line",
-           "width_of_write", "written_outside"]
+           "user_place", "width_of_write", "written_outside"]
 
 #: Frames of these packages are not the user's.
 PACKAGES = ("drjit_core", "drjit")
 #: Nor are those of the module by which they enter contexts.
 _INTERNAL = (*PACKAGES, "contextlib")
 
-#: Regions that have been closed are remembered up to this number.
+#: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
 #: An error looks at so many nodes for the variables that a value depends on.
 _SEARCHED = 10_000
@@ -38,22 +38,28 @@ _SEARCHED = 10_000
 new_region = itertools.count(1).__next__
 
 
+#: What most regions have no entries in: whoever adds the first one replaces it.
+_NOTHING: dict[Any, Any] = {}
+_EMPTY: list[Any] = []
+_NONE: frozenset[int] = frozenset()
+
+
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
     __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial",
-                 "journal", "label", "latest", "line", "live", "name_of", "noun", "open", "outer", "outside",
+                 "journal", "label", "latest", "live", "name_of", "noun", "open", "outer", "outside", "place",
                  "repeats", "roots", "single", "statements", "uniform", "variables", "widths")
 
-    def __init__(self, label: str | None, line: tuple[str, int] | None, name_of: Callable[[int], str] | None,
+    def __init__(self, label: str | None, place: tuple[CodeType, int] | None, name_of: Callable[[int], str] | None,
                  variables: int = sys.maxsize, noun: str = "loop") -> None:
         self.id = new_region()
         #: What it is part of: a ``loop``, ``branch`` or ``call``.
         self.noun = noun
         #: The construct's label.
         self.label = label
-        #: File and line of the user's call.
-        self.line = line
+        #: Where the user's call stands.
+        self.place = place
         #: Names of the state variables or arguments by their positions, and from ``variables`` on, what arrays of the
         #: caller's it writes to (``the array 'x'``); only as long as the region is open.
         self.name_of = name_of
@@ -61,7 +67,7 @@ class Tracing:
         self.open = True
         self.outer: Tracing | None = None
         #: What formals stand for at first, by their positions; only as long as the region is open.
-        self.initial: list[Node] = []
+        self.initial: Sequence[Node] = _EMPTY
         #: What notes changes of arrays that were made outside, if anything does (see :mod:`drjit._access.store`).
         self.journal: Any = None
         #: Whether operations on duals are recorded (see :mod:`drjit_core.derivatives.choice`).
@@ -70,35 +76,32 @@ class Tracing:
         self.repeats = False
         #: Formals, by their ids, to which it writes what has been written before, and which it does not read: such
         #: writes do not happen again.
-        self.done: set[int] = set()
+        self.done: frozenset[int] = _NONE
         #: The mask of elements that take part in what is being traced, and in what came before (a loop's condition).
         self.live: Node | None = None
         self.entering: Node | None = None
         #: Whether all elements do the same: there are several only because so many are written at once.
         self.uniform = False
         #: The widths of its writes, in their order; and what they were when it still was a region of one element.
-        self.widths: list[int] = []
-        self.single: list[int] = []
+        self.widths: list[int] = _EMPTY
+        self.single: list[int] = _EMPTY
         #: Positions of formals that turned out to be read or written by index.
-        self.by_index: set[int] = set()
+        self.by_index: frozenset[int] = _NONE
         #: Positions of formals that a value is but for elements that were set, by the value's id.
-        self.but_elements: dict[int, int] = {}
+        self.but_elements: dict[int, int] = _NOTHING
         #: The formal that each version of this region, which a write has replaced or made, goes back to, by ids.
-        self.roots: dict[int, int] = {}
+        self.roots: dict[int, int] = _NOTHING
         #: The last version of each formal that was written to, by the formal's id.
-        self.latest: dict[int, Node] = {}
+        self.latest: dict[int, Node] = _NOTHING
         #: Whether something was written that is no formal: the region must be traced again, with a formal for it.
         self.outside = False
         #: Memory of statements that it writes to, and the formals that stand for it (see :mod:`.deferred`).
-        self.borrowed: dict[Any, Node] = {}
+        self.borrowed: dict[Any, Node] = _NOTHING
         #: Its statements, in the order of the program.
-        self.statements: list[Any] = []
+        self.statements: list[Any] = _EMPTY
 
 
 _known: dict[int, Tracing] = {}
-#: What regions have that are closed, to which nobody adds anything.
-_NO_NODES: dict[Any, Node] = {}
-_NO_STATEMENTS: list[Any] = []
 
 
 def open_(region: Tracing) -> None:
@@ -106,7 +109,7 @@ def open_(region: Tracing) -> None:
     context = current()
     _known[region.id] = context.open[region.id] = region
     region.outer, context.region, context.scope = context.region, region, region.id
-    if region.outer is not None:
+    if region.outer is not None and region.outer.done:
         region.done |= region.outer.done
     context.flags |= SYMBOLIC_SCOPE
 
@@ -117,18 +120,18 @@ def close(region: Tracing) -> None:
     region.open, region.name_of, region.live, region.entering, region.journal = False, None, None, None, None
     del context.open[region.id]
     context.region, context.scope = outer, 0 if outer is None else outer.id
-    region.outer, region.initial = None, []
-    region.latest = region.borrowed = _NO_NODES
-    region.statements = _NO_STATEMENTS
+    region.outer, region.initial = None, _EMPTY
+    region.latest = region.borrowed = _NOTHING
+    region.statements = _EMPTY
     if outer is None:
         context.flags &= ~SYMBOLIC_SCOPE
-    if len(_known) > _REMEMBERED:
+    if len(_known) > 2 * _REMEMBERED:
         _forget()
 
 
 def _forget() -> None:
     """Forget the oldest of the regions that are closed, as far as there are too many."""
-    for oldest in list(_known)[:max(0, len(_known) - _REMEMBERED) + _REMEMBERED // 4]:
+    for oldest in list(_known)[:-_REMEMBERED]:
         known = _known.get(oldest)  # another thread may have forgotten it meanwhile
         if known is not None and not known.open:
             _known.pop(oldest, None)
@@ -178,10 +181,10 @@ def require_memory(operation: str, source: Node) -> None:
                 raise _replaced(source, operation)
             return
         if source.kind == PHI and source.attr >= 0:
-            region.by_index.add(source.attr)  # what is traced from now on will be traced again
+            region.by_index |= {source.attr}  # what is traced from now on will be traced again
             return
         if source.id in region.but_elements:
-            region.by_index.add(region.but_elements[source.id])
+            region.by_index |= {region.but_elements[source.id]}
             return
     raise symbolic_error(source, operation, "an access by index needs an array in memory")
 
@@ -192,6 +195,7 @@ def replace_elements(before: Node, after: Node) -> None:
     if region is not None:
         position = before.attr if before.kind == PHI else region.but_elements.get(before.id, -1)
         if position >= 0:
+            region.but_elements = region.but_elements or {}
             region.but_elements[after.id] = position
 
 
@@ -201,6 +205,7 @@ def replace_version(target: Node, version: Node) -> None:
     if region is None:
         return
     if target.scope == region.id:
+        region.roots, region.latest = region.roots or {}, region.latest or {}
         root = region.roots.setdefault(target.id, target.id)
         region.roots[version.id] = root
         region.latest[root] = version
@@ -222,6 +227,7 @@ def width_of_write(region: Tracing, width: int) -> int:
     number = len(region.widths)
     if region.uniform and number < len(region.single):
         width = region.single[number]
+    region.widths = region.widths or []
     region.widths.append(width)
     return width
 
@@ -289,14 +295,26 @@ def is_internal(frame: FrameType) -> bool:
     return found
 
 
+def user_place() -> tuple[CodeType, int] | None:
+    """Where the innermost frame that is the user's stands: its code, and the position of an instruction in that."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None and is_internal(frame):
+        frame = frame.f_back
+    return None if frame is None else (frame.f_code, frame.f_lasti)
+
+
 def user_line() -> tuple[str, int] | None:
     """File and line of the innermost frame that is the user's."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        if not is_internal(frame):
-            return frame.f_code.co_filename, frame.f_lineno
-        frame = frame.f_back
-    return None
+    return _line_at(user_place())
+
+
+def _line_at(place: tuple[CodeType, int] | None) -> tuple[str, int] | None:
+    """File and line of a place; the latter takes a search in the code's table."""
+    if place is None:
+        return None
+    code, position = place
+    return code.co_filename, next((line for first, end, line in code.co_lines() if first <= position < end and line),
+                                  code.co_firstlineno)
 
 
 def call_site(otherwise: str) -> str:
@@ -391,11 +409,12 @@ def _noun(place: Tracing | None) -> str:
 def _construct_words(place: Tracing | None) -> str:
     """``the symbolic loop 'newton' (program.py:12)``."""
     noun = _noun(place)
-    words = f"a symbolic {noun}" if place is None or not (place.label or place.line) else f"the symbolic {noun}"
+    line = None if place is None else _line_at(place.place)
+    words = f"a symbolic {noun}" if place is None or not (place.label or line) else f"the symbolic {noun}"
     if place is not None and place.label:
         words += f" '{place.label}'"
-    if place is not None and place.line:
-        words += f" ({place.line[0]}:{place.line[1]})"
+    if line is not None:
+        words += f" ({line[0]}:{line[1]})"
     return words
 
 

@@ -42,9 +42,11 @@ def _count(loop: Loop, counter: Node | None, limit: Node | None, reaches: bool) 
     if counter is None or limit is None or counter.kind != PHI or counter.scope != region.id or \
             limit.kind != LITERAL or TYPES[limit.type].kind not in "iu":
         return 0
-    for position, formal in enumerate(region.formals):
+    position = 0
+    for formal in region.formals:
         if formal is counter:
             break
+        position += 1
     else:  # a variable of a loop around this one, or a mask
         return 0
     final, initial, info = region.results[1][position], loop.initial[position], TYPES[limit.type]

@@ -110,6 +110,8 @@ class CompiledKernel:
 
     def worked(self, work: int) -> None:
         """Note that a quick kernel has done some work."""
+        if not self.quick:  # another recipe's launches have been enough
+            return
         self._worked += work
         if self._worked < self._break_even() or _level() == 0:
             return
@@ -144,8 +146,8 @@ class CompiledKernel:
                                bound.single, bounded, unit=bound.unit)
 
     def repeated(self, trips: int | None, unit: int, units: int) -> tuple[int, bool]:
-        """Operations of an element, or unit, if loops repeat so often; whether a launch of so many units is known to end
-        soon, or at least not to repeat anything."""
+        """Operations of an element, or unit, if loops repeat so often; whether a launch is known to end soon, or at
+        least not to repeat anything."""
         work = self.work
         if unit > 1:
             trips = unit
@@ -153,6 +155,7 @@ class CompiledKernel:
             return work, False
         if trips != 1:
             work = (work - _LOOP_WORK * self._loops) * trips * _CHAIN * max(1, _PACKET // units)
+            work = min(work, _MOST_WORK // max(units, 1))
         return work, work <= self.functions.work * unit or units * work < launches.INLINE_WORK
 
     def launch_pass(self, one: Pass, keep: list[Any], timed: bool) -> launches.Launch:
@@ -301,3 +304,5 @@ _LOOP_WORK = 1000
 #: How much longer iterations of loops take than operations that run at once, since each waits for the one before; and
 #: elements that take as long as one.
 _CHAIN, _PACKET = 8, 16
+#: Work of a launch that words can hold.
+_MOST_WORK = 1 << 60

@@ -80,7 +80,8 @@ class Launch:
                  "unit", "width")
 
     def __init__(self, functions: Functions, parameters: Any, width: int, operations: int, keep: Any,
-                 timed: bool = False, single: bool = False, bounded: bool = True, block: int = 0, unit: int = 1) -> None:
+                 timed: bool = False, single: bool = False, bounded: bool = True, block: int = 0,
+                 unit: int = 1) -> None:
         self.functions = functions
         self.parameters = parameters
         self.width = width

@@ -621,8 +621,11 @@ cdef bint _launch(Entry entry, list roots, int64_t width, int64_t unit, Stage st
     cdef bint bounded = True
     cdef int64_t ticket, work = entry.work * unit
     cdef int64_t size = width if step is not None and step.single else _block_size(entry.work, width, unit)
-    if step is not None and step.trips != 1:
-        work, bounded = entry.kernel.repeated(step.trips, unit, width)
+    if step is not None and step.repeats:
+        if step.measured != width:
+            step.work, step.bounded = entry.kernel.repeated(step.trips, unit, width)
+            step.measured = width
+        work, bounded = step.work, step.bounded
     if entry.combine != NULL:
         partials = _allocate(entry.stride * ((width + size - 1) // size))
         _parameters[1] = partials.address
@@ -877,6 +880,9 @@ cdef class Stage:
     cdef int width  # number of the size that the units are; -1: they are always the same
     cdef bint single  # the whole width is one block
     cdef object trips  # how often its loops repeat: 1 without any, None if nobody knows
+    cdef bint repeats  # whether it has loops
+    cdef int64_t measured, work  # units, and how much work each of them is; whether a launch of them ends soon
+    cdef bint bounded
     cdef uint64_t* words  # parameters, as far as they are always the same
     cdef int32_t* places  # of the node whose bits or address a parameter is; -1: none
     cdef Py_ssize_t count
@@ -1219,7 +1225,8 @@ class _Listener:
         step.undefined, self.undefined = tuple(self.undefined), []
         step.written = tuple([(places[node.id], places[target.id]) for node, target in written
                               if node.id not in program.tables])
-        step.trips = program.trips
+        step.trips, step.repeats = program.trips, program.trips != 1
+        step.measured = -1
         step.tables = tuple([(program.tables[node.id], places[node.d0.id], node.attr, places[node.id])
                              for node in program.scatters if node.id in program.tables])
         parameters, firsts = [], {}

@@ -1,0 +1,31 @@
+from drjit_core.ir.node cimport Node
+from drjit._control.choice cimport Results, SymbolicChoice, invoked, run_directly
+from drjit._control.state cimport arguments
+from drjit._trees.pytree cimport TreeSpec, flatten_nodes
+
+
+cdef class _Call:
+    cdef str function
+    cdef object nothing_at
+    cdef object words
+    cdef object targets
+    cdef object names
+    cdef object label
+    cdef Node index
+    cdef object mask_type
+    cdef Node mask
+    cdef str mode
+    cdef bint named
+    cdef object roots
+    cdef list nodes
+    cdef list leaves
+    cdef TreeSpec spec
+    cdef Results results
+    cdef Py_ssize_t width
+    cdef object result(self)
+    cdef object symbolic(self)
+    cdef object directly(self, Py_ssize_t number)
+    cdef object nothing(self)
+
+
+cdef bint _is_mask(object value) except -1

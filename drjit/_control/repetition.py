@@ -1,0 +1,104 @@
+"""What ``dr.while_loop`` does: which mode a loop runs in, and plain Python loops."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import drjit_core as core
+from drjit_core import JitFlag
+
+from .._base.arguments import require_bool, require_integer, require_label, require_mode
+from .._base.errors import ArgumentError, describe
+from .._trees.pytree import TreeSpec, flatten_nodes
+from .evaluated import Compressed, evaluated
+from .iteration import FUNCTION, SymbolicLoop, require_tuple, uninitialized
+from .state import arguments, copies
+
+__all__ = ["FUNCTION", "checked", "run"]
+
+
+def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
+             max_iterations: Any) -> tuple[str, ...]:
+    """Refuse arguments of other types and values than they must have; returns the names of the state variables."""
+    if state.__class__ is not tuple:
+        raise TypeError(f"{FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
+    for name, value in (("cond", cond), ("body", body)):
+        if not callable(value):
+            raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
+    if mode is not None:
+        require_mode(FUNCTION, mode)
+    require_bool(FUNCTION, "strict", strict)
+    if compress is not None and compress.__class__ is not bool:
+        raise TypeError(f"{FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
+    if max_iterations is not None:
+        require_integer(FUNCTION, "max_iterations", max_iterations)
+    if label is not None:
+        require_label(FUNCTION, label)
+    if labels.__class__ is not tuple and (isinstance(labels, str) or not isinstance(labels, Sequence)):
+        raise TypeError(f"{FUNCTION}(): 'labels' must be a sequence of strings, one for each state variable, found "
+                        f"{describe(labels)} ({labels!r}).")
+    if not labels:
+        return _names(len(state))
+    for k, entry in enumerate(labels):
+        if not isinstance(entry, str):
+            raise TypeError(f"{FUNCTION}(): 'labels[{k}]' must be a str, found {describe(entry)} ({entry!r}).")
+    if len(labels) != len(state):
+        raise ArgumentError(f"{FUNCTION}(): 'labels' has {len(labels)} entr{'y' if len(labels) == 1 else 'ies'} for "
+                            f"{len(state)} state variable{'s' * (len(state) != 1)}.")
+    return tuple(labels)
+
+
+@functools.lru_cache(16)
+def _names(count: int) -> tuple[str, ...]:
+    """What variables are called that have no labels."""
+    return tuple([f"state[{k}]" for k in range(count)])
+
+
+def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: Sequence[str], label: str | None,
+         mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None,
+        through: bool = False) -> Any:
+    nodes, leaves, spec = flatten_nodes(state, FUNCTION)
+    if max_iterations is not None and max_iterations < 0:  # which says that there is no bound, as None does
+        max_iterations = None
+    if mode is None:
+        try:
+            test = cond(*arguments(FUNCTION, spec, nodes, leaves))
+        except RuntimeError:
+            _require_initialized(nodes, leaves, spec, names)
+            raise
+        mode = "scalar" if test.__class__ is bool else \
+            "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
+    if mode == "scalar":
+        return _scalar(spec.rebuild(copies(FUNCTION, spec, nodes, leaves)), cond, body)
+    _require_initialized(nodes, leaves, spec, names)
+    if mode == "evaluated":
+        if core.flag(JitFlag.CompressLoops) if compress is None else compress:
+            return Compressed(nodes, leaves, spec, cond, body, names).run(through)
+        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
+    try:
+        return SymbolicLoop(nodes, leaves, spec, cond, body, names, label, strict, max_iterations).run(through)
+    except core.NoDerivative:  # of writes, for example: iterations have some, one by one
+        if core.innermost() is not None:
+            raise  # there is a construct around this one, which does likewise
+        return evaluated(nodes, leaves, spec, cond, body, names, through=through)
+
+
+# --- state -----------------------------------------------------------------------------------------------------------
+
+
+def _require_initialized(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, names: Sequence[str]) -> None:
+    position = uninitialized(nodes, spec)
+    if position >= 0:
+        raise ArgumentError(f"{FUNCTION}(): the state variable '{spec.paths(names)[position]}' of type "
+                            f"{leaves[position]._name} is empty; it must be initialized before the loop.") from None
+
+
+# --- the three modes -------------------------------------------------------------------------------------------------
+
+
+def _scalar(state: Any, cond: Callable[..., Any], body: Callable[..., Any]) -> Any:
+    while cond(*state):
+        state = require_tuple(body(*state), len(state))
+    return state
