@@ -37,6 +37,7 @@ cdef class _SymbolicChoice:
     cdef public list journals
     cdef public set in_place
     cdef public object frozen
+    cdef public object variables
     @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
     cpdef object run(self)
     @cython.locals(journal=Journal)

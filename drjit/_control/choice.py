@@ -21,12 +21,14 @@ from .frozen import Frozen
 from .outside import (
     Again,
     Captured,
+    Variables,
     Wider,
     Words,
     captured_earlier,
     journal_of,
     name_in_program,
     require_no_leftovers,
+    variables_of,
     widened,
 )
 from .state import arguments, equal
@@ -151,6 +153,8 @@ class _SymbolicChoice:
         #: Arguments that the functions themselves have written to, and not copies of them.
         self.in_place: set[int] = set()
         self.frozen: Frozen | None = None
+        #: What functions may assign to, while they are traced.
+        self.variables: Variables | None = None
 
     def run(self) -> Any:
         """The results, joined."""
@@ -162,9 +166,7 @@ class _SymbolicChoice:
         targets = [_Target(self, number) for number in range(len(self.functions))]
         while True:
             try:
-                values, versions = choose(self.words.function, self.traced,
-                                          [*self.nodes, *[entry.initial for entry in self.captured]],
-                                          targets, self.name_of)
+                values, versions = self.chosen(targets)
             except Again as request:
                 self.captured = request.captured
                 continue
@@ -207,6 +209,19 @@ class _SymbolicChoice:
                    self.count, versions)
         return found
 
+    def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
+        """The nodes of the results, and what arguments are after writes."""
+        self.variables = variables_of(self.functions)
+        try:
+            return choose(self.words.function, self.traced,
+                          [*self.nodes, *[entry.initial for entry in self.captured]], targets, self.name_of)
+        except BaseException:
+            if self.variables is not None:
+                self.variables.put_back()
+            raise
+        finally:
+            self.variables = None
+
     def traced(self, values: list[core.Node], targets: list[Callable[[list[core.Node]], list[core.Node]]],
                name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
         """What the compiler makes of functions of nodes: of these, or of those that compute their derivatives."""
@@ -214,12 +229,15 @@ class _SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
+        function, journal, variables = self.functions[number], self.journals[number], self.variables
         if not number:  # perhaps it is traced again
             self.results.spec = None
             self.in_place.clear()
-        function, journal = self.functions[number], self.journals[number]
+            if variables is not None:
+                variables.put_back()
         if self.frozen is not None:
             self.frozen.require_unchanged()
+            variables = variables_of((function,))
         try:
             journal.begin()
             if self.captured:
@@ -233,6 +251,8 @@ class _SymbolicChoice:
             return found
         finally:
             journal.roll_back()
+            if self.frozen is not None and variables is not None:
+                variables.put_back()
 
     def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
         """Note which arguments one of the functions has written to by index."""

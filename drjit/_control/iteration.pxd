@@ -24,6 +24,7 @@ cdef class SymbolicLoop:
     cdef public Journal journal
     cdef public list final
     cdef public object frozen
+    cdef public object variables
     @cython.locals(around=Journal, buffers=Buffers, results=list)
     cpdef object run(self, bint through)
     @cython.locals(node=Node)

@@ -27,6 +27,7 @@ from .outside import (
     journal_of,
     name_in_program,
     require_no_leftovers,
+    variables_of,
     widened,
 )
 from .state import arguments, equal
@@ -64,6 +65,8 @@ class SymbolicLoop:
         #: The leaves of the state that are no arrays, after the loop.
         self.final = leaves
         self.frozen: Frozen | None = None
+        #: What the functions may assign to, while they are traced.
+        self.variables: Variables | None = None
 
     def run(self, through: bool) -> Any:
         """The state after the loop; writes to it by index reach the caller's arrays if they go ``through``."""
@@ -113,6 +116,7 @@ class SymbolicLoop:
 
     def trace(self) -> list[core.Node]:
         """The nodes of the state after the loop, and of the arrays that it writes to."""
+        self.variables = variables_of((self.cond, self.body))
         try:
             results = repeat([*self.nodes, *[entry.initial for entry in self.captured]], self.test, self.following,
                              self.label, self.name_of, self.count, self.max_iterations, _longest)
@@ -125,8 +129,13 @@ class SymbolicLoop:
                 f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
                 "run the loop with mode='evaluated' otherwise.") from None
+        except BaseException:
+            if self.variables is not None:
+                self.variables.put_back()
+            raise
         finally:
             self.journal.roll_back()
+            self.variables = None
         for node in results:
             if tracked(node) is not None:
                 self.frozen = Frozen(FUNCTION, (self.cond, self.body), [entry.array for entry in self.captured])
@@ -141,20 +150,26 @@ class SymbolicLoop:
         self.begin(variables)
         if self.frozen is None:
             return self.test_of(variables)
+        before = variables_of((self.cond,))
         try:  # for a derivative, which may trace one of the two alone
             return self.test_of(variables)
         finally:
             self.journal.roll_back()
+            if before is not None:
+                before.put_back()
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
         if self.frozen is None:
             return self.next_of(variables)
         self.begin(variables)
+        before = variables_of((self.body,))
         try:
             return self.next_of(variables)
         finally:
             self.journal.roll_back()
+            if before is not None:
+                before.put_back()
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""
@@ -166,6 +181,8 @@ class SymbolicLoop:
         """A trace begins, perhaps not the first one."""
         if self.frozen is not None:
             self.frozen.require_unchanged()
+        elif self.variables is not None:
+            self.variables.put_back()
         self.journal.begin()
         if self.captured:
             for (array, position, *_), formal in zip(self.captured, variables[self.count:], strict=True):

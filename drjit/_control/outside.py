@@ -23,7 +23,7 @@ from .._base.array import ArrayBase
 from .._base.nodes import broadcast
 
 __all__ = ["Again", "Captured", "Variables", "Wider", "Words", "captured_earlier", "journal_of", "name_in_program",
-           "require_no_leftovers", "widened"]
+           "require_no_leftovers", "variables_of", "widened"]
 
 
 class Words(NamedTuple):
@@ -224,6 +224,19 @@ class Variables:
                 holder[key] = before
                 raise self.refusal(words, name)
 
+    def put_back(self) -> None:
+        """Give variables what they were: functions were left by an exception, or will be called again."""
+        for _, cell, before in self.cells:
+            if cell != _EMPTY_CELL and _is_another_array(cell.cell_contents, before):
+                cell.cell_contents = before
+        for name, variables, before in self.globals:
+            if _is_another_array(variables.get(name), before):
+                variables[name] = before
+        for _, holder, key, before in self.entries:
+            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
+            if _is_another_array(now, before):
+                holder[key] = before
+
     @staticmethod
     def refusal(words: Words, name: str) -> SymbolicValue:
         """What is wrong with the user's function."""
@@ -231,6 +244,22 @@ class Variables:
             f"{words.function}(): {words.traced} assigns an array to the variable '{name}', which was made outside: "
             f"that happens once, and not for each iteration. {words.remedy[0].upper()}{words.remedy[1:]}, or "
             f"{words.otherwise}.")
+
+
+def variables_of(functions: Sequence[Callable[..., Any]]) -> Variables | None:
+    """The variables of functions some of which assign to any, else ``None``."""
+    for function in functions:
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is not None and _assigns(code):
+            return Variables(functions)
+    return None
+
+
+@functools.lru_cache(1024)
+def _assigns(code: CodeType) -> bool:
+    """Whether a function assigns to anything but variables of its own."""
+    return any(entry.opname in ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL") or entry.opname == "STORE_DEREF" and
+               entry.argval in code.co_freevars for entry in dis.get_instructions(code))
 
 
 @functools.lru_cache(1024)
@@ -241,8 +270,12 @@ def _stores(code: CodeType) -> tuple[frozenset[str], bool]:
         (what, None) for what, _ in found]
 
 
+def _is_another_array(now: Any, before: Any) -> bool:
+    return now is not before and isinstance(now, ArrayBase)
+
+
 def _is_other(now: Any, before: Any) -> bool:
-    return now is not before and isinstance(now, ArrayBase) and not any(node.scope for node in now._nodes())
+    return _is_another_array(now, before) and not any(node.scope for node in now._nodes())
 
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
