@@ -462,6 +462,21 @@ def test_conditions_read() -> None:
     assert (plain(k), plain(local[0])) == ([3, 1, 0], [6, 2, 0])
 
 
+@pytest.mark.parametrize("start", [[0], [0, 1]])
+def test_calls_that_a_later_trace_knows_to_be_of_one_function(start: list[int]) -> None:
+    """Memory is made in a call first, and then in the loop around it, for an index that is the same in all of it."""
+    def written(x: UInt) -> UInt:
+        local = dr.alloc_local(UInt, 4, value=UInt(0))
+        local[x & 3] = UInt(2)
+        return local[x & 3]
+
+    def body(k: UInt, which: UInt, x: UInt) -> Any:
+        return k + 1, which, dr.switch(which % 2, [written, lambda x: x], x, mode="symbolic")
+
+    k, _, x = dr.while_loop((UInt(start), UInt(0), UInt(1)), lambda k, *_: k < 3, body, mode="symbolic")
+    assert (plain(k), plain(x)) == ([3] * len(start), [2] * len(start))
+
+
 # --- typical uses ----------------------------------------------------------------------------------------------------
 
 

@@ -28,6 +28,12 @@ def test_modes_agree(part: int) -> None:
     assert all(check(seed) for seed in range(part * 20, part * 20 + 20))
 
 
+@pytest.mark.parametrize("seed", [1131, 20428, 24604, 24873, 100862, 102916])
+def test_programs_of_which_a_trace_writes_elsewhere_than_the_one_before(seed: int) -> None:
+    """What is found to be the same in all iterations may decide for a branch, or which function is called."""
+    assert check(seed)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(50))
 def test_modes_agree_on_more_programs(part: int) -> None:
