@@ -7,8 +7,8 @@ elements or do not, which read tables, add to bins, take minima and maxima in th
 text, which any interpreter with a ``drjit`` runs: in symbolic mode, in evaluated mode, in evaluated mode with loops
 that remove elements that have finished, and on the scalar backend once for each element. ``PYTHON`` is one that has the
 wheel (with ``DRJIT_LIBLLVM_PATH`` in the environment, if it needs that). All runs are in processes of their own, a
-batch each. Operations are exact, so that results are compared bit by bit; what is equal in all elements may have one or all
-of them; of what was printed, numbers are compared whatever their order. The exit status is 1 if anything differs.
+batch each. Operations are exact, so that results are compared bit by bit; what is equal in all elements may have one or
+all of them; of what was printed, numbers are compared whatever their order. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations

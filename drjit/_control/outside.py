@@ -154,7 +154,7 @@ def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured
                 f"{words.function}(): {words.traced} changes {name_in_program(owner, functions)}, which was made "
                 f"outside. {words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
     if found:
-        # what the last trace wrote to and this one does not, which knows more, perhaps; or there is another array each time
+        # what the last trace wrote to and this one, which may know more, does not; or each time there is another array
         idle = [entry for entry, formal in zip(captured, formals, strict=True)
                 if entry.path == journal.path and entry.array._nodes()[entry.position] is formal
                 and id(entry.array) not in journal.buffers.arrays]
