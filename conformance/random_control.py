@@ -1,14 +1,14 @@
-"""Random programs with nested control flow: symbolic = evaluated = one element at a time, and Dr.Jit's wheel agrees.
+"""Random programs with nested control flow: in all modes, they do what they do with one element at a time.
 
     python conformance/random_control.py [--programs 300] [--seed N] [--peer PYTHON] [--show COUNT] [--workers 2]
 
 Programs are made of ``while_loop``, ``if_stmt`` and ``switch`` nested three deep, with conditions that differ between
 elements or do not, which read tables, add to bins, take minima and maxima in them, use local memory and print. Each is
-text, which any interpreter with a ``drjit`` runs; on the scalar backend, it runs once for each element. ``PYTHON`` is
-one that has the wheel (with ``DRJIT_LIBLLVM_PATH`` in the environment, if it needs that). All runs are in processes of
-their own, a batch each. Operations are exact, so that results are compared bit by bit; what is equal in all elements
-may have one or all of them; of what was printed, numbers are compared whatever their order. The exit status is 1 if
-anything differs.
+text, which any interpreter with a ``drjit`` runs: in symbolic mode, in evaluated mode, in evaluated mode with loops
+that remove elements that have finished, and on the scalar backend once for each element. ``PYTHON`` is one that has the
+wheel (with ``DRJIT_LIBLLVM_PATH`` in the environment, if it needs that). All runs are in processes of their own, a
+batch each. Operations are exact, so that results are compared bit by bit; what is equal in all elements may have one or
+all of them; of what was printed, numbers are compared whatever their order. The exit status is 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -32,6 +32,8 @@ ROOT = Path(__file__).resolve().parent.parent
 BATCH, TIMEOUT = 40, 400
 SIZES = (1, 2, 7, 16, 17, 100)
 TABLE, BINS = 37, 16
+#: What programs pass as ``mode``, by what they are run in.
+MODES = {"symbolic": "symbolic", "evaluated": "evaluated", "compressed": "evaluated", "scalar": None}
 #: Operations by the type of their operands; results are exact, and small enough to remain so.
 OPERATIONS = {
     "Float": ("q({a} + {b})", "q({a} - {b})", "q({a} * {b})", "dr.minimum({a}, {b})", "dr.maximum({a}, {b})", "-{a}",
@@ -244,6 +246,7 @@ def run(seed: int, dr: Any, mode: str, notes: bool = True) -> list[str]:
     scope: dict[str, Any] = {"dr": dr}
     exec(text_of(seed), scope)
     module = dr.scalar if mode == "scalar" else dr.llvm
+    dr.set_flag(dr.JitFlag.CompressLoops, mode == "compressed")
     float_array = dr.scalar.ArrayXf if mode == "scalar" else module.Float
     integer_array = dr.scalar.ArrayXu if mode == "scalar" else module.UInt32
     size, out = size_of(seed), io.StringIO()
@@ -256,7 +259,7 @@ def run(seed: int, dr: Any, mode: str, notes: bool = True) -> list[str]:
             dr.print(place + " {}", value, active=active, file=out, limit=1 << 20)
 
     def call(lane: Any) -> list[Any]:
-        found: list[Any] = scope["program"](dr, module, None if mode == "scalar" else mode, lane, *tables, *bins, note)
+        found: list[Any] = scope["program"](dr, module, MODES[mode], lane, *tables, *bins, note)
         return found
 
     try:
@@ -327,6 +330,7 @@ def main() -> int:
     seeds = range(arguments.seed, arguments.seed + arguments.programs)
     sides = {"symbolic mode": (sys.executable, "symbolic", True, True),
              "evaluated mode": (sys.executable, "evaluated", True, True),
+             "loops that remove elements": (sys.executable, "compressed", True, True),
              "one element at a time": (sys.executable, "scalar", True, True)}
     if arguments.peer:
         sides["the peer"] = (arguments.peer, "symbolic", False, False)

@@ -22,7 +22,7 @@ from drjit_core import (
 )
 
 from .._base.nodes import index_type
-from .lanes import TRUE
+from .lanes import TRUE, WATCHES, note_read
 from .store import store, store_written
 
 __all__ = ["store_element"]
@@ -54,5 +54,7 @@ def store_element(array: Any, position: int, value: Any) -> None:
         store(array, [scatter(node, literal(node.type, value), literal(index_type(node.size), position), TRUE, 0, 0)])
         schedule(array._nodes())
         return
+    if WATCHES:
+        note_read(array._n)
     # Written like this because a further holder of the node, such as a local variable, would cost a copy.
     store(array, [write_element(array._n, position, value)])

@@ -1,4 +1,4 @@
-"""Which variables of enclosing functions and of modules the body of a symbolic loop assigns to: it may not."""
+"""Which variables of enclosing functions and of modules the functions of symbolic constructs assign to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from drjit_core import SymbolicValue
 
 from .._base.array import ArrayBase
 
-__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables"]
+__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by"]
 
 #: Lists, tuples and dictionaries of more entries are not looked through.
 ENTRIES_SEARCHED = 256
@@ -84,6 +84,19 @@ class Variables:
                 holder[key] = before
                 raise self.refusal(words, name)
 
+    def put_back(self) -> None:
+        """Give variables what they were: functions were left by an exception, or will be called again."""
+        for _, cell, before in self.cells:
+            if cell != EMPTY_CELL and _is_another_array(cell.cell_contents, before):
+                cell.cell_contents = before
+        for name, variables, before in self.globals:
+            if _is_another_array(variables.get(name), before):
+                variables[name] = before
+        for _, holder, key, before in self.entries:
+            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
+            if _is_another_array(now, before):
+                holder[key] = before
+
     @staticmethod
     def refusal(words: Any, name: str) -> SymbolicValue:
         """What is wrong with the user's function."""
@@ -91,6 +104,22 @@ class Variables:
             f"{words.function}(): {words.traced} assigns an array to the variable '{name}', which was made outside: "
             f"that happens once, and not for each iteration. {words.remedy[0].upper()}{words.remedy[1:]}, or "
             f"{words.otherwise}.")
+
+
+def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
+    """The variables of functions some of which assign to any, else ``None``."""
+    for function in functions:
+        code = getattr(getattr(function, "__func__", function), "__code__", None)
+        if code is not None and _assigns(code):
+            return Variables(functions)
+    return None
+
+
+@functools.lru_cache(1024)
+def _assigns(code: CodeType) -> bool:
+    """Whether a function assigns to anything but variables of its own."""
+    return any(entry.opname in ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL") or entry.opname == "STORE_DEREF" and
+               entry.argval in code.co_freevars for entry in dis.get_instructions(code))
 
 
 @functools.lru_cache(1024)
@@ -101,5 +130,9 @@ def _stores(code: CodeType) -> tuple[frozenset[str], bool]:
         (what, None) for what, _ in found]
 
 
+def _is_another_array(now: Any, before: Any) -> bool:
+    return now is not before and isinstance(now, ArrayBase)
+
+
 def _is_other(now: Any, before: Any) -> bool:
-    return now is not before and isinstance(now, ArrayBase) and not any(node.scope for node in now._nodes())
+    return _is_another_array(now, before) and not any(node.scope for node in now._nodes())

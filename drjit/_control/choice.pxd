@@ -47,6 +47,7 @@ cdef class SymbolicChoice:
     cdef public list journals
     cdef public frozenset in_place
     cdef public object frozen
+    cdef public object variables
     @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
     cpdef object run(self)
     @cython.locals(journal=Journal)

@@ -17,6 +17,7 @@ from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .assigned import Variables, assigned_by
 from .frozen import Frozen
 from .outside import (
     Again,
@@ -146,6 +147,8 @@ class SymbolicChoice:
         #: Arguments that the functions themselves have written to, and not copies of them.
         self.in_place: frozenset[int] = _NONE
         self.frozen: Frozen | None = None
+        #: What functions may assign to, while they are traced.
+        self.variables: Variables | None = None
 
     def run(self) -> Any:
         """The results, joined."""
@@ -157,8 +160,7 @@ class SymbolicChoice:
         targets = [_Target(self, number) for number in range(len(self.functions))]
         while True:
             try:
-                values, versions = choose(self.words.function, self.traced,
-                                          variables_of(self.nodes, self.captured), targets, self.name_of)
+                values, versions = self.chosen(targets)
             except Again as request:
                 self.captured = request.captured
                 continue
@@ -201,6 +203,19 @@ class SymbolicChoice:
                    self.count, versions)
         return found
 
+    def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
+        """The nodes of the results, and what arguments are after writes."""
+        self.variables = assigned_by(self.functions)
+        try:
+            return choose(self.words.function, self.traced, variables_of(self.nodes, self.captured), targets,
+                          self.name_of)
+        except BaseException:
+            if self.variables is not None:
+                self.variables.put_back()
+            raise
+        finally:
+            self.variables = None
+
     def traced(self, values: Sequence[core.Node], targets: Sequence[Callable[[list[core.Node]], list[core.Node]]],
                name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
         """What the compiler makes of functions of nodes: of these, or of those that compute their derivatives."""
@@ -210,12 +225,15 @@ class SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
+        function, journal, variables = self.functions[number], self.journals[number], self.variables
         if not number:  # perhaps it is traced again
             self.results.spec = None
             self.in_place = _NONE
-        function, journal = self.functions[number], self.journals[number]
+            if variables is not None:
+                variables.put_back()
         if self.frozen is not None:
             self.frozen.require_unchanged()
+            variables = assigned_by((function,))
         try:
             journal.begin()
             if self.captured:
@@ -231,6 +249,8 @@ class SymbolicChoice:
             return found
         finally:
             journal.roll_back()
+            if self.frozen is not None and variables is not None:
+                variables.put_back()
 
     def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
         """Note which arguments one of the functions has written to by index."""

@@ -147,7 +147,7 @@ class Compressed:
                 except (SizeError, *CORE_ERRORS) as error:
                     raise self.explained(error) from None
             if self.memory is None and not any(
-                    accessed and new is not old and not written_from(new, old) and old.size == self.width
+                    accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
                     for accessed, old, new in zip(memory, self.nodes, results, strict=True)):
                 # what is computed with, and read by index, cannot be both; perhaps it was the same as something else
                 self.memory = memory

@@ -4,7 +4,7 @@ from drjit_core.ir.dual cimport primal, tracked
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
-from drjit._control.assigned cimport Variables
+from drjit._control.assigned cimport Variables, assigned_by
 from drjit._control.state cimport arguments
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
@@ -26,6 +26,7 @@ cdef class SymbolicLoop:
     cdef public Journal journal
     cdef public list final
     cdef public object frozen
+    cdef public object variables
     @cython.locals(around=Journal, buffers=Buffers, results=list)
     cpdef object run(self, bint through)
     @cython.locals(node=Node)

@@ -15,7 +15,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
-from .assigned import Variables
+from .assigned import Variables, assigned_by
 from .choice import store_arguments
 from .frozen import Frozen
 from .outside import (
@@ -64,6 +64,8 @@ class SymbolicLoop:
         #: The leaves of the state that are no arrays, after the loop.
         self.final = leaves
         self.frozen: Frozen | None = None
+        #: What the functions may assign to, while they are traced.
+        self.variables: Variables | None = None
 
     def run(self, through: bool) -> Any:
         """The state after the loop; writes to it by index reach the caller's arrays if they go ``through``."""
@@ -113,6 +115,7 @@ class SymbolicLoop:
 
     def trace(self) -> list[core.Node]:
         """The nodes of the state after the loop, and of the arrays that it writes to."""
+        self.variables = assigned_by((self.cond, self.body))
         try:
             results = repeat(variables_of(self.nodes, self.captured), self.test, self.following,
                              self.label, self.name_of, self.count, self.max_iterations, _longest)
@@ -125,8 +128,13 @@ class SymbolicLoop:
                 f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
                 "run the loop with mode='evaluated' otherwise.") from None
+        except BaseException:
+            if self.variables is not None:
+                self.variables.put_back()
+            raise
         finally:
             self.journal.roll_back()
+            self.variables = None
         for node in results:
             if tracked(node) is not None:
                 self.frozen = Frozen(FUNCTION, (self.cond, self.body), [entry.array for entry in self.captured])
@@ -141,20 +149,26 @@ class SymbolicLoop:
         self.begin(variables)
         if self.frozen is None:
             return self.test_of(variables)
+        before = assigned_by((self.cond,))
         try:  # for a derivative, which may trace one of the two alone
             return self.test_of(variables)
         finally:
             self.journal.roll_back()
+            if before is not None:
+                before.put_back()
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
         if self.frozen is None:
             return self.next_of(variables)
         self.begin(variables)
+        before = assigned_by((self.body,))
         try:
             return self.next_of(variables)
         finally:
             self.journal.roll_back()
+            if before is not None:
+                before.put_back()
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""
@@ -166,6 +180,8 @@ class SymbolicLoop:
         """A trace begins, perhaps not the first one."""
         if self.frozen is not None:
             self.frozen.require_unchanged()
+        elif self.variables is not None:
+            self.variables.put_back()
         self.journal.begin()
         if self.captured:
             for (array, position, *_), formal in zip(self.captured, variables[self.count:], strict=True):

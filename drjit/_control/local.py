@@ -51,9 +51,10 @@ from .outside import Wider
 __all__ = ["Local", "alloc_local"]
 
 _LITERAL = KIND["literal"]
-#: Lanes whose entries are together: no fewer than a packet of the widest registers has.
-#: (Insertion sort of 16 numbers in 1M lanes: 138 ms with 16, 150 with 8, 265 with 64.)
-_LANES = 16
+#: What memory is that nobody has written to since the last evaluation.
+_BEGINNINGS = KIND["undefined"], KIND["evaluated"], _LITERAL
+#: Lanes whose entries are together.
+_LANES = core.NEIGHBOURS
 #: Loops over the entries of larger buffers are loops of the kernel, too.
 _UNROLLED = 16
 
@@ -310,11 +311,21 @@ class Local(Generic[T]):
                 self._memory.held[number] = parts
                 return
             self._memory.flush()
-            for array, node in zip(self._memory.arrays, parts, strict=True):
+            arrays, mode = self._memory.arrays, core.OF_ELEMENTS if part_of(self._depth) is None else core.KEPT_APART
+
+            def scattered(memory: Sequence[Node]) -> list[Node]:
+                return [core.scatter(version, node, position, mask, core.ReduceOp.Identity.value, mode)
+                        for version, node in zip(memory, parts, strict=True)]
+
+            before = [array._nodes()[0] for array in arrays]
+            if in_plain_code() and self._memory.width > 1:  # what follows need not wait for other lanes
+                after = core.once(literal(BOOL, True, self._memory.width), before, scattered)
+            else:
+                after = scattered(before)
+            for array, node in zip(arrays, after, strict=True):
                 if journal is not None:
                     journal.buffers.note(array)
-                store_written(array, [core.scatter(array._nodes()[0], node, position, mask,
-                                                   core.ReduceOp.Identity.value, core.KEPT_APART)])
+                store_written(array, [node])
         except CORE_ERRORS as error:
             raise translate(error, function) from None
 
@@ -364,6 +375,8 @@ class Local(Generic[T]):
         if entry.kind == _LITERAL and entry.size and mask is TRUE and not core.flag(JitFlag.Debug):
             self._check(int(entry.payload), function)
         part = part_of(self._depth)
+        if part is not None:
+            self._memory.settle()
         width = self._width((entry, mask, *values), part is not None, function)
         mask = with_lanes(mask, max(width, entry.size, mask.size))
         if core.flag(JitFlag.Debug) and number is None:
@@ -473,13 +486,20 @@ class _Memory:
                 position = literal(scalar, number)
                 if self.width != 1:
                     position = self.place(position, core.counter(self.width, scalar))
-                memory = [core.scatter(array, node, position, TRUE, core.ReduceOp.Identity.value, core.KEPT_APART)
+                memory = [core.scatter(array, node, position, TRUE, core.ReduceOp.Identity.value, core.OF_ELEMENTS)
                           for array, node in zip(memory, nodes, strict=True)]
             return memory
 
         found = core.once(literal(BOOL, True, self.width), [array._nodes()[0] for array in self.arrays], body)
         for array, node in zip(self.arrays, found, strict=True):
             store_written(array, [node])
+
+    def settle(self) -> None:
+        """Have what has been written evaluated, since all lanes wrote their own entries, and others are going to access
+        them."""
+        self.flush()
+        core.evaluate([node for array in self.arrays for node in array._nodes()
+                       if not node.scope and node.kind not in _BEGINNINGS])
 
     def widen(self, width: int, fresh: bool) -> None:
         """Make room for other numbers of lanes: with the contents that the only lane has had, or without any.

@@ -150,12 +150,19 @@ def require_no_leftovers(words: Words, journal: Journal, captured: list[Captured
                 f"{words.function}(): {words.traced} changes {name_in_program(owner, functions)}, which was made "
                 f"outside. {words.remedy[0].upper()}{words.remedy[1:]}, or {words.otherwise}.")
     if found:
-        for entry, formal in zip(captured, formals, strict=True):
-            # the last trace wrote to it, this one to another array
-            if entry.path == journal.path and entry.array._nodes()[entry.position] is formal:
+        # what the last trace wrote to and this one, which may know more, does not; or each time there is another array
+        idle = [entry for entry, formal in zip(captured, formals, strict=True)
+                if entry.path == journal.path and entry.array._nodes()[entry.position] is formal
+                and id(entry.array) not in journal.buffers.arrays]
+        for entry in idle:
+            if len(idle) > _MOST_IDLE or sys.getrefcount(entry.array) <= 2 + sum(
+                    [1 for other in captured if other.array is entry.array]):
                 raise _own_memory(words, entry.array)
         raise Again([*captured, *found])
 
+
+#: Beyond so many arrays that the last trace wrote to, and this one does not, they are taken for one that is made anew.
+_MOST_IDLE = 16
 
 #: References to an array in :meth:`_Holders.keep` that the journal and its reader hold.
 _JOURNALED = 4

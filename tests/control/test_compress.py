@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
-from drjit.llvm import PCG32, Array2f, Bool, Complex2f, Float, TensorXf, UInt32, ad
+from drjit.llvm import PCG32, Array2f, Bool, Complex2f, Float, Int, TensorXf, UInt32, ad
 
 WIDTH = 100
 
@@ -339,3 +339,33 @@ def test_exceptions_leave_nothing_behind() -> None:
     x = dr.zeros(UInt32, WIDTH)
     dr.scatter(x, UInt32(1), dr.arange(UInt32, WIDTH))
     assert dr.all(x == 1)
+
+
+@pytest.mark.parametrize("kind", ["flat", "component", "element"])
+def test_elements_that_an_integer_names_are_those_of_all_lanes(kind: str) -> None:
+    def body(left: Int, array: Any) -> Any:
+        if kind == "flat":
+            array[-1] = 50
+        elif kind == "component":
+            array.x[-1] = 50
+        else:
+            array[0, -1] = 50
+        return left - 1, array
+
+    results = []
+    for compress in (False, True):
+        array: Any = Float(1, 2, 3, 4) if kind == "flat" else Array2f([1, 2, 3, 4], [5, 6, 7, 8])
+        results.append(dr.while_loop((Int(2, 0, 3, 1), array), lambda left, _: left > 0, body, mode="evaluated",
+                                     compress=compress)[1])
+    assert np.array_equal(np.array(results[0]), np.array(results[1]))
+
+
+def test_an_array_of_one_element_that_becomes_wider_and_is_written_by_masks() -> None:
+    def body(left: Int, array: Float) -> Any:
+        array[dr.arange(UInt32, 4) < 2] += 1
+        return left - 1, array
+
+    for compress in (False, True):
+        array = dr.while_loop((Int(2, 0, 3, 1), Float(5)), lambda left, _: left > 0, body, mode="evaluated",
+                              compress=compress)[1]
+        assert array.numpy().tolist() == [7, 5, 5, 5]

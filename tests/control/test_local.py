@@ -5,12 +5,13 @@ Random programs are compared with a model on NumPy arrays, in which a buffer is 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import dataclasses
 import random
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,8 +19,23 @@ import pytest
 
 import drjit as dr
 from drjit import llvm, scalar
-from drjit.llvm import Array2f, Array3f, ArrayXf, Bool, Complex2f, Float, Float64, Int, TensorXf, UInt, UInt64
+from drjit.llvm import (
+    Array2f,
+    Array3f,
+    ArrayXf,
+    Bool,
+    Complex2f,
+    Float,
+    Float16,
+    Float64,
+    Int,
+    TensorXf,
+    UInt,
+    UInt64,
+    ad,
+)
 from drjit_core import SymbolicValue, on_backend
+from drjit_core.codegen import program as programs
 
 MODES = ["symbolic", "evaluated"]
 
@@ -446,6 +462,21 @@ def test_conditions_read() -> None:
     assert (plain(k), plain(local[0])) == ([3, 1, 0], [6, 2, 0])
 
 
+@pytest.mark.parametrize("start", [[0], [0, 1]])
+def test_calls_that_a_later_trace_knows_to_be_of_one_function(start: list[int]) -> None:
+    """Memory is made in a call first, and then in the loop around it, for an index that is the same in all of it."""
+    def written(x: UInt) -> UInt:
+        local = dr.alloc_local(UInt, 4, value=UInt(0))
+        local[x & 3] = UInt(2)
+        return local[x & 3]
+
+    def body(k: UInt, which: UInt, x: UInt) -> Any:
+        return k + 1, which, dr.switch(which % 2, [written, lambda x: x], x, mode="symbolic")
+
+    k, _, x = dr.while_loop((UInt(start), UInt(0), UInt(1)), lambda k, *_: k < 3, body, mode="symbolic")
+    assert (plain(k), plain(x)) == ([3] * len(start), [2] * len(start))
+
+
 # --- typical uses ----------------------------------------------------------------------------------------------------
 
 
@@ -595,6 +626,203 @@ def test_random_programs_on_the_interpreter(seed: int) -> None:
         for mode in MODES:
             found = random_program.run(dr.arange(UInt, width), mode)
             assert [np.broadcast_to(np.asarray(each), width).tolist() for each in found] == expected
+
+
+# --- on the stack ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def arrays_on_stack() -> Iterator[list[int]]:
+    """The number of entries of each array that is found to lie on the stack."""
+    found: list[int] = []
+    append = programs.Program.append_stack
+
+    def counted(self: programs.Program, begin: Any, entries: int) -> None:
+        found.append(entries)
+        append(self, begin, entries)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(programs.Program, "append_stack", counted)
+        yield found
+
+
+def rotated(dtype: Any, value: Any, lanes: int, size: int) -> tuple[list[Any], Any]:
+    """All entries after a loop has written to some, and what they are."""
+    local = dr.alloc_local(dtype, size, **({} if value is None else {"value": dtype(value)}))
+    lane = dr.arange(UInt, lanes)
+
+    def write(k: UInt) -> Any:
+        local[(lane + k) % size] = dtype(k == 2) if dtype is Bool else dtype(k)
+        return (k + 1,)
+
+    dr.while_loop((dr.zeros(UInt, lanes),), lambda k: k < (size if value is None else 3), write)
+    expected = np.full((lanes, size), 0 if value is None else value, bool if dtype is Bool else np.float64)
+    for k in range(size if value is None else 3):
+        expected[np.arange(lanes), (np.arange(lanes) + k) % size] = (k == 2) if dtype is Bool else k
+    return [local[k] for k in range(size)], expected
+
+
+@pytest.mark.parametrize("dtype", [Bool, Float16, Float, Float64, Int, UInt64])
+@pytest.mark.parametrize("value", [None, 0, 1, 3])
+@pytest.mark.parametrize("lanes", [1, 2, 16, 17, 100, 1000])
+def test_memory_of_one_kernel_lies_on_the_stack(dtype: Any, value: Any, lanes: int) -> None:
+    if dtype is Bool and value == 3:
+        return
+    for repetition in range(3):  # planned, and launched by a recipe
+        with arrays_on_stack() as found:
+            values, expected = rotated(dtype, value, lanes, 5)
+            dr.eval(values)
+        assert repetition or found == ([5] if lanes > 1 else [])
+        assert np.array_equal(np.stack([np.asarray(each) for each in values], 1), expected)
+
+
+def test_sizes_that_recipes_tell_apart() -> None:
+    for lanes, size in 2 * [(64, 4), (64, 4), (64, 4), (32, 8), (17, 4), (100, 3), (64, 4), (40, 8), (17, 8),
+                            (1000, 2)]:
+        values, expected = rotated(Float, 7, lanes, size)
+        dr.eval(values)
+        assert np.array_equal(np.stack([np.asarray(each) for each in values], 1), expected)
+
+
+def numbered(lanes: int, size: int, begin: int = 0) -> Any:
+    """A buffer that holds ``10 * lane + entry + begin``, which a loop writes."""
+    local = dr.alloc_local(UInt, size, value=UInt(0))
+
+    def write(k: UInt) -> Any:
+        local[k] = dr.arange(UInt, lanes) * 10 + k + begin
+        return (k + 1,)
+
+    dr.while_loop((dr.zeros(UInt, lanes),), lambda k: k < size, write)
+    return local
+
+
+def total(local: Any, lanes: int) -> UInt:
+    """The sum of the entries, by a loop."""
+    return dr.while_loop((dr.zeros(UInt, lanes), dr.zeros(UInt, lanes)), lambda k, _: k < len(local),
+                         lambda k, sum_: (k + 1, sum_ + local[k]))[1]
+
+
+LANE = np.arange(50)
+
+
+def test_a_buffer_that_somebody_holds_is_stored() -> None:
+    for _ in range(3):
+        for held in (True, False):
+            local = numbered(50, 4)
+            found = total(local, 50)
+            if not held:
+                del local
+            with arrays_on_stack() as stack:
+                dr.eval(found)
+            assert not (held and stack)
+            assert plain(found) == (40 * LANE + 6).tolist()
+            if held:
+                assert plain(local[3]) == (10 * LANE + 3).tolist()
+                local[3] = 1
+                assert plain(total(local, 50)) == (30 * LANE + 4).tolist()
+
+
+def test_what_is_asked_for_later_is_computed_once_more() -> None:
+    for _ in range(3):
+        local = numbered(50, 4)
+        first, second = dr.while_loop((dr.zeros(UInt, 50), dr.zeros(UInt, 50), dr.zeros(UInt, 50)),
+                                      lambda k, *_: k < 4, lambda k, sum_, last, local=local: (
+                                          k + 1, sum_ + local[k], local[k]))[1:]
+        third = local[2]
+        del local
+        for found, expected in ((first, 40 * LANE + 6), (second, 10 * LANE + 3), (third, 10 * LANE + 2)):
+            dr.eval(found)
+            assert plain(found) == expected.tolist()
+
+
+def test_what_writes_to_other_memory_happens_once() -> None:
+    for _ in range(3):
+        local, counts = dr.alloc_local(UInt, 2, value=UInt(0)), dr.zeros(UInt, 3)
+
+        def body(k: UInt, local: Any = local, counts: UInt = counts) -> Any:
+            local[k % 2] += k
+            dr.scatter_add(counts, UInt(1), local[k % 2] % 3)
+            return (k + 1,)
+
+        k, = dr.while_loop((dr.zeros(UInt, 50),), lambda k: k < 4, body)
+        first, second = local[0], local[1]
+        del local, body
+        dr.eval(first)
+        dr.eval(second, k)
+        assert (plain(first)[7], plain(second)[7], plain(counts)) == (2, 4, [50, 100, 50])
+
+
+def test_several_buffers_and_copies() -> None:
+    for _ in range(3):
+        one, two = numbered(50, 4), numbered(50, 3, 1000)
+        three = dr.Local(one)
+
+        def mix(k: UInt, one: Any = one, two: Any = two, three: Any = three) -> Any:
+            three[k] = dr.if_stmt((one[k],), one[k] % 3 == 0, lambda x, two=two: x + two[0], lambda x: x)
+            return (k + 1,)
+
+        dr.while_loop((dr.zeros(UInt, 50),), lambda k: k < 4, mix)
+        found = [total(one, 50), total(two, 50), total(three, 50)]
+        del one, two, three, mix
+        dr.eval(found)
+        values = 10 * LANE[:, None] + np.arange(4)
+        changed = np.where(values % 3, values, values + 10 * LANE[:, None] + 1000)
+        assert [plain(each) for each in found] == [values.sum(1).tolist(), (30 * LANE + 3003).tolist(),
+                                                   changed.sum(1).tolist()]
+
+
+def test_large_buffers_are_arrays() -> None:
+    with arrays_on_stack() as stack:
+        found = [total(numbered(50, size), 50) for size in (1000, 2000, 3000)]
+        dr.eval(found)
+    assert stack == [1000]  # 12 KiB would be too much for two of them
+    assert [plain(each) for each in found] == [(10 * LANE * size + size * (size - 1) // 2).tolist()
+                                               for size in (1000, 2000, 3000)]
+
+
+def test_written_by_all_lanes_and_read_by_others() -> None:
+    """What an evaluated call is given are other lanes than those with the same positions."""
+    for _ in range(3):
+        chosen = UInt(np.random.default_rng(0).permutation(50))
+        local = numbered(50, 4)
+        found = dr.switch(chosen % 2, [lambda x, local=local: total(local, dr.width(x)),
+                                       lambda x, local=local: local[1] + 0 * x], chosen, mode="evaluated")
+        assert plain(found) == np.where(np.asarray(chosen) % 2, 10 * LANE + 1, 40 * LANE + 6).tolist()
+        local = numbered(50, 4)
+        dr.switch(chosen % 2, [lambda x, local=local: local.write(x, 1), lambda x: None], chosen, mode="evaluated")
+        assert plain(local[1]) == np.where(np.asarray(chosen) % 2, 10 * LANE + 1, np.asarray(chosen)).tolist()
+
+
+def test_derivatives_of_what_is_read() -> None:
+    for evaluated in (False, True, False):
+        x = ad.Float(np.linspace(0, 1, 50))
+        dr.enable_grad(x)
+        local = dr.alloc_local(ad.Float, 4, value=ad.Float(0.5))
+
+        def write(k: ad.UInt, local: Any = local) -> Any:
+            local[k] = ad.Float(k) + 1
+            return (k + 1,)
+
+        dr.while_loop((dr.zeros(ad.UInt, 50),), lambda k: k < 4, write)
+        y = dr.while_loop((dr.zeros(ad.UInt, 50), x), lambda k, y: k < 4,
+                          lambda k, y, local=local: (k + 1, y * local[k]), max_iterations=4)[1]
+        del local, write
+        if evaluated:
+            dr.eval(y)
+        dr.backward(dr.sum(y))
+        assert plain(x.grad) == [24] * 50
+
+
+@pytest.mark.parametrize("seed", range(200, 212))
+def test_random_programs_evaluated_at_once(seed: int) -> None:
+    random_program = Random(seed)
+    for lanes in (19, 40, 7, 19):
+        expected = np.array([random_program.run(lane, "scalar") for lane in range(lanes)]).T.tolist()
+        for first in (0, 1):
+            found = random_program.run(dr.arange(UInt, lanes), "symbolic")
+            dr.eval(found[:first])
+            dr.eval(found)
+            assert [np.broadcast_to(np.asarray(each), lanes).tolist() for each in found] == expected
 
 
 # --- what is refused -------------------------------------------------------------------------------------------------

@@ -168,14 +168,22 @@ class Operands:
         self.leaf: Any = self.type if self.kind == "F" else leaf(self.type)
         self.mask_leaf: Any = self.package.Bool
         self.index: Any = self.package.UInt
+        #: In loops that remove elements, which lanes are left: operands are theirs.
+        self.left: Any = None
         #: Zeros that a touch may write to, made before a loop.
         self.spare = dr.zeros(self.leaf, self.count) if self.letter == "f" and self.kind == "F" else None
 
     # operands of the library, and their models
 
     def _make(self, leaf: Any, numbers: Array, tensor: Any) -> Any:
-        flat = leaf(numbers.reshape(-1).tolist()) if numbers.size else leaf()
-        return tensor(flat, shape=self.shape) if self.tensor else flat
+        flat = self.of_left(leaf(numbers.reshape(-1).tolist()) if numbers.size else leaf())
+        return tensor(flat, shape=self.shape if len(flat) == numbers.size else (len(flat),)) if self.tensor else flat
+
+    def of_left(self, flat: Any) -> Any:
+        """What lanes that are left have of something that all have."""
+        if self.left is None or len(flat) != self.lanes or len(self.left) == self.lanes:
+            return flat
+        return dr.gather(type(flat), flat, self.left)
 
     @property
     def wide_value(self) -> Array:
@@ -209,7 +217,7 @@ class Operands:
 
     def key(self) -> Any:
         """The same as an array of indices."""
-        return self.index(self.key_value.tolist()) if self.lanes else self.index()
+        return self.of_left(self.index(self.key_value.tolist()) if self.lanes else self.index())
 
     def host(self) -> Array:
         """A NumPy operand of the array's own shape."""

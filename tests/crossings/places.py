@@ -2,7 +2,8 @@
 
 The runners take a state and touches, and return for each touch in words what went wrong; the empty string if nothing
 did. In loops, lanes take 2, 0, 3 and 1 iterations by turns, so that from the first iteration on some have finished.
-Branches and calls are taken by the lanes that take an iteration at least. *Nested* is a loop in a branch in a loop.
+Branches and calls are taken by the lanes that take an iteration at least. *Nested* is a loop in a branch in a loop,
+*compressed* a loop that removes lanes which have finished.
 Arrays are *carried* by a construct (a state variable) or *captured* (made outside, used inside). Whatever is raised, by
 a touch, its model, or by reading what it has made, is caught here: the runner reports it, unless it was to be expected.
 """
@@ -335,7 +336,7 @@ def _simulate(entry: _Entry, construct: str, carried: bool) -> tuple[Array, Any,
 def _construct(construct: str, mode: str, state: tuple[Any, ...], body: Callable[..., Any]) -> tuple[Any, ...]:
     """A loop, branch or call for which the first state variable says how many times each lane takes part."""
     def loop(*state: Any) -> Any:
-        return dr.while_loop(state, lambda left, *_: left > 0, body, mode=mode)
+        return dr.while_loop(state, lambda left, *_: left > 0, body, mode=mode, compress=construct == "compressed")
 
     def same(*state: Any) -> Any:
         return state
@@ -358,19 +359,21 @@ def _run_construct(entries: list[_Entry], lanes: int, construct: str, mode: str,
     results = [entry.initial for entry in entries if entry.initial is not None]
     where = {id(entry): number for number, entry in enumerate(e for e in entries if e.initial is not None)}
 
-    def body(left: Any, arrays: list[Any], results: list[Any]) -> Any:
+    def body(left: Any, number_of_lane: Any, arrays: list[Any], results: list[Any]) -> Any:
         results = list(results)
         for number, entry in enumerate(entries):
+            entry.operands.left = number_of_lane if construct == "compressed" else None
             found = entry.touch.act(arrays[number] if carried else entry.sample.array, entry.operands)
             if id(entry) in where:
                 results[where[id(entry)]] = found
             if id(entry) not in where or entry.touch.masked and mode == "evaluated":
                 entry.seen.append(_frozen(found))
-        return left - 1, arrays, results
+            entry.operands.left = None
+        return left - 1, number_of_lane, arrays, results
 
     left = llvm.Int(np.resize(_TRIPS, lanes).tolist())
     arrays = [entry.sample.array for entry in entries] if carried else []
-    _, arrays, results = _construct(construct, mode, (left, arrays, results), body)
+    _, _, arrays, results = _construct(construct, mode, (left, dr.arange(llvm.UInt, lanes), arrays, results), body)
     dr.eval(arrays, results)  # in one kernel
     return arrays, results
 
@@ -396,7 +399,7 @@ def _check(entry: _Entry, array: Any, result: Any, construct: str, mode: str, ca
             return problem
         if mode == "evaluated" and len(entry.seen) != len(seen):
             return f"the body ran {len(entry.seen)} times, expected {len(seen)}"
-        for found, one in zip(entry.seen, seen):
+        for found, one in zip(entry.seen, seen) if construct != "compressed" else ():
             if one is not None and (problem := difference(found, one, loose=not o.tensor)):
                 return problem
         if carried:
@@ -501,4 +504,5 @@ PLACES: dict[str, Callable[[State, Iterable[Touch], Expected], Failures]] = {
     **{f"{construct}{mode}-{'carried' if carried else 'captured'}": _in_construct(construct[:-1], mode, carried)
        for construct in ("", "branch-", "call-", "nested-") for mode in ("symbolic", "evaluated")
        for carried in (True, False) if (construct, mode) != ("call-", "evaluated")},
+    "compressed-evaluated-carried": _in_construct("compressed", "evaluated", True),
 }

@@ -36,7 +36,8 @@ class Cell(NamedTuple):
     @property
     def way(self) -> str:
         """How the array comes into the construct of the place, and how that is run: the place without its construct."""
-        return self.place.removeprefix("branch-").removeprefix("call-").removeprefix("nested-")
+        return self.place.removeprefix("branch-").removeprefix("call-").removeprefix(
+            "nested-").removeprefix("compressed-")
 
     @property
     def room(self) -> str:
@@ -96,11 +97,18 @@ EXCLUDED: list[tuple[Predicate, str]] = [
     (lambda c: c.touch.name.endswith("packet") and c.state == "int16",
      "there is no type of two components of this scalar type"),
     (lambda c: c.touch.name.endswith("packet") and c.count == 1, "a packet needs two elements"),
+    (lambda c: c.place.startswith("compressed") and c.touch.name in _OF_ALL_LANES and c.kind not in "VTS",
+     "operands of the host, and slices of others, are not those of the lanes that are left"),
+    (lambda c: c.place.startswith("compressed") and c.touch.name == "scatter-after-copy",
+     "an array that all lanes share is no value of those that are left"),
     (lambda c: c.touch.name == "scatter-inc" and c.state != "uint",
      "counters are unsigned numbers of 32 bits"),
 ]
 _WIDE_RESULTS = _named("slice-none slice-column length list")
 _LOOPS = ("symbolic", "evaluated")
+_OF_ALL_LANES = _named(
+    "add-list subtract-list or-list list-or add-numpy add-numpy-complex numpy-minus and-numpy less-numpy np-function "
+    "function-of-numpy set-slice-wide random-uniform random-integers")
 _COMPONENT_WRITES = _named("set-item set-item-last increase-item set-slice set-component increase-component "
                            "set-component-wide set-element")
 

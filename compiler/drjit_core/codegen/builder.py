@@ -35,7 +35,7 @@ from ..types import TYPES
 from .expand import Call, Expanded
 from .linear import Access, Block, CallSite, Function, Instruction, Linear, Reduction, Store
 from .packets import Piece, pieces_of, written_pieces
-from .program import PLAIN, SCALAR, SHIFTED, SPREAD, UNALIGNED, Program, is_large
+from .program import PLAIN, SCALAR, SHIFTED, SPREAD, UNALIGNED, Program
 
 __all__ = ["Builder"]
 
@@ -185,7 +185,8 @@ class Builder:
             assert self.program is not None
             uniform = not function.vectorized
             access = Access(self.program.pointers[node.id])
-        self.append(Instruction(number, node, (), uniform), block).access = access
+        operands = () if node.d0 is None or node.kind != LOCAL or not node.attr else (self.at(node.d0),)
+        self.append(Instruction(number, node, operands, uniform), block).access = access
 
     def add_access(self, node: Node, number: int, block: Block | None) -> None:
         """Append a part of an array."""
@@ -219,7 +220,7 @@ class Builder:
             uniform = False  # what a function has written before is not there yet where it begins
         gather = self.append(Instruction(number, node, operands, uniform), block)
         gather.access = Access(self.program.pointers[source.id], SCALAR, source.size >= WIDE_EXTENT,
-                               self.program.checks.get(node.id), large=is_large(source))
+                               self.program.checks.get(node.id), large=self.program.asks_ahead(source))
         self.function.needs_mask = True
 
     def add_rows(self, node: Node, number: int, block: Block | None, piece: Piece) -> None:
@@ -238,7 +239,7 @@ class Builder:
         gather.results = tuple(others)
         offsets = (offset - piece.start for offset in piece.accesses)
         gather.access = Access(self.program.pointers[node.d0.id], SCALAR, node.d0.size >= WIDE_EXTENT,
-                               large=is_large(node.d0), piece=(piece.start, piece.length, *offsets))
+                               large=self.program.asks_ahead(node.d0), piece=(piece.start, piece.length, *offsets))
         self.function.needs_mask = True
 
     def add_scatter(self, node: Node, number: int, block: Block | None) -> None:
@@ -256,9 +257,10 @@ class Builder:
         scatter = Instruction(number, node, operands, not self.function.vectorized)
         strategy = program.strategies.get(node.id, PLAIN) if self.function.vectorized else PLAIN
         scatter.access = Access(program.pointers[node.id], SCALAR, target.size >= WIDE_EXTENT,
-                                program.checks.get(node.id), strategy, node.id in self.fetched, large=is_large(target))
+                                program.checks.get(node.id), strategy, node.id in self.fetched,
+                                large=program.asks_ahead(target))
         self.function.needs_mask = True
-        if scatter.access.slot < 0:
+        if is_local(target):
             loop = self.loops[operands[1].number]
             loop.blocks[0].counts = True
             scatter.access = scatter.access._replace(loop=loop.number)

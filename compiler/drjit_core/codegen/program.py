@@ -75,8 +75,8 @@ ATOMIC, PLAIN, PRIVATE = 0, 1, 2
 #: Up to this many elements, one thread does the updates of a scatter-reduction.
 SINGLE_WIDTH = 1 << 15
 #: Codes of entries that are not ``kind << 4 | type``: outputs, and the marks around regions.
-STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED = \
-    range(-1, -11, -1)
+STORE, REDUCTION, WRITE, LOOP_BEGIN, LOOP_CONDITION, LOOP_END, COND_BEGIN, REGION_END, EXTRA, STREAMED, STACKED = \
+    range(-1, -12, -1)
 #: Words of a report for each access that is checked.
 REPORT_WORDS = 2
 #: Kernels of at most so many elements never write past the cache.
@@ -174,8 +174,8 @@ class Program:
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
                  "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals",
                  "moving", "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report",
-                 "scatters", "shared", "short", "single", "slots", "stores", "strategies", "streaming", "tables",
-                 "trips", "versions", "wide", "width")
+                 "scatters", "shared", "short", "single", "slots", "stack", "stores", "strategies", "streaming",
+                 "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -200,6 +200,7 @@ class Program:
         #: Node id -> parameter of memory that is gathered from or scattered to; for local memory, minus its number.
         self.pointers: dict[int, int] = {}
         self.locals = 0
+        self.stack: list[Node] = []  # what arrays begin with that are on the stack
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
         self.stores: list[Node] = []
@@ -283,7 +284,7 @@ class Program:
         """What the text of an access depends on: whether its memory needs wide indices, is large, and is checked."""
         if is_local(memory):
             return 0
-        wide = (memory.size >= WIDE_EXTENT) | is_large(memory) << 2
+        wide = (memory.size >= WIDE_EXTENT) | self.asks_ahead(memory) << 2
         if not self.checked:
             return wide
         if not self.checks:
@@ -292,6 +293,10 @@ class Program:
         self.checks[access.id] = Check(len(self.checks), len(self.parameters), access, memory.size)
         self.parameters.append(memory.size)
         return wide | 2
+
+    def asks_ahead(self, memory: Node) -> bool:
+        """Whether what is accessed by index is asked for ahead: in large arrays, but not on the stack."""
+        return self.pointers[memory.id] > 0 and is_large(memory)
 
     def place_of(self, node: Node) -> int:
         """Position of a node whose operands are in place; a leaf is appended if it is not there yet."""
@@ -332,7 +337,7 @@ class Program:
                         key += (kind << 4 | node.type, first, second, third)
                 position[node.id] = len(program_order)
                 program_order.append(node)
-            elif kind != REDUCE and kind != SCATTER:  # these come with the outputs
+            elif kind != REDUCE and kind != SCATTER and node.id not in position:  # these come with the outputs
                 if kind == GATHER or kind == ACCESS:
                     used: Iterable[Node | None] = (node.d1, node.d2)
                 elif kind in CONTROL:
@@ -416,6 +421,18 @@ class Program:
         else:  # fetch, cast, bitcast
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
+
+    def append_stack(self, begin: Node, entries: int) -> None:
+        """Append memory that is on the stack, which begins as a constant or undefined."""
+        content = begin.d0 if begin.kind == OPAQUE else begin
+        assert content is not None
+        place = -1 if content.kind == UNDEFINED else self.place_of(content)
+        self.locals += 1
+        self.pointers[begin.id] = -self.locals
+        self.stack.append(begin)
+        self.position[begin.id] = len(self.order)
+        self.order.append(_as_local(begin, entries, None if place < 0 else content))
+        self.key += (STACKED, begin.type, entries, place)
 
     def append_alias(self, node: Node, original: Node) -> None:
         """Give a node the place of another one, whose value it is."""
@@ -711,6 +728,15 @@ def _as_literal(node: Node) -> Node:
     return literal
 
 
+def _as_local(begin: Node, entries: int, content: Node | None) -> Node:
+    """Local memory in place of an array, and what it begins with."""
+    local: Node = new_node(Node)
+    local.kind, local.type, local.size, local.id = LOCAL, begin.type, entries, begin.id
+    local.d0, local.d1, local.d2, local.d3 = content, None, None, None
+    local.attr, local.payload, local.scope = 1, None, 0  # 1: what an element has is its part of the array
+    return local
+
+
 def streamed_bytes(program: Program) -> int:
     """Bytes that each element of a kernel reads and writes by position; 0 if it writes none."""
     if not program.stores or any(program.has_rows(node) for node in program.stores):
@@ -725,6 +751,8 @@ def assemble(kernel: Kernel, policy: Policy = Policy(), checked: bool = False,  
              detailed: bool = False) -> Program:
     """The program of a planned kernel.  Everything from earlier stages must be evaluated by now."""
     program = Program(kernel.domain, policy, checked, detailed)
+    for begin, entries in kernel.stack:
+        program.append_stack(begin, entries)
     program.append_all(post_order(kernel.outputs) if kernel.order is None else kernel.order)
     for node in kernel.outputs:
         program.add_output(node)

@@ -137,6 +137,9 @@ def decisions_of(program: Program) -> Iterator[Decision]:
         yield Decision("one element", None, 1, 1)
     else:
         yield Decision("width of positions", None, *((2, _NARROW) if width <= _NARROW else (_NARROW + 1, math.inf)))
+    for begin in program.stack:  # the number of entries follows from both
+        yield Decision("arrays on the stack", None, width, width)
+        yield Decision("array on the stack", begin, begin.size, begin.size)
     nodes = [*program.order, *program.scatters]
     targets = [site.programs for site in program.calls.values()]
     for found in targets:  # which grows meanwhile

@@ -6,7 +6,8 @@ So an array that such a loop writes to must be accessed in one of these ways:
 
 * Reductions by one operator, of which nothing is read: their order does not matter.
 * Writes of single values, of which nothing is read: the first element does them, in order.
-* Writes that are ``KEPT_APART``: the caller vouches for it that each element has its own part of the array.
+* Writes that are ``KEPT_APART`` or ``OF_ELEMENTS``: the caller vouches for it that each element has its own part of
+  the array.
 * Accesses of which each element has its own part of the array for itself, in all iterations: their positions do not
   depend on the loop, and are always the same; or they are parts of rows, of which the loop chooses one
   (``row * length + position``), and each element stays in its column.
@@ -25,10 +26,17 @@ from ..ops.reductions import EXCHANGES
 from ..ops.table import COUNTER, GATHER, KIND, LITERAL, SCATTER
 from ..types import TYPES, ReduceOp
 
-__all__ = ["KEPT_APART", "check_alike"]
+__all__ = ["KEPT_APART", "NEIGHBOURS", "OF_ELEMENTS", "check_alike"]
 
 #: The mode of plain writes to arrays of which each element reads and writes a part of its own only.
 KEPT_APART = 15
+#: The same where it is known which part: that of element ``k`` are the positions
+#: ``(k // NEIGHBOURS * entries + entry) * NEIGHBOURS + k % NEIGHBOURS``. What has been written so is read so as long as
+#: it has not been evaluated.
+OF_ELEMENTS = 14
+#: How many elements have their parts interleaved: no fewer than a packet of the widest registers has.
+#: (Insertion sort of 16 numbers in 1M lanes: 138 ms with 16, 150 with 8, 265 with 64.)
+NEIGHBOURS = 16
 
 _ADD, _MUL = KIND["add"], KIND["mul"]
 
@@ -52,7 +60,7 @@ def check_alike(region: Region, width: Any, name: str, formal: Node) -> None:
             else:
                 assert node.d2 is not None
                 index = node.d2
-                if node.payload == KEPT_APART:
+                if node.payload in (KEPT_APART, OF_ELEMENTS):
                     return
                 plain |= node.attr == ReduceOp.Identity.value or node.attr in EXCHANGES
                 operators.add(node.attr)

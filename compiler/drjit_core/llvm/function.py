@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..codegen.linear import Block, Function, Instruction
 from ..types import BOOL, TYPES, UINT8, UINT32, UINT64
+from . import local
 from .texts import TypeText
 
 if TYPE_CHECKING:
@@ -165,7 +166,12 @@ class FunctionEmitter:
         return f"{name}_all"
 
     def parameter(self, slot: int, type_: str) -> str:
-        """Load a parameter at the start of the function: a scalar, or a packet where each element has its own."""
+        """Load a parameter at the start of the function: a scalar, or a packet where each element has its own.
+
+        Negative ones are the addresses of what is on the stack.
+        """
+        if slot < 0:
+            return local.address(slot)
         name = f"%p{slot}"
         if name not in self.loaded:
             self.loaded.add(name)

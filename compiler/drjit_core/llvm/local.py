@@ -1,17 +1,23 @@
-"""LLVM text of local memory: entries on the stack, each of which is a packet."""
+"""LLVM text of local memory: entries on the stack.
+
+Each entry is a packet. What stands for an array (see :mod:`drjit_core.passes.stack`) lies on the stack as the parts of
+a packet's elements lie in the array. The address that it is accessed by is as far before as these are behind the part
+of element 0, so that positions are those in an array.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from ..codegen.linear import Instruction
+from ..control.alike import NEIGHBOURS
 from ..types import BOOL, UINT32
 from .texts import zero
 
 if TYPE_CHECKING:
     from .function import FunctionEmitter
 
-__all__ = ["allocate", "read", "write"]
+__all__ = ["address", "allocate", "read", "write"]
 
 
 def _name(slot: int) -> str:
@@ -21,10 +27,50 @@ def _name(slot: int) -> str:
 def allocate(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Room for all entries, for the packet that is being computed."""
     assert instruction.access is not None
+    if instruction.node.attr:
+        _allocate_array(emitter, instruction)
+        return
     type_, size = emitter.stored_type(instruction.type, not emitter.vectorized), instruction.node.size
     emitter.prologue.append(f"{_name(instruction.access.slot)} = alloca [{size} x {type_}], align 64")
     emitter.locals[instruction.access.slot] = size
     emitter.define(instruction, "")
+
+
+def _allocate_array(emitter: FunctionEmitter, instruction: Instruction) -> None:
+    """Room for the parts of a packet's elements, and what they begin with."""
+    assert instruction.access is not None and emitter.vectorized
+    name, type_ = _name(instruction.access.slot), emitter.stored_type(instruction.type, False)
+    packets, entries, out = max(1, NEIGHBOURS // emitter.lanes), instruction.node.size, emitter.lines
+    count = entries * packets
+    emitter.prologue.append(f"{name} = alloca [{count} x {type_}], align 64")
+    first = emitter.index
+    if packets > 1:  # several packets have their parts together
+        first = f"{name}_first"
+        out.append(f"{first} = and i64 {emitter.index}, {-NEIGHBOURS}")
+    out += [f"{name}_before = mul i64 {first}, {-entries * type_.info.size}",
+            f"{name}_array = getelementptr i8, ptr {name}, i64 {name}_before"]
+    if instruction.operands:
+        (content,) = instruction.operands
+        value = emitter.value(content, False)
+        if instruction.type == BOOL:
+            out.append(f"{name}_value = zext {emitter.types(False)[BOOL]} {value} to {type_}")
+            value = f"{name}_value"
+        before, fill, filled = emitter.label, f"fill{-instruction.access.slot}", f"filled{-instruction.access.slot}"
+        out.append(f"br label %{fill}")
+        emitter.open_block(fill)
+        out += [f"{name}_entry = phi i64 [ 0, %{before} ], [ {name}_next, %{fill} ]",
+                f"{name}_at = getelementptr inbounds {type_}, ptr {name}, i64 {name}_entry",
+                f"store {type_} {value}, ptr {name}_at, align {min(64, type_.info.size * type_.lanes)}",
+                f"{name}_next = add nuw nsw i64 {name}_entry, 1",
+                f"{name}_more = icmp ult i64 {name}_next, {count}",
+                f"br i1 {name}_more, label %{fill}, label %{filled}"]
+        emitter.open_block(filled)
+    emitter.define(instruction, "")
+
+
+def address(slot: int) -> str:
+    """Where an array would begin that is on the stack."""
+    return f"{_name(slot)}_array"
 
 
 def write(emitter: FunctionEmitter, instruction: Instruction) -> None:

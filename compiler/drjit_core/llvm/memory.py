@@ -155,7 +155,7 @@ def gather(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """Masked indirect read; lanes that are masked out yield zero and touch no memory."""
     access, (index, mask), uniform = instruction.access, instruction.operands, instruction.uniform
     assert access is not None
-    if access.slot < 0:
+    if access.slot in emitter.locals:
         local.read(emitter, instruction)
         return
     base = emitter.parameter(access.slot, "ptr")
@@ -224,7 +224,7 @@ def _packet_at(emitter: FunctionEmitter, name: str, type_: TypeText, base: str, 
 def scatter_in_region(emitter: FunctionEmitter, instruction: Instruction) -> None:
     """A write where it stands in a region."""
     name = f"%v{instruction.number}"
-    if instruction.access is not None and instruction.access.slot < 0:
+    if instruction.access is not None and instruction.access.slot in emitter.locals:
         local.write(emitter, instruction)
     else:
         scatter(emitter, instruction, name, True)

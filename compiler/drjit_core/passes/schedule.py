@@ -22,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from ..control.alike import KEPT_APART
+from ..control.alike import KEPT_APART, OF_ELEMENTS
 from ..ir.build import append
 from ..ir.extension import depends, take_over
 from ..ir.holders import held_elsewhere
@@ -56,6 +56,7 @@ from .domain import INDEXED_ROW, MOST_SHORT, Domain, cut, flat, is_short, refine
 from .leaves import move_views
 from .positions import lower
 from .sink import sink
+from .stack import OnStack, memory_on_stack
 
 __all__ = ["Kernel", "add_results", "plan", "post_order", "width_of"]
 
@@ -68,7 +69,7 @@ class Kernel:
     """Nodes that one launch produces: stores, reductions and scatters of one stage and domain; or results of one step,
     which is a list of launches of its own."""
 
-    __slots__ = ("columns", "domain", "order", "outputs", "part", "row", "stage", "undefined", "width")
+    __slots__ = ("columns", "domain", "order", "outputs", "part", "row", "stack", "stage", "undefined", "width")
 
     def __init__(self, stage: int, domain: Domain, row: int = 0, columns: int = 0, part: int = 0) -> None:
         self.stage = stage
@@ -80,6 +81,8 @@ class Kernel:
         self.outputs: list[Node] = []
         #: Arrays of undefined contents that are read or written by index, and need memory.
         self.undefined: list[Node] = []
+        #: What arrays begin with that lie on the stack (see :mod:`.stack`), and how many entries an element has.
+        self.stack: list[tuple[Node, int]] = []
         #: Unevaluated nodes that the outputs need, operands first, if planning happens to know them.
         self.order: list[Node] | None = None
 
@@ -123,10 +126,10 @@ def plan(roots: list[Node]) -> list[Kernel]:
         order = post_order(roots)
     if any(map(writes, order)) and _separate_targets(order, roots):
         order = post_order(roots)
-    del writing
     stages, rows = _stages(order)
-    del order
-    return _Planner(stages, rows).run(roots)
+    on_stack = memory_on_stack(order, roots, stages) if writing else OnStack()
+    del order, writing
+    return _Planner(stages, rows, on_stack).run(roots)
 
 
 def add_results(loops: list[Node], roots: list[Node]) -> None:
@@ -299,7 +302,7 @@ def _is_kept_apart(memory: Any, width: int) -> bool:
     while found:
         version = found.pop()
         if version.kind == SCATTER:
-            return bool(version.payload == KEPT_APART)
+            return version.payload in (KEPT_APART, OF_ELEMENTS)
         if version.kind == RESULT:  # else one side of a branch has not written
             found += (region.results[-1][version.attr] for region in version.d0.payload.regions)
     return False
@@ -477,9 +480,10 @@ _Key = tuple[int, int, int, int, int]
 class _Planner:
     """Assigns outputs to kernels, from the last stage to the first."""
 
-    def __init__(self, stages: dict[int, int], rows: _Rows) -> None:
+    def __init__(self, stages: dict[int, int], rows: _Rows, on_stack: OnStack) -> None:
         self.stages = stages
         self.rows = rows
+        self.on_stack = on_stack
         self.kernels: dict[_Key, Kernel] = {}
         self.stored: set[int] = set()
         self.done: set[_Key] = set()
@@ -487,7 +491,7 @@ class _Planner:
 
     def run(self, roots: list[Node]) -> list[Kernel]:
         for root in roots:
-            if root.id in self.stages:
+            if root.id in self.stages and root.id not in self.on_stack.versions:
                 self.store(root)
         while True:
             pending = [key for key in self.kernels if key not in self.done]
@@ -556,15 +560,12 @@ class _Planner:
                 seen.add(node.id)
                 if NEEDS_MEMORY[node.kind]:
                     for memory in memory_of(node):
-                        self.require(kernel, memory)
+                        self.reach(kernel, memory, stack)
                     register: Iterable[Node | None] = values_of(node)
                 elif node.kind in CONTROL:
                     regions = True
                     for memory in _memory_of_regions(node):
-                        if is_local(memory):
-                            stack.append(memory)
-                        else:
-                            self.require(kernel, memory)
+                        self.reach(kernel, memory, stack)
                     register = (node.d0, node.d1, *node.payload.values())
                     if node.payload.extension is not None:
                         extensions.append(node)
@@ -586,7 +587,20 @@ class _Planner:
         for node in extensions:
             if node.payload.extension.of.id in seen and not depends(node, seen | self.stored):
                 take_over(node)
+        kernel.stack.sort(key=_first_id)
         _choose_domain(kernel, views, regions)
+
+    def reach(self, kernel: Kernel, memory: Node, stack: list[Node]) -> None:
+        """See to it that a kernel has memory which it accesses by index: its own, or an array."""
+        if memory.id in self.on_stack.versions:
+            stack.append(memory)
+            entries = self.on_stack.entries.get(memory.id)
+            if entries is not None and all(begin is not memory for begin, _ in kernel.stack):
+                kernel.stack.append((memory, entries))
+        elif is_local(memory):
+            stack.append(memory)
+        else:
+            self.require(kernel, memory)
 
     def require(self, kernel: Kernel, memory: Any) -> None:
         """See to it that an array is in memory when a kernel runs that accesses it by index."""
@@ -625,6 +639,8 @@ class _Planner:
             if kind == RESULT or kind == OPAQUE or kind in CONTROL or current.id in self.rows.each \
                     or current.id in self.rows.whole:
                 return True
+            if NEEDS_MEMORY[kind] and current.d0.id in self.on_stack.versions:  # type: ignore[union-attr]
+                return True  # the stack is gone with its kernel
             if current.size > 1 or NEEDS_MEMORY[kind]:
                 cost += OPS[kind].cost
                 if cost > RECOMPUTE_LIMIT:
@@ -679,3 +695,7 @@ def _choose_domain(kernel: Kernel, views: list[Node], regions: bool) -> None:
 
 def _id(node: Node) -> int:
     return node.id
+
+
+def _first_id(pair: tuple[Node, int]) -> int:
+    return pair[0].id

@@ -45,7 +45,7 @@ touch("scatter-number", lambda a, o: dr.scatter(a, o.type(five(o)), o.key()), la
 touch("scatter-masked", lambda a, o: dr.scatter(a, written(o), o.key(), o.mask()),
       lambda m, o: o.put(m, o.key_value, written_model(o), o.mask_value), f"{ACCESS}:scatter", "biuf", TENSORS)
 touch("scatter-permuted", lambda a,
-      o: dr.scatter(a, dr.gather(o.type, a, o.key()), o.index(o.key_value[::-1].tolist())),
+      o: dr.scatter(a, dr.gather(o.type, a, o.key()), o.of_left(o.index(o.key_value[::-1].tolist()))),
       lambda m, o: o.put(m, o.key_value[::-1], m[..., o.key_value].copy()), f"{ACCESS}:scatter", "biuf", TENSORS,
       holds=True)
 touch("scatter-add", lambda a, o: dr.scatter_add(a, written(o), o.key()),

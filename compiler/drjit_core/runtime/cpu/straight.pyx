@@ -1035,6 +1035,8 @@ cdef bint _enter_node(Node node) except -1:
             _exact = _exact or kind == VIEW or kind == SEGMENT or kind == ACCESS
         if kind == SCATTER:  # whether anybody else holds the target decides whether it is copied
             _put(min(_reference_count(<PyObject*> node.d0), 4))
+        if kind == RESULT and node.payload:  # whether anybody else holds memory decides whether it is on the stack
+            _put(_reference_count(<PyObject*> node))
         if kind == LOOP or kind == COND or kind == CALL:
             return _enter_regions(node)
     return True
