@@ -843,6 +843,42 @@ def test_variables_of_one_branch() -> None:
             f(x)
 
 
+@pytest.mark.parametrize("second", [True, False])
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_variables_of_one_branch_that_seem_to_be_needed(symbolic: bool, second: bool) -> None:
+    """An exception in ``with`` may be suppressed, so that ``z`` could be what it was in the iteration before."""
+    @dr.syntax
+    def f(n, y):
+        i = n * 0
+        while i < n:
+            if (i % 2 == 1) == second:
+                with contextlib.nullcontext():
+                    z = y * 2
+                y = y + z
+            else:
+                y = y + 5
+            i += 1
+        return y
+
+    @dr.syntax
+    def g(n, y):
+        i = n * 0
+        while i < n:
+            if (i % 2 == 1) == second:
+                y = y + 5
+            else:
+                with contextlib.nullcontext():
+                    z = y * 2
+                y = y + z
+            i += 1
+        return y
+
+    for h in (f, g):
+        expected = [h(n, 1) for n in range(5)]
+        with mode(symbolic):
+            assert h(UInt(0, 1, 2, 3, 4), UInt(1)).numpy().tolist() == expected
+
+
 def test_ranges_of_unsigned_numbers_down_to_zero() -> None:
     @dr.syntax
     def f(x):

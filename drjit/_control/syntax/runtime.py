@@ -338,7 +338,7 @@ class _Sides:
                 results[k] = self.found[k]
             return not missing_here
         self.dropped.add(k)
-        results[k] = other[0][k].value() if self.final and missing_here else results[k] if self.final else UNSET
+        results[k] = other[0][k].value() if self.final and missing_here else UNSET
         return not self.final
 
     def _require_same_type(self) -> None:
