@@ -3250,7 +3250,7 @@ def graphviz_ad(as_string: bool = False) -> Any:
     """The graph of derivatives as a GraphViz diagram: what :func:`whos_ad` lists, and how derivatives flow."""
 def has_backend(arg: JitBackend, /) -> bool:
     """Whether a backend is available on this machine. ``arg`` is a :class:`JitBackend`."""
-def hint(arg: T, /, *, mode: Literal['scalar', 'evaluated', 'symbolic'] | None = None, max_iterations: int | None = None, label: str | None = None, include: list[object] | None = None, exclude: list[object] | None = None, strict: bool = True) -> T:
+def hint(arg: T, /, *, mode: Literal['scalar', 'evaluated', 'symbolic'] | None = None, max_iterations: int | None = None, label: str | None = None, include: list[object] | None = None, exclude: list[object] | None = None, strict: bool = True, compress: bool | None = None) -> T:
     """Options for an ``if``, a loop or a conditional expression of a function with ``@drjit.syntax``; returns ``arg``."""
 def hstack(arrays: Sequence[ArrayT], /) -> ArrayT:
     """Tensors joined along their second axis, or the first one if they have no other."""

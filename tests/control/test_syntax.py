@@ -1086,7 +1086,8 @@ def test_derivatives_of_loops_that_elements_leave_by_return(symbolic: bool, writ
 
 def test_hint_is_the_identity() -> None:
     value = object()
-    assert dr.hint(value, mode="evaluated", label="x", max_iterations=3, include=[], exclude=[], strict=False) is value
+    assert dr.hint(value, mode="evaluated", label="x", max_iterations=3, include=[], exclude=[], strict=False,
+                   compress=True) is value
     with pytest.raises(TypeError):
         dr.hint(1, other=2)
 
@@ -1131,6 +1132,25 @@ def test_hints_of_mode() -> None:
     assert scalar(UInt(3)) == 1
     with pytest.raises(RuntimeError):
         scalar(UInt(1, 3))
+
+
+def test_hints_of_compression() -> None:
+    widths = []
+
+    @dr.syntax
+    def f(x, how):
+        while dr.hint(x < 3, mode="evaluated", compress=how):
+            widths.append(dr.width(x))
+            x += 1
+        return x
+
+    assert f(UInt(0, 5, 2), True).numpy().tolist() == [3, 5, 3]
+    assert widths[-1] < 3
+    widths.clear()
+    assert f(UInt(0, 5, 2), False).numpy().tolist() == [3, 5, 3]
+    assert widths == [3, 3, 3]
+    with pytest.raises(TypeError, match="'compress' must be a bool"):
+        f(UInt(0, 5), "yes")
 
 
 def test_hints_name_variables() -> None:

@@ -78,13 +78,13 @@ def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, p
 
 def hint(arg: T, /, *, mode: Literal["scalar", "evaluated", "symbolic"] | None = None,
          max_iterations: int | None = None, label: str | None = None, include: list[object] | None = None,
-         exclude: list[object] | None = None, strict: bool = True) -> T:
+         exclude: list[object] | None = None, strict: bool = True, compress: bool | None = None) -> T:
     """Options for an ``if``, a loop or a conditional expression of a function with ``@drjit.syntax``; returns ``arg``.
 
     Around a condition, it tells the decorator what to pass on to ``drjit.if_stmt`` or ``drjit.while_loop``: ``mode``
-    (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is), ``max_iterations``, ``label`` and
-    ``strict``. ``include`` and ``exclude`` list local variables that are, or are not, to be part of the state; what is
-    excluded can be read. None of this matters where the condition is no array.
+    (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is), ``max_iterations``, ``compress``,
+    ``label`` and ``strict``. ``include`` and ``exclude`` list local variables that are, or are not, to be part of the
+    state; what is excluded can be read. None of this matters where the condition is no array.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
@@ -97,7 +97,7 @@ def hint(arg: T, /, *, mode: Literal["scalar", "evaluated", "symbolic"] | None =
     >>> dr.hint(5, label="nothing")
     5
     """
-    del mode, max_iterations, label, include, exclude, strict
+    del mode, max_iterations, label, include, exclude, strict, compress
     return arg
 
 

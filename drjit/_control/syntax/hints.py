@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 __all__ = ["Hint", "is_hint", "rehinted", "unhinted"]
 
-_HINTS = ("mode", "max_iterations", "label", "include", "exclude", "strict")
+_HINTS = ("mode", "max_iterations", "label", "include", "exclude", "strict", "compress")
 
 
 class Hint:

@@ -544,7 +544,7 @@ class Translator:
             if changed:
                 keywords["attributes"] = ast.Constant(changed)
             keywords |= cells
-        keywords |= hint.of("mode", "label", "strict", "max_iterations")
+        keywords |= hint.of("mode", "label", "strict", "max_iterations", "compress")
         scope.flags |= set(flags)
         functions = [self._bound(function, fixed, args) for function in (cond, body)]
         call = call_of("_dr_while_loop" if simple else "_dr_run_loop", [tuple_of(args), *functions], **keywords)
