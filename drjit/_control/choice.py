@@ -56,9 +56,10 @@ class Results:
 
     def root(self, value: Any) -> str | Sequence[str]:
         """What a result is called in messages."""
-        if self.names and value.__class__ is tuple and len(value) == len(self.names):
-            return self.names
-        return "result" if value.__class__ is not tuple else [f"result[{k}]" for k in range(len(value))]
+        children = self.spec.children if self.spec is not None and self.spec.cls is tuple else None
+        if value.__class__ is not tuple or children is None or len(children) != len(value):
+            return "result"
+        return self.names if len(value) == len(self.names) else [f"result[{k}]" for k in range(len(value))]
 
     def add(self, value: Any, which: str) -> list[core.Node]:
         """The nodes of what one of the functions returned, which must be like what the others did."""

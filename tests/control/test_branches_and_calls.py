@@ -134,6 +134,8 @@ def test_tensors() -> None:
     ({"args": (Float(),)}, RuntimeError, r"'args\[0\]' of type drjit.llvm.Float is empty"),
     ({"true_fn": lambda x: Int(x), "rv_labels": ("y",)}, RuntimeError, "'result' is drjit.llvm.Int in 'true_fn'"),
     ({"true_fn": lambda x: (x, x)}, RuntimeError, "must return values of the same types and structure"),
+    ({"false_fn": lambda x: (x, x)}, RuntimeError, "the type of 'result' is drjit.llvm.Float in 'true_fn' and tuple"),
+    ({"true_fn": lambda x: (x, x), "false_fn": lambda x: (x,)}, RuntimeError, "the length of 'result' is 2"),
     ({"true_fn": lambda x: 1, "false_fn": lambda x: 2}, RuntimeError, "not tracked: 1 and 2.*strict=False"),
     ({"args": (Float(1, 2, 3),)}, RuntimeError, "sizes: .*3.*2|sizes: 2, 3"),
 ])
