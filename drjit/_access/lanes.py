@@ -172,11 +172,13 @@ def note_writes(nodes: Sequence[Node]) -> None:
     if _stack.masks:
         origins = _stack.origins
         for node in map(primal, nodes):
-            origin: Node = node
-            while origin.kind in _VERSIONS and (origin is node or origin.id not in origins) and origin.d0 is not None:
-                origin = origin.d0
-            if origin is not node:
-                origins[node.id] = origin.id
+            version: Node = node  # and those before it, which the construct may have been given
+            while version.kind in _VERSIONS and (version is node or version.id not in origins):
+                before = version.d0
+                if before is None:
+                    break
+                origins[version.id] = before.id
+                version = before
 
 
 def note_version(node: Node, original: Node) -> Node:

@@ -657,3 +657,17 @@ def test_arrays_that_a_body_assigns_once_only_are_refused(where: str) -> None:
         dr.while_loop((UInt32(0, 0),), lambda i: i < 3, body, mode="symbolic")
     found = [holder.total, entries[0], named["total"], program.total]
     assert all(values(entry) == [0] for entry in found)  # as they were
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", [4, 5])
+def test_several_branches_write_to_one_array_before_it_is_evaluated(mode: str, size: int) -> None:
+    x, target = UInt32(0, 1, 2, 3), dr.zeros(Float, size)
+
+    def add(target: Any) -> Any:
+        dr.scatter_add(target, Float(1), UInt32(0))
+        return target
+
+    for bound in range(3):
+        result = dr.if_stmt((target,), x > bound, add, lambda target: target, mode=mode)
+    assert values(target) == values(result) == [6] + [0] * (size - 1)

@@ -1287,6 +1287,53 @@ def test_writes_by_index_reach_the_caller(flags: Any) -> None:
         assert list(target) == [0, 1, 1, 2, 2, 2, 3, 3, 3, 4]
 
 
+@pytest.mark.parametrize("symbolic", [True, False])
+def test_writes_of_several_constructs_reach_the_caller(symbolic: bool) -> None:
+    def add(target: Any, at: Any) -> None:
+        dr.scatter_add(target, UInt(1), UInt(at))
+
+    @dr.syntax
+    def branches(x, target):
+        if x > 1:
+            add(target, 0)
+        if x > 2:
+            add(target, 1)
+        add(target, x)
+
+    @dr.syntax
+    def mixed(x, target):
+        i = x * 0
+        if x > 1:
+            add(target, 0)
+            i += 1
+        while i < x:
+            add(target, i)
+            i += 1
+
+    @dr.syntax
+    def endless(x, target):
+        i = x * 0
+        while True:
+            if x < i:
+                break
+            add(target, i)
+            i += 1
+
+    @dr.syntax
+    def within(x, table):
+        if x > 1:
+            add(table["a"][0], 0)
+        if x > 2:
+            add(table["a"][0], 1)
+
+    with mode(symbolic):
+        for f, expected in ((branches, [3, 2, 1, 1]), (mixed, [3, 2, 1, 0]), (endless, [4, 3, 2, 1]),
+                            (within, [2, 1, 0, 0])):
+            target = dr.zeros(UInt, 4)
+            f(UInt(0, 1, 2, 3), {"a": [target]} if f is within else target)
+            assert target.numpy().tolist() == expected, f.__name__
+
+
 def test_a_refused_loop_leaves_the_next_one_as_it_is() -> None:
     @dr.syntax
     def count(target: Any, x: Any) -> None:

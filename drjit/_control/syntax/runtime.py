@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import operator
 from collections.abc import Callable, Sequence
 from types import CellType
 from typing import Any
@@ -534,10 +536,35 @@ def _value_first(function: Callable[..., Any], count: int) -> Callable[..., Any]
     return run
 
 
+def keeping(before: tuple[Any, ...], results: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Results of a construct, of which some are arrays that were there before, and have the same contents now.
+
+    These stay the objects that they are: what is written to them by index is for the caller, who holds them, too.
+    """
+    return tuple([new if old is None else _kept(old, new)
+                  for old, new in itertools.zip_longest(before, results)])
+
+
+def _kept(old: Any, new: Any) -> Any:
+    if old is new or old.__class__ is not new.__class__:
+        return new
+    if isinstance(old, ArrayBase):
+        same = old._dynamic and all(map(operator.is_, old._nodes(), new._nodes()))
+        return old if same else new
+    cls = old.__class__
+    if cls is tuple and len(old) == len(new):
+        return tuple(map(_kept, old, new))
+    if cls is list and len(old) == len(new):
+        new[:] = map(_kept, old, new)
+    elif cls is dict and old.keys() == new.keys():
+        new.update({key: _kept(old[key], value) for key, value in new.items()})
+    return new
+
+
 #: The names by which translated functions call what is in here.
 HELPERS = {
     "_dr_if_stmt": if_stmt, "_dr_while_loop": loop_of, "_dr_run_if": run_if, "_dr_run_loop": run_loop,
     "_dr_choice": run_choice, "_dr_vector": is_vector, "_dr_remaining": remaining, "_dr_going": going,
     "_dr_either": either, "_dr_negated": negated, "_dr_range": array_range, "_dr_ArrayRange": ArrayRange,
-    "_dr_more": more, "_dr_following": following, "_dr_UNSET": UNSET, "_dr_Dead": Dead,
+    "_dr_keeping": keeping, "_dr_more": more, "_dr_following": following, "_dr_UNSET": UNSET, "_dr_Dead": Dead,
 }

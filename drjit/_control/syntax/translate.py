@@ -353,7 +353,8 @@ class Translator:
             built = self._build(node, (ordered, unsure, outs, functions, carried, fixed, bool(gaps), end_gaps,
                                        self._attributes(inner, ordered)))
         args_, unsure_, outs_, functions, carried, fixed, gapped, end_gaps, changed = built
-        cells = self.cells([*node.body, *getattr(node, "orelse", [])], hint.exclude)
+        inside = [*node.body, *getattr(node, "orelse", [])]
+        cells = self.cells(inside, hint.exclude)
         simple = not (flags or gapped or unsure_ or guard or changed or cells)
         values = tuple_of([*args_, *carried])
         sides_ = [self._bound(function, fixed, [*args_, *carried]) for function in functions]
@@ -372,10 +373,20 @@ class Translator:
         keywords |= hint.of("mode", "label", "strict")
         call = call_of("_dr_if_stmt" if simple else "_dr_run_if", [values, load(test), *sides_], **keywords)
         targets = [*outs_, *(["_dr_result"] if "return" in kinds else [])]
+        call = self._keeping(call, targets, args_, inside)
         found = [*or_unset(unsure_), *self._unpacked(targets, flags, guard, call)]
         scope.flags |= set(flags)
         found += if_unset(sorted({*unsure_, *end_gaps}))
         return found
+
+    @staticmethod
+    def _keeping(call: ast.expr, targets: Sequence[str], args: Sequence[str], nodes: Iterable[ast.AST]) -> ast.expr:
+        """A call among whose results are arrays that the caller may hold, too, as no statement assigns them."""
+        kept = {*args} - bound(nodes)
+        if kept.isdisjoint(targets):
+            return call
+        before = [load(name) if name in kept else ast.Constant(None) for name in targets]
+        return call_of("_dr_keeping", [ast.Tuple(before, ast.Load()), call])
 
     def _unpacked(self, targets: list[str], flags: list[str], guard: Sequence[str], call: ast.expr) -> list[ast.stmt]:
         """Assign the results of a call, and combine flags that were set before."""
@@ -548,6 +559,7 @@ class Translator:
         scope.flags |= set(flags)
         functions = [self._bound(function, fixed, args) for function in (cond, body)]
         call = call_of("_dr_while_loop" if simple else "_dr_run_loop", [tuple_of(args), *functions], **keywords)
+        call = self._keeping(call, args, ordered, [*nodes, hint.test])
         return [*or_unset(unsure), *self._unpacked(args, [], (), call), *if_unset(unsure)]
 
     def _for(self, node: ast.For, scope: Scope) -> list[ast.stmt]:
