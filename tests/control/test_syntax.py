@@ -7,7 +7,7 @@ import functools
 import inspect
 import traceback
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -1326,7 +1326,21 @@ def test_writes_of_several_constructs_reach_the_caller(symbolic: bool) -> None:
         if x > 2:
             add(table["a"][0], 1)
 
+    class Holder:
+        DRJIT_STRUCT: ClassVar = {"a": UInt}
+
+    @dr.syntax
+    def fields(x, holder):
+        if x > 1:
+            add(holder.a, 0)
+        if x > 2:
+            add(holder.a, 1)
+
     with mode(symbolic):
+        holder = Holder()
+        holder.a = dr.zeros(UInt, 4)
+        fields(UInt(0, 1, 2, 3), holder)
+        assert holder.a.numpy().tolist() == [2, 1, 0, 0]
         for f, expected in ((branches, [3, 2, 1, 1]), (mixed, [3, 2, 1, 0]), (endless, [4, 3, 2, 1]),
                             (within, [2, 1, 0, 0])):
             target = dr.zeros(UInt, 4)

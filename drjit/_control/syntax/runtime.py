@@ -15,7 +15,7 @@ from ..._base.array import ArrayBase
 from ..._base.errors import ArgumentError, describe
 from ..._functions.elementwise import FUNCTIONS
 from ..._functions.traits import int_array_t
-from ..._trees.classes import sole_array
+from ..._trees.classes import field_types, sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 from ..branch import if_stmt
 from ..loop import loop_of
@@ -558,6 +558,12 @@ def _kept(old: Any, new: Any) -> Any:
         new[:] = map(_kept, old, new)
     elif cls is dict and old.keys() == new.keys():
         new.update({key: _kept(old[key], value) for key, value in new.items()})
+    else:
+        for name in field_types(cls) or ():
+            value = getattr(new, name)
+            kept = _kept(getattr(old, name), value)
+            if kept is not value:
+                object.__setattr__(new, name, kept)  # the class may be frozen
     return new
 
 
