@@ -21,6 +21,7 @@ from .._access.lanes import TRUE
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._base.types import UINT32
+from .._base.values import is_ndarray, plain_integer
 from .._promotion.promote import wrap
 from .invocation import call
 
@@ -105,7 +106,7 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
     registry = _Registry(index)
 
     def construct(self: Any, *args: Any) -> None:
-        if len(args) == 1 and isinstance(args[0], (list, tuple)):
+        if len(args) == 1 and isinstance(args[0], (list, tuple, range)):
             args = tuple(args[0])
         if args and all(arg is None or isinstance(arg, base) for arg in args):
             try:
@@ -113,10 +114,16 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
             except TypeError as error:
                 raise TypeError(f"{base.__name__}Ptr.__init__(): {error}") from None
         elif any(isinstance(arg, base) for arg in args):
-            wrong = next(place for place, arg in enumerate(args) if arg is not None and not isinstance(arg, base))
+            refuse(args, [arg is None or isinstance(arg, base) for arg in args])
+        else:
+            refuse(args, [_are_numbers(arg) for arg in args])
+        index.__init__(self, *args)
+
+    def refuse(args: tuple[Any, ...], valid: list[bool]) -> None:
+        if not all(valid):
+            wrong = valid.index(False)
             raise TypeError(f"{base.__name__}Ptr.__init__(): element {wrong} must be an instance of "
                             f"'{base.__name__}' or None, found {describe(args[wrong])}.")
-        index.__init__(self, *args)
 
     def numbered(other: Any) -> Any:
         return registry.number_of(other) if other is None or isinstance(other, base) else other
@@ -147,6 +154,13 @@ def instance_array(base: type, index: type[ArrayBase]) -> Any:
         elif callable(method):
             contents[name] = _method(name, method)
     return type(f"{base.__name__}Ptr", (index,), contents)
+
+
+def _are_numbers(value: Any) -> bool:
+    """Whether a value is the number of an instance, or an array of such."""
+    if isinstance(value, ArrayBase):
+        return value._kind in "iu"
+    return value.dtype.kind in "iu" if is_ndarray(value) else plain_integer(value) is not None
 
 
 def _method(name: str, method: Callable[..., Any]) -> Callable[..., Any]:
@@ -208,7 +222,9 @@ def _dispatch(function: str, inst: Any, bound: Callable[[Any], Callable[..., Any
             "those that arrays of this type were made of are gone. Keep a reference to each, since arrays do not."
             if registry.count else "the array holds none."))
     numbers = inst._nodes()[0]
-    if len(instances) == registry.count:
+    if not numbers.size:
+        index = numbers
+    elif len(instances) == registry.count:
         index = ops.sub(numbers, core.literal(UINT32, 1))  # None becomes the largest number
     else:
         places = array("I", [_NOBODY]) * (registry.count + 1)
