@@ -10,6 +10,7 @@ import copy
 import dataclasses
 import random
 import re
+import threading
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar
@@ -682,6 +683,45 @@ def test_sizes_that_recipes_tell_apart() -> None:
         values, expected = rotated(Float, 7, lanes, size)
         dr.eval(values)
         assert np.array_equal(np.stack([np.asarray(each) for each in values], 1), expected)
+
+
+@pytest.mark.parametrize(("size", "anywhere"), [(16, True), (200, True), (300, False), (2000, False)])
+def test_threads_with_small_stacks_leave_large_local_memory_to_the_pool(size: int, anywhere: bool,
+                                                                        monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its threads have large ones, and take what is not known to end soon."""
+    made: list[programs.Program] = []
+    append = programs.Program.append_stack
+
+    def noted(self: programs.Program, begin: Any, entries: int) -> None:
+        append(self, begin, entries)
+        made.append(self)
+
+    def computed() -> Float:
+        local, lane = dr.alloc_local(Float, size, value=Float(0)), dr.arange(UInt, 64)
+
+        def write(k: UInt) -> Any:  # four times, which is known
+            local.write(Float(lane), (lane + k) % size)
+            return (k + 1,)
+
+        dr.while_loop((UInt(0),), lambda k: k < 4, write)
+        return local.read(lane % size)
+
+    def run() -> None:
+        results.extend([np.asarray(computed()).tolist() for _ in range(3)])
+
+    results: list[Any] = []
+    monkeypatch.setattr(programs.Program, "append_stack", noted)
+    run()
+    assert made
+    assert all((program.trips is not None) == anywhere for program in made)
+    before = threading.stack_size(64 << 10)
+    try:
+        thread = threading.Thread(target=run)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert results == 6 * [list(range(64))]
 
 
 def numbered(lanes: int, size: int, begin: int = 0) -> Any:

@@ -172,10 +172,10 @@ class Program:
     """A kernel, assembled: see the module's documentation."""
 
     __slots__ = ("__weakref__", "_outer", "accesses", "aliases", "arguments", "axes", "calls", "checked", "checks",
-                 "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live", "locals",
-                 "moving", "numbers", "order", "parameters", "pointers", "policy", "position", "reductions", "report",
-                 "scatters", "shared", "short", "single", "slots", "stack", "stores", "strategies", "streaming",
-                 "tables", "trips", "versions", "wide", "width")
+                 "detailed", "domain", "extras", "firsts", "functions", "inputs", "key", "links", "live",
+                 "local_bytes", "locals", "moving", "numbers", "order", "parameters", "pointers", "policy",
+                 "position", "reductions", "report", "scatters", "shared", "short", "single", "slots", "stack",
+                 "stores", "strategies", "streaming", "tables", "trips", "versions", "wide", "width")
 
     def __init__(self, domain: Domain, policy: Policy, checked: bool = False, detailed: bool = False) -> None:
         self.domain = domain
@@ -200,6 +200,7 @@ class Program:
         #: Node id -> parameter of memory that is gathered from or scattered to; for local memory, minus its number.
         self.pointers: dict[int, int] = {}
         self.locals = 0
+        self.local_bytes = 0  # of an element
         self.stack: list[Node] = []  # what arrays begin with that are on the stack
         self.parameters: list[int] = [width, 0]
         self.inputs: list[Node] = []
@@ -408,8 +409,7 @@ class Program:
             if not self.domain.is_flat:
                 key.append(self.has_rows(node))
         elif kind == LOCAL:
-            self.locals += 1
-            self.pointers[node.id] = -self.locals
+            self.append_local(node.id, TYPES[node.type].size * node.size)
             key += (kind << 4 | node.type, node.size)
         elif kind == OPAQUE:  # the same value, whatever becomes of it
             assert node.d0 is not None
@@ -422,13 +422,23 @@ class Program:
             assert node.d0 is not None
             key += (kind << 4 | node.type, position[node.d0.id])
 
+    def append_local(self, number: int, size: int) -> None:
+        """Note local memory of so many bytes an element, that a node is known by.
+
+        Threads of a program may have small stacks, unlike those of the pool, which run what nobody knows the length of.
+        """
+        self.locals += 1
+        self.pointers[number] = -self.locals
+        self.local_bytes += size
+        if self.local_bytes > _MOST_ON_ANY_STACK:
+            self.repeats(None)
+
     def append_stack(self, begin: Node, entries: int) -> None:
         """Append memory that is on the stack, which begins as a constant or undefined."""
         content = begin.d0 if begin.kind == OPAQUE else begin
         assert content is not None
         place = -1 if content.kind == UNDEFINED else self.place_of(content)
-        self.locals += 1
-        self.pointers[begin.id] = -self.locals
+        self.append_local(begin.id, TYPES[begin.type].size * entries)
         self.stack.append(begin)
         self.position[begin.id] = len(self.order)
         self.order.append(_as_local(begin, entries, None if place < 0 else content))
@@ -717,6 +727,8 @@ _MODELS = 8
 _WITH_RECORDS = {LITERAL, UNDEFINED, EVALUATED, CAST, BITCAST, PHI, GATHER, LOOP, COND, RESULT}
 #: A parameter, of which negative numbers take the upper half.
 _WORD = (1 << 64) - 1
+#: Bytes of local memory of an element that fit on the stack of any thread: with 32 elements in a packet, 32 KiB.
+_MOST_ON_ANY_STACK = 1 << 10
 
 
 def _as_literal(node: Node) -> Node:

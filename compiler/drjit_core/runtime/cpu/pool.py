@@ -10,8 +10,9 @@ installation, where their code must be compiled first, once the caller's thread 
 launch that is short while the queue is empty runs on the caller's thread.  Where there is no futex everything does, and
 with one thread (``DRJIT_THREADS=1``) all but what follows.
 
-A kernel that is not *bounded* (nobody knows how long its loops are) never runs on a thread of the interpreter, if it
-can be helped: the caller's thread waits for it in slices, in which other threads run and Ctrl-C is heard.
+A kernel that is not *bounded* (nobody knows how long its loops are, or it needs much of the stack) never runs on a
+thread of the interpreter, if it can be helped: the caller's thread waits for it in slices, in which other threads run
+and Ctrl-C is heard.
 
 The pool decides how many threads there are, once per life, before a program is assembled that depends on it; affinity
 masks that change later change nothing.
