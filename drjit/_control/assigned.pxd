@@ -2,13 +2,29 @@ cimport cython
 
 
 cdef class Variables:
+    cdef list attributes
     cdef list cells
-    cdef list entries
+    cdef list containers
     cdef list globals
+    cpdef add(self, str name, object value, object stores, int depth, set seen)
     cpdef require_same(self, object words)
-    cpdef put_back(self)
+    cpdef put_back(self, bint arrays)
 
 
 cpdef object assigned_by(object functions)
-cdef bint _is_another_array(object now, object before) except -1
+cdef list _reached(object functions)
+cdef tuple _plain(object function)
+cdef _add_called(object function, tuple given, list queue)
+cdef dict _known(object function, tuple given, tuple names)
+cpdef object method_of(object kind, str name)
+cdef object _entry_of(object kind, str name)
+cdef bint _is_own(object function) except -1
+cdef bint _is_own_name(str module) except -1
+cdef bint _is_plain(object kind) except -1
+cdef object _attribute(object owner, str name)
+cdef _set_attribute(object owner, str name, object value)
+cdef object _copy_of(object container)
+cdef bint _same_entries(object container, object before) except -1
+cdef _refill(object container, object before)
+cdef bint _has_arrays(object value) except -1
 cdef bint _is_other(object now, object before) except -1

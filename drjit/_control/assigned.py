@@ -1,71 +1,113 @@
-"""Which variables of enclosing functions and of modules the functions of symbolic constructs assign to."""
+"""What functions of symbolic constructs assign outside of themselves: variables of enclosing functions and of modules,
+attributes of objects, and entries of containers.
+
+A function that is traced again must find all of it as the first trace did, or what it assigns would be assigned twice.
+"""
 
 from __future__ import annotations
 
 import dis
 import functools
+from collections import deque
 from collections.abc import Callable, Sequence
-from types import CellType, CodeType, FunctionType
-from typing import Any
+from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
+from typing import Any, NamedTuple
 
 from drjit_core import SymbolicValue
 
 from .._base.array import ArrayBase
 
-__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by"]
+__all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by", "method_of"]
 
 #: Lists, tuples and dictionaries of more entries are not looked through.
 ENTRIES_SEARCHED = 256
 EMPTY_CELL = CellType()
+#: So many functions, of those that traced functions call, are looked at.
+_FUNCTIONS_SEARCHED = 16
+#: So deep, attributes of attributes and entries of containers are looked at.
+_DEPTH = 4
+#: Modules whose variables are none of the user's.
+_OWN = ("drjit", "drjit_core")
+_MUTABLE = (list, dict, set, deque)
+#: Methods that change containers.
+_CHANGES = frozenset(["append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove",
+                      "discard", "add", "clear", "update", "setdefault", "sort", "reverse"])
+_MISSING: Any = object()
+
+
+class _Stores(NamedTuple):
+    """What a function assigns, together with those within it."""
+
+    #: Names of variables of enclosing functions.
+    cells: frozenset[str]
+    #: Names of variables of the module.
+    globals: frozenset[str]
+    #: Names of attributes.
+    attributes: frozenset[str]
+    #: Whether it changes entries of containers.
+    items: bool
+    #: All names of variables of the module, and of attributes, that it uses.
+    names: tuple[str, ...]
+    #: Whether it assigns any of these.
+    any: bool
 
 
 class Variables:
-    """The variables of enclosing functions and of their module that functions use, and what they are.
+    """What functions, and those that they call, may assign outside of themselves, and what that is now."""
 
-    A body that assigns to one does so once for each trace, not for each iteration.
-    """
-
-    __slots__ = ("cells", "entries", "globals")
+    __slots__ = ("attributes", "cells", "containers", "globals")
 
     def __init__(self, functions: Sequence[Callable[..., Any]]) -> None:
         self.cells: list[tuple[str, CellType, Any]] = []
         self.globals: list[tuple[str, dict[str, Any], Any]] = []
-        #: Entries of containers and attributes of objects, if functions assign any: what they are called, the
-        #: container, and the key.
-        self.entries: list[tuple[str, Any, Any, Any]] = []
-        for function in functions:
-            owner = getattr(function, "__self__", None)
-            function = getattr(function, "__func__", function)
-            if function.__class__ is not FunctionType:
+        #: Attributes: what they are called, the object, the name, and the value.
+        self.attributes: list[tuple[str, Any, str, Any]] = []
+        #: Containers: what they are called, and a copy.
+        self.containers: list[tuple[str, Any, Any]] = []
+        seen: set[Any] = set()
+        for function, given in _reached(functions):
+            stores = _stores(function.__code__)
+            if not stores.any or _is_own(function):
                 continue
-            code, variables = function.__code__, function.__globals__
-            attributes, items = _stores(code)
-            if attributes or items:
-                known = {name: cell.cell_contents for name, cell in zip(code.co_freevars, function.__closure__ or (),
-                                                                        strict=True) if cell != EMPTY_CELL}
-                known |= {name: variables[name] for name in code.co_names if name in variables}
-                if owner is not None:
-                    known[code.co_varnames[0] if code.co_varnames else "self"] = owner
-                self.add_entries(known, attributes, items)
-            cells = function.__closure__
-            if cells:
-                for name, cell in zip(code.co_freevars, cells, strict=True):
-                    if cell != EMPTY_CELL and isinstance(cell.cell_contents, ArrayBase):
-                        self.cells.append((name, cell, cell.cell_contents))
-            for name in code.co_names:
-                if isinstance(variables.get(name), ArrayBase):
-                    self.globals.append((name, variables, variables[name]))
+            for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+                if name in stores.cells and id(cell) not in seen:
+                    seen.add(id(cell))
+                    self.cells.append((name, cell, _MISSING if cell == EMPTY_CELL else cell.cell_contents))
+            variables = function.__globals__
+            for name in stores.globals:
+                self.globals.append((name, variables, variables.get(name, _MISSING)))
+            if stores.attributes or stores.items:
+                for name, value in _known(function, given, stores.names).items():
+                    self.add(name, value, stores, 0, seen)
 
-    def add_entries(self, known: dict[str, Any], attributes: frozenset[str], items: bool) -> None:
-        """Note arrays among the attributes of objects that are known by names, and in lists and dictionaries."""
-        for name, value in known.items():
-            if items and isinstance(value, (list, dict)) and len(value) <= ENTRIES_SEARCHED:
-                self.entries += [(f"{name}[{key!r}]", value, key, entry) for key, entry in (
-                    value.items() if isinstance(value, dict) else enumerate(value)) if isinstance(entry, ArrayBase)]
-            own = getattr(value, "__dict__", None) if attributes else None
-            if own.__class__ is dict and not isinstance(value, ArrayBase):
-                self.entries += [(f"{name}.{key}", own, key, own[key]) for key in attributes
-                                 if isinstance(own.get(key), ArrayBase)]
+    def add(self, name: str, value: Any, stores: _Stores, depth: int, seen: set[Any]) -> None:
+        """Note what functions may assign of an object that is known by a name, and of what that refers to."""
+        if value.__class__ is ModuleType and _is_own_name(value.__name__) or isinstance(value, (ArrayBase, type)):
+            return
+        if isinstance(value, _MUTABLE) or value.__class__ is tuple:
+            if (id(value), id(stores)) in seen or len(value) > ENTRIES_SEARCHED:
+                return
+            seen.add((id(value), id(stores)))
+            if stores.items and value.__class__ is not tuple:
+                self.containers.append((name, value, _copy_of(value)))
+            if depth < _DEPTH and not isinstance(value, set):
+                for key, entry in list(value.items() if isinstance(value, dict) else enumerate(value)):
+                    if entry.__class__ is not int and entry.__class__ is not float:
+                        self.add(f"{name}[{key!r}]", entry, stores, depth + 1, seen)
+            return
+        cls = type(value)  # each function has names of its own: an object may be looked at for several
+        if cls.__module__ == "builtins" and getattr(value, "__dict__", None).__class__ is not dict or \
+                _is_own_name(cls.__module__) or (id(value), id(stores)) in seen:
+            return
+        seen.add((id(value), id(stores)))
+        for key in stores.attributes:
+            if not isinstance(_entry_of(cls, key), property):
+                self.attributes.append((f"{name}.{key}", value, key, _attribute(value, key)))
+        if depth < _DEPTH:
+            for key in stores.names:
+                entry = _attribute(value, key)
+                if entry is not _MISSING:
+                    self.add(f"{name}.{key}", entry, stores, depth + 1, seen)
 
     def require_same(self, words: Any) -> None:
         """Refuse assignments of arrays that have nothing to do with the construct; others cannot be used afterwards."""
@@ -77,25 +119,45 @@ class Variables:
             if _is_other(variables.get(name), before):
                 variables[name] = before
                 raise self.refusal(words, name)
-
-        for name, holder, key, before in self.entries:
-            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
-            if _is_other(now, before):
-                holder[key] = before
+        for name, owner, key, before in self.attributes:
+            if _is_other(_attribute(owner, key), before):
+                _set_attribute(owner, key, before)
                 raise self.refusal(words, name)
+        for name, container, before in self.containers:
+            if isinstance(container, (list, dict)) and len(container) == len(before):
+                for key, entry in list(before.items() if isinstance(before, dict) else enumerate(before)):
+                    if _is_other(container.get(key) if isinstance(container, dict) else container[key], entry):
+                        container[key] = entry
+                        raise self.refusal(words, f"{name}[{key!r}]")
 
-    def put_back(self) -> None:
-        """Give variables what they were: functions were left by an exception, or will be called again."""
+    def put_back(self, arrays: bool) -> None:
+        """Give all of it what it was: functions will be called again, or were left by an exception.
+
+        After an exception only what are ``arrays``, or containers of some: numbers, texts and flags of a program's own
+        remain as a Python function leaves them.
+        """
         for _, cell, before in self.cells:
-            if cell != EMPTY_CELL and _is_another_array(cell.cell_contents, before):
-                cell.cell_contents = before
+            now = _MISSING if cell == EMPTY_CELL else cell.cell_contents
+            if now is not before and (not arrays or _has_arrays(now) or _has_arrays(before)):
+                if before is _MISSING:
+                    del cell.cell_contents
+                else:
+                    cell.cell_contents = before
         for name, variables, before in self.globals:
-            if _is_another_array(variables.get(name), before):
-                variables[name] = before
-        for _, holder, key, before in self.entries:
-            now = holder.get(key) if isinstance(holder, dict) else holder[key] if key < len(holder) else None
-            if _is_another_array(now, before):
-                holder[key] = before
+            now = variables.get(name, _MISSING)
+            if now is not before and (not arrays or _has_arrays(now) or _has_arrays(before)):
+                if before is _MISSING:
+                    del variables[name]
+                else:
+                    variables[name] = before
+        for _, owner, name, before in self.attributes:
+            now = _attribute(owner, name)
+            if now is not before and (not arrays or _has_arrays(now) or _has_arrays(before)):
+                _set_attribute(owner, name, before)
+        for _, container, before in self.containers:
+            if not _same_entries(container, before) and (
+                    not arrays or _has_arrays(container) or _has_arrays(before)):
+                _refill(container, before)
 
     @staticmethod
     def refusal(words: Any, name: str) -> SymbolicValue:
@@ -107,32 +169,228 @@ class Variables:
 
 
 def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
-    """The variables of functions some of which assign to any, else ``None``."""
-    for function in functions:
-        code = getattr(getattr(function, "__func__", function), "__code__", None)
-        if code is not None and _assigns(code):
+    """What functions may assign outside of themselves; ``None`` if they assign nothing."""
+    for function, _ in _reached(functions):
+        if _stores(function.__code__).any and not _is_own(function):
             return Variables(functions)
     return None
 
 
-@functools.lru_cache(1024)
-def _assigns(code: CodeType) -> bool:
-    """Whether a function assigns to anything but variables of its own."""
-    return any(entry.opname in ("STORE_ATTR", "STORE_SUBSCR", "STORE_GLOBAL") or entry.opname == "STORE_DEREF" and
-               entry.argval in code.co_freevars for entry in dis.get_instructions(code))
+# --- functions --------------------------------------------------------------------------------------------------------
+
+
+def _reached(functions: Sequence[Any]) -> list[tuple[FunctionType, tuple[Any, ...]]]:
+    """Functions in Python, with the first arguments that they are given, and those that they call, as far as can be
+    seen."""
+    found: list[tuple[FunctionType, tuple[Any, ...]]] = []
+    seen: set[tuple[int, type]] = set()
+    queue = list(functions)
+    given_ones = len(queue)
+    position = 0
+    while position < len(queue) and position < given_ones + _FUNCTIONS_SEARCHED:
+        function, given = _plain(queue[position])
+        position += 1
+        if function is None:
+            continue
+        owner = type(given[0]) if given else type(None)
+        if position > given_ones and (id(function), owner) in seen:
+            continue
+        found.append((function, given))
+        if (id(function), owner) not in seen:  # a thousand instances have the same methods
+            seen.add((id(function), owner))
+            _add_called(function, given, queue)
+    return found
+
+
+def _plain(function: Any) -> tuple[FunctionType | None, tuple[Any, ...]]:
+    """The function in Python behind a method, a partial application, or an object that can be called, and what it is
+    given first."""
+    given: tuple[Any, ...] = ()
+    while function.__class__ is not FunctionType:
+        if function.__class__ is MethodType:
+            function, given = function.__func__, (function.__self__, *given)
+        elif isinstance(function, functools.partial):
+            function, given = function.func, (*function.args, *given)
+        else:
+            method = method_of(type(function), "__call__")
+            return method, (function, *given)
+    return function, given
+
+
+def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]) -> None:
+    """Append what a function may call: functions that it knows by a name, and methods of objects."""
+    if _is_own(function):  # what @dr.syntax puts around functions of the user's
+        queue += [cell.cell_contents for cell in function.__closure__ or ()
+                  if cell != EMPTY_CELL and cell.cell_contents.__class__ in _CALLABLE]
+        return
+    names = _stores(function.__code__).names
+    todo, seen = [(value, 0) for value in _known(function, given, names).values()], set[int]()
+    while todo:
+        value, depth = todo.pop()
+        if id(value) in seen:
+            continue
+        seen.add(id(value))
+        if value.__class__ in _CALLABLE:
+            queue.append(value)
+        elif not isinstance(value, (ArrayBase, type, ModuleType)) and not _is_plain(type(value)):
+            if method_of(type(value), "__call__") is not None:
+                queue.append(value)
+            for name in names:
+                own = _attribute(value, name)
+                if own is not _MISSING:
+                    if depth < _DEPTH:
+                        todo.append((own, depth + 1))
+                else:
+                    method = method_of(type(value), name)
+                    if method is not None:
+                        queue.append(MethodType(method, value))
+
+
+def _known(function: FunctionType, given: tuple[Any, ...], names: Sequence[str]) -> dict[str, Any]:
+    """What a function knows by names: variables of enclosing functions and of its module, and its first arguments."""
+    code, variables = function.__code__, function.__globals__
+    known = {name: variables[name] for name in names if name in variables}
+    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
+        if cell != EMPTY_CELL:
+            known[name] = cell.cell_contents
+    for name, value in zip(code.co_varnames, given, strict=False):
+        known[name] = value
+    return known
+
+
+_CALLABLE = (FunctionType, MethodType, functools.partial)
 
 
 @functools.lru_cache(1024)
-def _stores(code: CodeType) -> tuple[frozenset[str], bool]:
-    """The names of attributes that a function assigns, and whether it assigns to items."""
-    found = [(entry.opname, entry.argval) for entry in dis.get_instructions(code)]
-    return frozenset([name for what, name in found if what == "STORE_ATTR"]), ("STORE_SUBSCR", None) in [
-        (what, None) for what, _ in found]
+def _stores(code: CodeType) -> _Stores:
+    """What a function assigns."""
+    cells, variables, attributes, items = set[str](), set[str](), set[str](), False
+    for entry in dis.get_instructions(code):
+        what = entry.opname
+        if what in ("STORE_DEREF", "DELETE_DEREF"):
+            if entry.argval in code.co_freevars:
+                cells.add(entry.argval)
+        elif what in ("STORE_GLOBAL", "DELETE_GLOBAL"):
+            variables.add(entry.argval)
+        elif what in ("STORE_ATTR", "DELETE_ATTR"):
+            attributes.add(entry.argval)
+        elif what in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"):
+            items = True
+    names = dict.fromkeys(code.co_names)
+    for constant in code.co_consts:
+        if constant.__class__ is CodeType:
+            inner = _stores(constant)
+            cells |= inner.cells & set(code.co_freevars)
+            variables |= inner.globals
+            attributes |= inner.attributes
+            items |= inner.items
+            names |= dict.fromkeys(inner.names)
+    items |= not _CHANGES.isdisjoint(names)
+    return _Stores(frozenset(cells), frozenset(variables), frozenset(attributes), items, tuple(names),
+                   bool(cells or variables or attributes or items))
 
 
-def _is_another_array(now: Any, before: Any) -> bool:
-    return now is not before and isinstance(now, ArrayBase)
+def method_of(kind: type, name: str) -> FunctionType | None:
+    """A method of a class that is written in Python."""
+    found = _entry_of(kind, name)
+    return found if found.__class__ is FunctionType else None
+
+
+def _entry_of(kind: type, name: str) -> Any:
+    """What a class, or one that it derives from, has under a name."""
+    for base in kind.__mro__:
+        if name in base.__dict__:
+            return base.__dict__[name]
+    return None
+
+
+def _is_own(function: FunctionType) -> bool:
+    return _is_own_name(function.__globals__.get("__name__", ""))
+
+
+def _is_own_name(module: str) -> bool:
+    return module.partition(".")[0] in _OWN
+
+
+def _is_plain(kind: type) -> bool:
+    """Whether objects of a class have neither methods in Python nor attributes."""
+    return kind.__module__ == "builtins" or _is_own_name(kind.__module__)
+
+
+# --- values -----------------------------------------------------------------------------------------------------------
+
+
+def _attribute(owner: Any, name: str) -> Any:
+    """An attribute that is stored in an object, without calling anything; ``_MISSING`` if there is none."""
+    own = getattr(owner, "__dict__", None)
+    if own.__class__ is dict and name in own:
+        return own[name]
+    if _entry_of(type(owner), name).__class__ is MemberDescriptorType:
+        return getattr(owner, name, _MISSING)
+    return _MISSING
+
+
+def _set_attribute(owner: Any, name: str, value: Any) -> None:
+    """Store an attribute, or remove it, without calling anything."""
+    slot = _entry_of(type(owner), name)
+    if slot.__class__ is MemberDescriptorType:
+        if value is _MISSING:
+            slot.__delete__(owner)
+        else:
+            slot.__set__(owner, value)
+    elif value is _MISSING:
+        owner.__dict__.pop(name, None)
+    else:
+        owner.__dict__[name] = value
+
+
+def _copy_of(container: Any) -> Any:
+    return dict(container) if isinstance(container, dict) else set(container) if isinstance(container, set) else \
+        list(container)
+
+
+def _same_entries(container: Any, before: Any) -> bool:
+    """Whether a container has the same entries, in the same order, as a copy of it."""
+    if len(container) != len(before):
+        return False
+    if isinstance(container, set):
+        return bool(container == before)
+    if isinstance(container, dict):
+        for (key, value), (other, entry) in zip(container.items(), before.items(), strict=True):
+            if key is not other or value is not entry:
+                return False
+        return True
+    return list(map(id, container)) == list(map(id, before))
+
+
+def _refill(container: Any, before: Any) -> None:
+    """Give a container the entries of a copy of it."""
+    container.clear()
+    if isinstance(container, (dict, set)):
+        container.update(before)
+    else:
+        container.extend(before)
+
+
+def _has_arrays(value: Any) -> bool:
+    """Whether a value is an array, or a container with some."""
+    if isinstance(value, (list, tuple, dict, set, deque)):
+        if len(value) <= ENTRIES_SEARCHED:
+            for entry in value.values() if isinstance(value, dict) else value:
+                if isinstance(entry, ArrayBase):
+                    return True
+        return False
+    return isinstance(value, ArrayBase)
 
 
 def _is_other(now: Any, before: Any) -> bool:
-    return _is_another_array(now, before) and not any(node.scope for node in now._nodes())
+    """Whether an array has been assigned, or a tuple with some, that has nothing to do with an open region."""
+    if now is before:
+        return False
+    if isinstance(now, ArrayBase) and isinstance(before, ArrayBase):
+        return not sum([node.scope for node in now._nodes()])
+    if now.__class__ is tuple and before.__class__ is tuple:
+        for entry, other in zip(now, before, strict=False):
+            if _is_other(entry, other):
+                return True
+    return False

@@ -53,6 +53,7 @@ cdef class SymbolicChoice:
     @cython.locals(journal=Journal)
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(region=Tracing)
+    cpdef put_back(self, bint arrays)
     cpdef note_in_place(self, object before, list formals)
 
 

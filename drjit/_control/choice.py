@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, SymbolicValue, Versions, call, choose, cond, innermost, tracked
+from drjit_core import IncompatibleSizes, NoDerivative, SymbolicValue, Versions, call, choose, cond, innermost, tracked
 
 from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
@@ -22,6 +22,7 @@ from .frozen import Frozen
 from .outside import (
     Again,
     Captured,
+    TracedAgain,
     Wider,
     Words,
     captured_earlier,
@@ -163,11 +164,13 @@ class SymbolicChoice:
             try:
                 values, versions = self.chosen(targets)
             except Again as request:
+                self.put_back(False)
                 self.captured = request.captured
                 continue
             except Wider as request:
                 if around is not None:
                     raise
+                self.put_back(False)
                 request.widen()
                 self.captured = []
                 for journal in self.journals:
@@ -177,6 +180,7 @@ class SymbolicChoice:
                 wide = widened(self.journals, around, self.nodes, self.leaves)
                 if wide is None:
                     raise
+                self.put_back(False)
                 self.nodes = wide
                 continue
             except IncompatibleSizes as error:
@@ -188,6 +192,7 @@ class SymbolicChoice:
                     f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the "
                     f"{self.words.noun}; {self.words.otherwise} otherwise.") from None
             break
+        self.variables = None
         for node in values:
             if tracked(node) is not None:
                 self.frozen = Frozen(self.words.function, self.functions, [entry.array for entry in self.captured])
@@ -206,16 +211,25 @@ class SymbolicChoice:
 
     def chosen(self, targets: list[_Target]) -> tuple[list[core.Node], Versions]:
         """The nodes of the results, and what arguments are after writes."""
-        self.variables = assigned_by(self.functions)
+        if self.variables is None:
+            self.variables = assigned_by(self.functions)
         try:
             return choose(self.words.function, self.traced, variables_of(self.nodes, self.captured), targets,
                           self.name_of)
-        except BaseException:
-            if self.variables is not None:
-                self.variables.put_back()
+        except TracedAgain:
+            self.put_back(False)
             raise
-        finally:
-            self.variables = None
+        except NoDerivative:
+            self.put_back(False)
+            raise
+        except BaseException:
+            self.put_back(True)
+            raise
+
+    def put_back(self, arrays: bool) -> None:
+        """Give what functions assign what it was, perhaps only if these are ``arrays``."""
+        if self.variables is not None:
+            self.variables.put_back(arrays)
 
     def traced(self, values: Sequence[core.Node], targets: Sequence[Callable[[list[core.Node]], list[core.Node]]],
                name_of: Callable[[int], str], gives_way: bool) -> tuple[list[core.Node], Versions]:
@@ -226,12 +240,12 @@ class SymbolicChoice:
 
     def target(self, number: int, formals: list[core.Node]) -> list[core.Node]:
         """What one of the functions returns for what stands for the arguments, perhaps again for a derivative."""
-        function, journal, variables = self.functions[number], self.journals[number], self.variables
+        function, journal = self.functions[number], self.journals[number]
+        variables: Variables | None = None
         if not number:  # perhaps it is traced again
             self.results.spec = None
             self.in_place = _NONE
-            if variables is not None:
-                variables.put_back()
+            self.put_back(False)
         if self.frozen is not None:
             self.frozen.require_unchanged()
             variables = assigned_by((function,))
@@ -250,8 +264,8 @@ class SymbolicChoice:
             return found
         finally:
             journal.roll_back()
-            if self.frozen is not None and variables is not None:
-                variables.put_back()
+            if variables is not None:
+                variables.put_back(False)
 
     def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
         """Note which arguments one of the functions has written to by index."""

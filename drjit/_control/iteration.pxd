@@ -34,6 +34,7 @@ cdef class SymbolicLoop:
     cpdef Node test(self, list variables)
     cpdef list following(self, list variables)
     cpdef begin(self, list variables)
+    cpdef put_back(self, bint arrays)
     @cython.locals(test=Node)
     cpdef Node test_of(self, list variables)
     @cython.locals(count=cython.Py_ssize_t, new=Node, position=cython.Py_ssize_t, results=list, final=list, changed=list, traced=list)

@@ -21,6 +21,7 @@ from .frozen import Frozen
 from .outside import (
     Again,
     Captured,
+    TracedAgain,
     Wider,
     Words,
     captured_earlier,
@@ -80,11 +81,13 @@ class SymbolicLoop:
             try:
                 results = self.trace()
             except Again as request:
+                self.put_back(False)
                 self.captured, inner = request.captured, self.journal.inner
                 continue
             except Wider as request:
                 if around is not None:
                     raise
+                self.put_back(False)
                 request.widen()
                 self.captured, inner = [], []
                 continue
@@ -92,9 +95,11 @@ class SymbolicLoop:
                 wide = widened([self.journal], around, self.nodes, self.leaves)
                 if wide is None:
                     raise
+                self.put_back(False)
                 self.nodes = wide
                 continue
             break
+        self.variables = None
         if around is not None:
             around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
         for node, result in zip(self.nodes, results, strict=False):
@@ -115,7 +120,8 @@ class SymbolicLoop:
 
     def trace(self) -> list[core.Node]:
         """The nodes of the state after the loop, and of the arrays that it writes to."""
-        self.variables = assigned_by((self.cond, self.body))
+        if self.variables is None:
+            self.variables = assigned_by((self.cond, self.body))
         try:
             results = repeat(variables_of(self.nodes, self.captured), self.test, self.following,
                              self.label, self.name_of, self.count, self.max_iterations, _longest)
@@ -128,13 +134,17 @@ class SymbolicLoop:
                 f"{FUNCTION}(): the state, and what the body of this symbolic loop computes and writes by index, have "
                 f"incompatible sizes! (sizes: {', '.join(map(str, widths))}) All of it must be as wide as the loop; "
                 "run the loop with mode='evaluated' otherwise.") from None
+        except TracedAgain:
+            self.put_back(False)
+            raise
+        except core.NoDerivative:
+            self.put_back(False)
+            raise
         except BaseException:
-            if self.variables is not None:
-                self.variables.put_back()
+            self.put_back(True)
             raise
         finally:
             self.journal.roll_back()
-            self.variables = None
         for node in results:
             if tracked(node) is not None:
                 self.frozen = Frozen(FUNCTION, (self.cond, self.body), [entry.array for entry in self.captured])
@@ -155,7 +165,7 @@ class SymbolicLoop:
         finally:
             self.journal.roll_back()
             if before is not None:
-                before.put_back()
+                before.put_back(False)
 
     def following(self, variables: list[core.Node]) -> list[core.Node]:
         """The variables after an iteration."""
@@ -168,7 +178,7 @@ class SymbolicLoop:
         finally:
             self.journal.roll_back()
             if before is not None:
-                before.put_back()
+                before.put_back(False)
 
     def name_of(self, position: int) -> str:
         """The name of a variable."""
@@ -180,12 +190,17 @@ class SymbolicLoop:
         """A trace begins, perhaps not the first one."""
         if self.frozen is not None:
             self.frozen.require_unchanged()
-        elif self.variables is not None:
-            self.variables.put_back()
+        else:
+            self.put_back(False)
         self.journal.begin()
         if self.captured:
             for (array, position, *_), formal in zip(self.captured, variables[self.count:], strict=True):
                 store(array, [formal], position)
+
+    def put_back(self, arrays: bool) -> None:
+        """Give what the functions assign what it was, perhaps only if these are ``arrays``."""
+        if self.variables is not None:
+            self.variables.put_back(arrays)
 
     def test_of(self, variables: list[core.Node]) -> core.Node:
         """What the user's condition says."""
@@ -197,9 +212,10 @@ class SymbolicLoop:
         count, names = self.count, self.names
         before = arguments(FUNCTION, self.spec, variables[:count], self.leaves)
         inside = flatten(before, FUNCTION)[1] if self.tensors else self.spec
-        variables_before = Variables((self.body,))
+        assigned = None if self.variables is None else Variables((self.body,))
         results, final = flattened(self.body(*before), inside, names)
-        variables_before.require_same(_WORDS)
+        if assigned is not None:
+            assigned.require_same(_WORDS)
         _require_sizes(variables, results, self.spec, names)
         changed = []
         for position, new in enumerate(results):

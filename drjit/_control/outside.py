@@ -10,7 +10,7 @@ import gc
 import itertools
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from types import FunctionType, MethodType
+from types import MethodType
 from typing import Any, NamedTuple
 
 import drjit_core as core
@@ -19,10 +19,10 @@ from drjit_core import Node, SymbolicValue
 from .._access.store import Journal
 from .._base.array import ArrayBase
 from .._base.nodes import broadcast
-from .assigned import EMPTY_CELL, ENTRIES_SEARCHED
+from .assigned import EMPTY_CELL, ENTRIES_SEARCHED, method_of
 
-__all__ = ["Again", "Captured", "Wider", "Words", "captured_earlier", "name_in_program", "require_no_leftovers",
-           "variables_of", "widened"]
+__all__ = ["Again", "Captured", "TracedAgain", "Wider", "Words", "captured_earlier", "name_in_program",
+           "require_no_leftovers", "variables_of", "widened"]
 
 
 class Words(NamedTuple):
@@ -50,7 +50,11 @@ class Captured(NamedTuple):
     path: tuple[int, ...] | None = None
 
 
-class Again(Exception):
+class TracedAgain(Exception):
+    """Functions are left, since they are going to be traced, or called, once more."""
+
+
+class Again(TracedAgain):
     """Arrays from outside are written to: trace again, with them as further variables."""
 
     def __init__(self, captured: list[Captured]) -> None:
@@ -58,7 +62,7 @@ class Again(Exception):
         self.captured = captured
 
 
-class Wider(Exception):
+class Wider(TracedAgain):
     """Local memory that a region accesses is too narrow, or not written yet: do that first, and trace the outermost
     construct again."""
 
@@ -235,18 +239,9 @@ def _place(sought: Any, functions: Sequence[Callable[..., Any]]) -> str | None:
                 if attributes.get(attribute) is sought:
                     return f"{name}.{attribute}"
                 if attribute not in attributes and not isinstance(value, ArrayBase):
-                    method = _method(type(value), attribute)
+                    method = method_of(type(value), attribute)
                     if method is not None:
                         queue.append(MethodType(method, value))
-    return None
-
-
-def _method(kind: type, name: str) -> FunctionType | None:
-    """A method of a class that is written in Python."""
-    for base in kind.__mro__:
-        found = base.__dict__.get(name)
-        if found is not None:
-            return found if found.__class__ is FunctionType else None
     return None
 
 

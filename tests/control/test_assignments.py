@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -106,3 +107,164 @@ def test_derivatives_of_functions_assign_nothing(construct: str, reverse: bool) 
         x.grad = 1
         assert plain(dr.forward_to(y)) == [1, 4, 6]
     assert plain(count[0]) == [1, 1, 1]
+
+
+class Inner:
+    """An object whose attribute is assigned."""
+
+    def __init__(self) -> None:
+        self.value: Any = Float(1)
+        self.calls = 0
+
+    def double(self) -> None:
+        self.value = self.value * 2
+
+
+class Outer:
+    """An object that has another one, and can be called."""
+
+    __slots__ = ("inner", "value")
+
+    def __init__(self) -> None:
+        self.inner = Inner()
+        self.value: Any = Float(1)
+
+    def __call__(self, value: Any = None) -> Any:
+        self.value = self.value * 2
+        return value
+
+    def double(self) -> None:
+        self.inner.double()
+
+
+total: Any = Float(1)
+
+
+def double_total() -> None:
+    """Assigns a variable of the module."""
+    global total
+    total = total * 2
+
+
+def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
+    """A function that doubles something that is 1, as a Python program may, and one that tells what it is."""
+    number: Any = 1
+    pair: Any = (Float(1), 0)
+    entries: list[Any] = []
+    table: dict[str, list[Any]] = {"a": [Float(1)]}
+    outer = Outer()
+
+    def nested() -> None:
+        nonlocal pair, number
+        pair = (pair[0] * 2, 1)
+
+    def helper() -> None:
+        nested()
+
+    def number_becomes_array() -> None:
+        nonlocal number
+        number = Float(2) * number
+
+    def count() -> None:
+        nonlocal number
+        number += 1
+
+    def inner_count() -> None:
+        outer.inner.calls += 1
+
+    def first_of(made: Any) -> None:
+        made.double()
+
+    def within() -> None:
+        def body() -> None:
+            nonlocal number
+            number = number * 2
+        body()
+
+    if case == "module":
+        global total
+        total = Float(1)
+        return double_total, lambda: total
+    functions: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
+        "tuple in a function that is called": (helper, lambda: pair[0]),
+        "number": (number_becomes_array, lambda: number),
+        "counter": (count, lambda: number),
+        "function within": (within, lambda: number),
+        "list": (lambda: entries.append(1), lambda: len(entries) + 1),
+        "list in a dictionary": (lambda: table["a"].append(Float(3)), lambda: len(table["a"])),
+        "partial application": (functools.partial(first_of, outer), lambda: outer.inner.value),
+        "object that is called": (outer, lambda: outer.value),
+        "method": (outer.double, lambda: outer.inner.value),
+        "attribute of an attribute": (inner_count, lambda: outer.inner.calls + 1)}
+    return functions[case]
+
+
+CASES = ["tuple in a function that is called", "number", "counter", "function within", "list", "list in a dictionary",
+         "partial application", "object that is called", "method", "attribute of an attribute", "module"]
+
+
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+@pytest.mark.parametrize("case", CASES)
+def test_whatever_functions_assign_they_assign_it_once(construct: str, case: str) -> None:
+    """However it is reached: by functions that are called, in containers, of any type."""
+    change, value = assigning(case)
+    table = dr.zeros(Float, 3)
+
+    def function(x: Any) -> Any:
+        change()
+        dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
+        return x + 1
+
+    arrays = case in ("tuple in a function that is called", "partial application", "object that is called", "method",
+                      "module")
+    if construct == "loop" and arrays:
+        with pytest.raises(SymbolicValue, match=r"drjit.while_loop\(\): the body .* assigns an array to the variable"):
+            in_construct(construct, function)
+        assert (plain(value()), plain(table)) == ([1], [0, 0, 0])
+        return
+    assert plain(in_construct(construct, function)) == [1, 0, 1]
+    assert plain(table) == [1, 0, 1]
+    assert plain(value()) in (2, [2])
+
+
+def test_functions_of_instances_assign_once() -> None:
+    made = dr.instance_array(Inner, UInt)
+    first, second, table = Inner(), Inner(), dr.zeros(Float, 4)
+
+    def function(instance: Inner, index: Any) -> Any:
+        instance.double()
+        dr.scatter(table, Float(index), index)
+        return instance.value
+
+    assert plain(dr.dispatch(made(first, second, first, second), function, dr.arange(UInt, 4))) == [2, 2, 2, 2]
+    assert (plain(first.value), plain(second.value), plain(table)) == ([2], [2], [0, 1, 2, 3])
+
+
+def test_counters_remain_when_a_function_raises() -> None:
+    """What is no array is left as a function of Python leaves it."""
+    calls, seen = 0, list[str]()
+
+    def function(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        seen.append("called")
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        in_construct("branch", function)
+    assert (calls, seen) == (1, ["called"])
+
+
+def test_derivatives_count_nothing() -> None:
+    calls, x = 0, ad.Float(1, 2, 3)
+    dr.enable_grad(x)
+
+    def function(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return x * x
+
+    y = dr.if_stmt((x,), x > 1, function, lambda x: x, mode="symbolic")
+    dr.backward(y)
+    assert plain(x.grad) == [1, 4, 6]
+    assert calls == 1

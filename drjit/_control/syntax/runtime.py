@@ -19,6 +19,7 @@ from ..._trees.classes import field_types, sole_array
 from ..._trees.pytree import TreeSpec, flatten_nodes, is_pytree
 from ..branch import if_stmt
 from ..loop import loop_of
+from ..outside import TracedAgain
 
 __all__ = ["HELPERS", "UNSET"]
 
@@ -122,11 +123,11 @@ def following(at: Any, step: Any) -> Any:
 # --- constructs that elements leave early ----------------------------------------------------------------------------
 
 
-class _Again(Exception):
+class _Again(TracedAgain):
     """A branch or loop must be traced once more, with what has been found out about its variables."""
 
 
-class _Computed(Exception):
+class _Computed(TracedAgain):
     """A loop is not traced, but run: also if there is no derivative of what was traced."""
 
 
