@@ -12,6 +12,12 @@ cdef class Variables:
 
 
 cpdef object assigned_by(object functions)
+cdef dict _harmless
+cdef dict _codes
+cdef bint _assigns_nothing(object function, int depth) except -1
+cdef bint _is_harmless(object value, object stores, int depth) except -1
+cdef list _functions_of(object kind, object owner, str name)
+cdef object _stores(object code)
 cdef list _reached(object functions)
 cdef tuple _plain(object function)
 cdef _add_called(object function, tuple given, list queue)

@@ -23,7 +23,7 @@ __all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by", "method
 ENTRIES_SEARCHED = 256
 EMPTY_CELL = CellType()
 #: So many functions, of those that traced functions call, are looked at.
-_FUNCTIONS_SEARCHED = 16
+_FUNCTIONS_SEARCHED = 64
 #: So deep, attributes of attributes and entries of containers are looked at.
 _DEPTH = 4
 #: Modules whose variables are none of the user's.
@@ -32,6 +32,11 @@ _MUTABLE = (list, dict, set, deque)
 #: Methods that change containers.
 _CHANGES = frozenset(["append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove",
                       "discard", "add", "clear", "update", "setdefault", "sort", "reverse"])
+#: Methods that are called without being named.
+_IMPLICIT = ("__call__", "__getitem__", "__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iter__",
+             "__next__", "__enter__", "__exit__", *[f"__i{name}__" for name in (
+                 "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
+                 "rshift")])
 _MISSING: Any = object()
 
 
@@ -82,7 +87,11 @@ class Variables:
 
     def add(self, name: str, value: Any, stores: _Stores, depth: int, seen: set[Any]) -> None:
         """Note what functions may assign of an object that is known by a name, and of what that refers to."""
-        if value.__class__ is ModuleType and _is_own_name(value.__name__) or isinstance(value, (ArrayBase, type)):
+        if value.__class__ is ModuleType and _is_own_name(value.__name__) or isinstance(value, ArrayBase):
+            return
+        if isinstance(value, type):
+            if not _is_plain(value):
+                self.attributes += [(f"{name}.{key}", value, key, _attribute(value, key)) for key in stores.attributes]
             return
         if isinstance(value, _MUTABLE) or value.__class__ is tuple:
             if (id(value), id(stores)) in seen or len(value) > ENTRIES_SEARCHED:
@@ -170,13 +179,62 @@ class Variables:
 
 def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
     """What functions may assign outside of themselves; ``None`` if they assign nothing."""
-    for function, _ in _reached(functions):
-        if _stores(function.__code__).any and not _is_own(function):
-            return Variables(functions)
+    seen: set[tuple[int, type]] = set()
+    for function in functions:
+        if function.__class__ is FunctionType:
+            if _assigns_nothing(function, 0):
+                continue
+        elif function.__class__ is MethodType:
+            method: Any = function
+            key = id(method.__func__), type(method.__self__)
+            if key in seen:  # a thousand instances have the same methods
+                continue
+            seen.add(key)
+        for each, _ in _reached((function,)):
+            if _stores(each.__code__).any and not _is_own(each):
+                return Variables(functions)
     return None
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
+
+
+def _assigns_nothing(function: Any, depth: int) -> bool:
+    """Whether it is seen at once that a function, with those that it calls, assigns nothing: most do not."""
+    stores = _stores(function.__code__)
+    if stores.any or depth > _DEPTH:
+        return False
+    cells = function.__closure__
+    if cells is not None:
+        for cell in cells:
+            if cell != EMPTY_CELL and not _is_harmless(cell.cell_contents, stores, depth):
+                return False
+    variables = function.__globals__
+    return not [name for name in stores.names
+                if name in variables and not _is_harmless(variables[name], stores, depth)]
+
+
+def _is_harmless(value: Any, stores: _Stores, depth: int) -> bool:
+    """Whether a function that knows a value, and uses some names, assigns nothing by that."""
+    kind = value.__class__
+    if kind is FunctionType:
+        return value.__closure__ is None and _is_own(value) or _assigns_nothing(value, depth + 1)
+    known = _harmless.get(kind)
+    if known is None:
+        if len(_harmless) >= _MOST_KNOWN:
+            _harmless.clear()
+        known = _harmless[kind] = kind not in _CALLABLE and (
+            issubclass(kind, (ArrayBase, type, ModuleType)) or _is_plain(kind))
+    if known and isinstance(value, type) and not _is_plain(value):
+        return not [name for name in stores.names if _functions_of(value, None, name)]
+    return known
+
+
+#: Whether functions that know objects of a class assign nothing by that.
+_harmless: dict[type, bool] = {}
+#: What is known of functions, by the ids of their code, which is kept alive.
+_codes: dict[int, tuple[CodeType, _Stores]] = {}
+_MOST_KNOWN = 4096
 
 
 def _reached(functions: Sequence[Any]) -> list[tuple[FunctionType, tuple[Any, ...]]]:
@@ -232,18 +290,34 @@ def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]
         seen.add(id(value))
         if value.__class__ in _CALLABLE:
             queue.append(value)
-        elif not isinstance(value, (ArrayBase, type, ModuleType)) and not _is_plain(type(value)):
-            if method_of(type(value), "__call__") is not None:
-                queue.append(value)
-            for name in names:
+        elif isinstance(value, type):
+            if not _is_plain(value):
+                for name in names:
+                    queue += _functions_of(value, None, name)
+        elif not isinstance(value, (ArrayBase, ModuleType)) and not _is_plain(type(value)):
+            for name in (*names, *_IMPLICIT):
                 own = _attribute(value, name)
-                if own is not _MISSING:
-                    if depth < _DEPTH:
-                        todo.append((own, depth + 1))
-                else:
-                    method = method_of(type(value), name)
-                    if method is not None:
-                        queue.append(MethodType(method, value))
+                if own is _MISSING:
+                    queue += _functions_of(type(value), value, name)
+                elif depth < _DEPTH:
+                    todo.append((own, depth + 1))
+
+
+def _functions_of(kind: type, owner: Any, name: str) -> list[Any]:
+    """What a class has under a name that may be called: of an object, or of the class itself."""
+    entry = _entry_of(kind, name)
+    if isinstance(entry, property):
+        return [] if owner is None else [MethodType(each, owner) for each in (entry.fget, entry.fset, entry.fdel)
+                                         if each.__class__ is FunctionType]
+    if isinstance(entry, functools.cached_property):
+        entry = entry.func
+    elif isinstance(entry, staticmethod):
+        return [entry.__func__]
+    elif isinstance(entry, classmethod):
+        entry, owner = entry.__func__, kind
+    if entry.__class__ is not FunctionType:
+        return []
+    return [entry if owner is None else MethodType(entry, owner)]
 
 
 def _known(function: FunctionType, given: tuple[Any, ...], names: Sequence[str]) -> dict[str, Any]:
@@ -261,9 +335,17 @@ def _known(function: FunctionType, given: tuple[Any, ...], names: Sequence[str])
 _CALLABLE = (FunctionType, MethodType, functools.partial)
 
 
-@functools.lru_cache(1024)
 def _stores(code: CodeType) -> _Stores:
     """What a function assigns."""
+    known = _codes.get(id(code))
+    if known is None:
+        if len(_codes) >= _MOST_KNOWN:
+            _codes.clear()
+        known = _codes[id(code)] = code, _stores_of(code)
+    return known[1]
+
+
+def _stores_of(code: CodeType) -> _Stores:
     cells, variables, attributes, items = set[str](), set[str](), set[str](), False
     for entry in dis.get_instructions(code):
         what = entry.opname
@@ -286,6 +368,8 @@ def _stores(code: CodeType) -> _Stores:
             items |= inner.items
             names |= dict.fromkeys(inner.names)
     items |= not _CHANGES.isdisjoint(names)
+    if "setattr" in names or "delattr" in names:
+        attributes |= {each for each in code.co_consts if isinstance(each, str) and each.isidentifier()}
     return _Stores(frozenset(cells), frozenset(variables), frozenset(attributes), items, tuple(names),
                    bool(cells or variables or attributes or items))
 
@@ -323,8 +407,10 @@ def _is_plain(kind: type) -> bool:
 def _attribute(owner: Any, name: str) -> Any:
     """An attribute that is stored in an object, without calling anything; ``_MISSING`` if there is none."""
     own = getattr(owner, "__dict__", None)
-    if own.__class__ is dict and name in own:
+    if own is not None and name in own:
         return own[name]
+    if isinstance(owner, type):
+        return _MISSING
     if _entry_of(type(owner), name).__class__ is MemberDescriptorType:
         return getattr(owner, name, _MISSING)
     return _MISSING
@@ -332,6 +418,12 @@ def _attribute(owner: Any, name: str) -> Any:
 
 def _set_attribute(owner: Any, name: str, value: Any) -> None:
     """Store an attribute, or remove it, without calling anything."""
+    if isinstance(owner, type):
+        if value is _MISSING:
+            type.__delattr__(owner, name)
+        else:
+            type.__setattr__(owner, name, value)
+        return
     slot = _entry_of(type(owner), name)
     if slot.__class__ is MemberDescriptorType:
         if value is _MISSING:

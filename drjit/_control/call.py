@@ -25,7 +25,7 @@ def _names(count: int) -> tuple[str, ...]:
 
 def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: str | None = None,
            label: str | None = None, **kwargs: Any) -> Any:
-    """``targets[index](*args, **kwargs)`` for every element; each function is called once at most.
+    """``targets[index](*args, **kwargs)`` for every element; each function is called for all elements together.
 
     ``index`` is an ``int``, for an ordinary call, or an array of 32-bit unsigned integers. Arguments are arrays and
     PyTrees of arrays, of one width, and other objects; all functions return values of one structure and the same types.

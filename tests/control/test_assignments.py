@@ -137,6 +137,41 @@ class Outer:
         self.inner.double()
 
 
+class Shared:
+    """A class with an attribute of its own, and operators that assign."""
+
+    total: Any = Float(1)
+
+    def __init__(self) -> None:
+        self._value: Any = Float(1)
+
+    @classmethod
+    def double(cls) -> None:
+        cls.total = cls.total * 2
+
+    @staticmethod
+    def double_directly() -> None:
+        Shared.total = Shared.total * 2
+
+    @property
+    def value(self) -> Any:
+        return self._value
+
+    @value.setter
+    def value(self, value: Any) -> None:
+        self._value = value
+
+    def __setitem__(self, key: int, value: Any) -> None:
+        self._value = value
+
+    def __getitem__(self, key: int) -> Any:
+        return self._value
+
+    def __iadd__(self, other: Any) -> Any:
+        self._value = self._value + other
+        return self
+
+
 total: Any = Float(1)
 
 
@@ -181,6 +216,25 @@ def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
             number = number * 2
         body()
 
+    shared = Shared()
+    Shared.total = Float(1)
+
+    def by_property() -> None:
+        shared.value = shared.value * 2
+
+    def by_item() -> None:
+        shared[0] = shared[0] * 2
+
+    def by_operator() -> None:
+        nonlocal shared
+        shared += 1
+
+    def of_the_class() -> None:
+        Shared.total = Shared.total * 2
+
+    def by_name() -> None:
+        setattr(outer.inner, "value", outer.inner.value * 2)  # noqa: B010
+
     if case == "module":
         global total
         total = Float(1)
@@ -195,12 +249,22 @@ def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
         "partial application": (functools.partial(first_of, outer), lambda: outer.inner.value),
         "object that is called": (outer, lambda: outer.value),
         "method": (outer.double, lambda: outer.inner.value),
-        "attribute of an attribute": (inner_count, lambda: outer.inner.calls + 1)}
+        "attribute of an attribute": (inner_count, lambda: outer.inner.calls + 1),
+        "property": (by_property, lambda: shared.value),
+        "item": (by_item, lambda: shared.value),
+        "operator": (by_operator, lambda: shared.value),
+        "class": (of_the_class, lambda: Shared.total),
+        "method of a class": (lambda: Shared.double(), lambda: Shared.total),
+        "static method": (lambda: shared.double_directly(), lambda: Shared.total),
+        "setattr": (by_name, lambda: outer.inner.value)}
     return functions[case]
 
 
 CASES = ["tuple in a function that is called", "number", "counter", "function within", "list", "list in a dictionary",
-         "partial application", "object that is called", "method", "attribute of an attribute", "module"]
+         "partial application", "object that is called", "method", "attribute of an attribute", "module", "property",
+         "item", "operator", "class", "method of a class", "static method", "setattr"]
+#: In these, what is assigned is no array, or was none before, or a list grows.
+WITHOUT_ARRAYS = ["number", "counter", "function within", "list", "list in a dictionary", "attribute of an attribute"]
 
 
 @pytest.mark.parametrize("construct", ["loop", "branch", "call"])
@@ -215,9 +279,7 @@ def test_whatever_functions_assign_they_assign_it_once(construct: str, case: str
         dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
         return x + 1
 
-    arrays = case in ("tuple in a function that is called", "partial application", "object that is called", "method",
-                      "module")
-    if construct == "loop" and arrays:
+    if construct == "loop" and case not in WITHOUT_ARRAYS:
         with pytest.raises(SymbolicValue, match=r"drjit.while_loop\(\): the body .* assigns an array to the variable"):
             in_construct(construct, function)
         assert (plain(value()), plain(table)) == ([1], [0, 0, 0])
