@@ -24,6 +24,8 @@ ENTRIES_SEARCHED = 256
 EMPTY_CELL = CellType()
 #: So many functions, of those that traced functions call, are looked at.
 _FUNCTIONS_SEARCHED = 64
+#: Functions in containers of more entries are not found; and of so many objects, whatever is assigned.
+_ENTRIES_CALLED, _OBJECTS_SEARCHED = 64, 4096
 #: So deep, attributes of attributes and entries of containers are looked at.
 _DEPTH = 4
 #: Modules whose variables are none of the user's.
@@ -94,7 +96,7 @@ class Variables:
                 self.attributes += [(f"{name}.{key}", value, key, _attribute(value, key)) for key in stores.attributes]
             return
         if isinstance(value, _MUTABLE) or value.__class__ is tuple:
-            if (id(value), id(stores)) in seen or len(value) > ENTRIES_SEARCHED:
+            if (id(value), id(stores)) in seen or len(value) > ENTRIES_SEARCHED or len(seen) > _OBJECTS_SEARCHED:
                 return
             seen.add((id(value), id(stores)))
             if stores.items and value.__class__ is not tuple:
@@ -106,7 +108,7 @@ class Variables:
             return
         cls = type(value)  # each function has names of its own: an object may be looked at for several
         if cls.__module__ == "builtins" and getattr(value, "__dict__", None).__class__ is not dict or \
-                _is_own_name(cls.__module__) or (id(value), id(stores)) in seen:
+                _is_own_name(cls.__module__) or (id(value), id(stores)) in seen or len(seen) > _OBJECTS_SEARCHED:
             return
         seen.add((id(value), id(stores)))
         for key in stores.attributes:
@@ -219,6 +221,11 @@ def _is_harmless(value: Any, stores: _Stores, depth: int) -> bool:
     kind = value.__class__
     if kind is FunctionType:
         return value.__closure__ is None and _is_own(value) or _assigns_nothing(value, depth + 1)
+    if kind is list or kind is tuple or kind is dict:
+        if len(value) > _ENTRIES_CALLED or depth > _DEPTH:
+            return True
+        return not [entry for entry in (value.values() if kind is dict else value)
+                    if not _is_harmless(entry, stores, depth + 1)]
     known = _harmless.get(kind)
     if known is None:
         if len(_harmless) >= _MOST_KNOWN:
@@ -290,6 +297,9 @@ def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]
         seen.add(id(value))
         if value.__class__ in _CALLABLE:
             queue.append(value)
+        elif value.__class__ is list or value.__class__ is tuple or value.__class__ is dict:
+            if len(value) <= _ENTRIES_CALLED and depth < _DEPTH:
+                todo += [(entry, depth + 1) for entry in (value.values() if value.__class__ is dict else value)]
         elif isinstance(value, type):
             if not _is_plain(value):
                 for name in names:

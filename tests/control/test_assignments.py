@@ -235,6 +235,8 @@ def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     def by_name() -> None:
         setattr(outer.inner, "value", outer.inner.value * 2)  # noqa: B010
 
+    callbacks = {"all": [helper, count]}
+
     if case == "module":
         global total
         total = Float(1)
@@ -242,6 +244,7 @@ def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     functions: dict[str, tuple[Callable[[], Any], Callable[[], Any]]] = {
         "tuple in a function that is called": (helper, lambda: pair[0]),
         "number": (number_becomes_array, lambda: number),
+        "function in a list": (lambda: callbacks["all"][0](), lambda: pair[0]),
         "counter": (count, lambda: number),
         "function within": (within, lambda: number),
         "list": (lambda: entries.append(1), lambda: len(entries) + 1),
@@ -260,7 +263,8 @@ def assigning(case: str) -> tuple[Callable[[], Any], Callable[[], Any]]:
     return functions[case]
 
 
-CASES = ["tuple in a function that is called", "number", "counter", "function within", "list", "list in a dictionary",
+CASES = ["tuple in a function that is called", "function in a list", "number", "counter", "function within", "list",
+         "list in a dictionary",
          "partial application", "object that is called", "method", "attribute of an attribute", "module", "property",
          "item", "operator", "class", "method of a class", "static method", "setattr"]
 #: In these, what is assigned is no array, or was none before, or a list grows.
