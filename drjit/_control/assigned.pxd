@@ -25,7 +25,7 @@ cdef dict _known(object function, tuple given, tuple names)
 cpdef object method_of(object kind, str name)
 cdef object _entry_of(object kind, str name)
 cdef bint _is_own(object function) except -1
-cdef bint _is_own_name(str module) except -1
+cdef bint _is_own_name(object module) except -1
 cdef bint _is_plain(object kind) except -1
 cdef object _attribute(object owner, str name)
 cdef _set_attribute(object owner, str name, object value)

@@ -402,8 +402,9 @@ def _is_own(function: FunctionType) -> bool:
     return _is_own_name(function.__globals__.get("__name__", ""))
 
 
-def _is_own_name(module: str) -> bool:
-    return module.partition(".")[0] in _OWN
+def _is_own_name(module: Any) -> bool:
+    """Whether a module is none of the user's; classes may say anything, also nothing, about theirs."""
+    return isinstance(module, str) and module.partition(".")[0] in _OWN
 
 
 def _is_plain(kind: type) -> bool:

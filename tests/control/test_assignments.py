@@ -334,3 +334,23 @@ def test_derivatives_count_nothing() -> None:
     dr.backward(y)
     assert plain(x.grad) == [1, 4, 6]
     assert calls == 1
+
+
+def test_objects_that_tell_nothing_of_themselves() -> None:
+    """Classes without a module, and objects whose attributes are computed, are looked at without harm."""
+    class Odd:
+        __module__ = None  # type: ignore[assignment]
+        value: Any = 1
+
+        def __getattr__(self, name: str) -> Any:
+            raise AttributeError(f"computed {name}")
+
+    odd, table = Odd(), dr.zeros(Float, 3)
+
+    def function(x: Any) -> Any:
+        odd.value = odd.value + 1
+        dr.scatter_add(table, x + odd.value, dr.arange(UInt, 3))
+        return x + 1
+
+    assert plain(in_construct("branch", function)) == [1, 0, 1]
+    assert (plain(table), odd.value) == ([2, 0, 2], 2)
