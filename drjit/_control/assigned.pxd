@@ -18,6 +18,7 @@ cdef bint _assigns_nothing(object function, int depth) except -1
 cdef bint _is_harmless(object value, object stores, int depth) except -1
 cdef list _functions_of(object kind, object owner, str name)
 cdef object _stores(object code)
+cdef bint _has_harmless(object owner, set names) except -1
 cdef list _reached(object functions)
 cdef tuple _plain(object function)
 cdef _add_called(object function, tuple given, list queue)

@@ -181,21 +181,29 @@ class Variables:
 
 def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
     """What functions may assign outside of themselves; ``None`` if they assign nothing."""
-    seen: set[tuple[int, type]] = set()
+    known: dict[tuple[int, type], set[str]] = {}
     for function in functions:
-        if function.__class__ is FunctionType:
-            if _assigns_nothing(function, 0):
-                continue
-        elif function.__class__ is MethodType:
-            method: Any = function
-            key = id(method.__func__), type(method.__self__)
-            if key in seen:  # a thousand instances have the same methods
-                continue
-            seen.add(key)
+        if function.__class__ is FunctionType and _assigns_nothing(function, 0):
+            continue
+        plain, given = _plain(function)
+        key = id(plain), type(given[0]) if given else type(None)
+        # a thousand instances have the same methods, but each may have functions of its own
+        if given and key in known and _has_harmless(given[0], known[key]):
+            continue
+        names: set[str] = set()
         for each, _ in _reached((function,)):
-            if _stores(each.__code__).any and not _is_own(each):
+            stores = _stores(each.__code__)
+            if stores.any and not _is_own(each):
                 return Variables(functions)
+            names.update(stores.names)
+        known[key] = names
     return None
+
+
+def _has_harmless(owner: Any, names: set[str]) -> bool:
+    """Whether attributes with some names cannot be called, nor have methods."""
+    stores = _Stores(frozenset(), frozenset(), frozenset(), False, (), False)
+    return not [name for name in names if not _is_harmless(_attribute(owner, name), stores, 0)]
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
@@ -248,22 +256,17 @@ def _reached(functions: Sequence[Any]) -> list[tuple[FunctionType, tuple[Any, ..
     """Functions in Python, with the first arguments that they are given, and those that they call, as far as can be
     seen."""
     found: list[tuple[FunctionType, tuple[Any, ...]]] = []
-    seen: set[tuple[int, type]] = set()
-    queue = list(functions)
-    given_ones = len(queue)
-    position = 0
-    while position < len(queue) and position < given_ones + _FUNCTIONS_SEARCHED:
-        function, given = _plain(queue[position])
-        position += 1
-        if function is None:
-            continue
-        owner = type(given[0]) if given else type(None)
-        if position > given_ones and (id(function), owner) in seen:
-            continue
-        found.append((function, given))
-        if (id(function), owner) not in seen:  # a thousand instances have the same methods
-            seen.add((id(function), owner))
-            _add_called(function, given, queue)
+    seen: set[tuple[int, int]] = set()
+    for one in functions:
+        queue, position = [one], 0
+        while position < len(queue) and position < _FUNCTIONS_SEARCHED:
+            function, given = _plain(queue[position])
+            position += 1
+            key = id(function), id(given[0]) if given else 0
+            if function is not None and key not in seen:
+                seen.add(key)
+                found.append((function, given))
+                _add_called(function, given, queue)
     return found
 
 

@@ -354,3 +354,39 @@ def test_objects_that_tell_nothing_of_themselves() -> None:
 
     assert plain(in_construct("branch", function)) == [1, 0, 1]
     assert (plain(table), odd.value) == ([2, 0, 2], 2)
+
+
+def test_each_object_of_a_class_is_looked_at() -> None:
+    pair, table = [Inner(), Inner()], dr.zeros(Float, 3)
+    first, second = pair
+
+    def function(x: Any) -> Any:
+        first.double()
+        second.double()
+        dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
+        return x + 1
+
+    assert plain(in_construct("branch", function)) == [1, 0, 1]
+    assert (plain(first.value), plain(second.value)) == ([2], [2])
+
+
+def test_instances_with_functions_of_their_own() -> None:
+    """Whether the first one's assigns says nothing of the others'."""
+    class Calling:
+        def __init__(self, callback: Callable[[], None]) -> None:
+            self.callback = callback
+
+        def run(self, index: Any) -> Any:
+            self.callback()
+            dr.scatter(table, Float(index), index)
+            return index
+
+    def count() -> None:
+        nonlocal calls
+        calls += 1
+
+    calls, table = 0, dr.zeros(Float, 4)
+    made = dr.instance_array(Calling, UInt)
+    instances = [Calling(lambda: None), Calling(count), *[Calling(lambda: None) for _ in range(100)], Calling(count)]
+    assert plain(made(instances).run(dr.arange(UInt, len(instances)) % 4)) == [k % 4 for k in range(len(instances))]
+    assert (calls, plain(table)) == (2, [0, 1, 2, 3])
