@@ -14,18 +14,21 @@ cdef class Variables:
 cpdef object assigned_by(object functions)
 cdef dict _harmless
 cdef dict _codes
-cdef bint _assigns_nothing(object function, int depth) except -1
-cdef bint _is_harmless(object value, object stores, int depth) except -1
+cdef bint _assigns_nothing(object function, int depth, set seen) except -1
+cdef bint _is_harmless(object value, object stores, int depth, set seen) except -1
+cdef dict _known_members
+cdef tuple _members(object kind, tuple names)
 cdef list _functions_of(object kind, object owner, str name)
 cdef object _stores(object code)
-cdef bint _has_harmless(object owner, set names) except -1
+cdef bint _has_harmless(object owner, object names) except -1
 cdef list _reached(object functions)
 cdef tuple _plain(object function)
 cdef _add_called(object function, tuple given, list queue)
 cdef dict _known(object function, tuple given, tuple names)
 cpdef object method_of(object kind, str name)
 cdef object _entry_of(object kind, str name)
-cdef bint _is_own(object function) except -1
+cdef bint _is_of_library(object function) except -1
+cdef str _root_of(object module)
 cdef bint _is_own_name(object module) except -1
 cdef bint _is_plain(object kind) except -1
 cdef object _attribute(object owner, str name)

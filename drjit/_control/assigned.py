@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import dis
 import functools
+import sys
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
@@ -28,8 +29,9 @@ _FUNCTIONS_SEARCHED = 64
 _ENTRIES_CALLED, _OBJECTS_SEARCHED = 64, 4096
 #: So deep, attributes of attributes and entries of containers are looked at.
 _DEPTH = 4
-#: Modules whose variables are none of the user's.
-_OWN = ("drjit", "drjit_core")
+#: Modules whose variables are none of the user's; and those whose functions assign nothing that is.
+_OWN = frozenset(["drjit", "drjit_core"])
+_LIBRARIES = _OWN | sys.stdlib_module_names - {"__main__"}
 _MUTABLE = (list, dict, set, deque)
 #: Methods that change containers.
 _CHANGES = frozenset(["append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove",
@@ -74,7 +76,7 @@ class Variables:
         seen: set[Any] = set()
         for function, given in _reached(functions):
             stores = _stores(function.__code__)
-            if not stores.any or _is_own(function):
+            if not stores.any or _is_of_library(function):
                 continue
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
                 if name in stores.cells and id(cell) not in seen:
@@ -183,7 +185,7 @@ def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
     """What functions may assign outside of themselves; ``None`` if they assign nothing."""
     known: dict[tuple[int, type], set[str]] = {}
     for function in functions:
-        if function.__class__ is FunctionType and _assigns_nothing(function, 0):
+        if function.__class__ is FunctionType and _assigns_nothing(function, 0, set()):
             continue
         plain, given = _plain(function)
         key = id(plain), type(given[0]) if given else type(None)
@@ -193,47 +195,50 @@ def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
         names: set[str] = set()
         for each, _ in _reached((function,)):
             stores = _stores(each.__code__)
-            if stores.any and not _is_own(each):
+            if stores.any and not _is_of_library(each):
                 return Variables(functions)
             names.update(stores.names)
         known[key] = names
     return None
 
 
-def _has_harmless(owner: Any, names: set[str]) -> bool:
+def _has_harmless(owner: Any, names: Collection[str]) -> bool:
     """Whether attributes with some names cannot be called, nor have methods."""
     stores = _Stores(frozenset(), frozenset(), frozenset(), False, (), False)
-    return not [name for name in names if not _is_harmless(_attribute(owner, name), stores, 0)]
+    return not [name for name in names if not _is_harmless(_attribute(owner, name), stores, 0, set())]
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-def _assigns_nothing(function: Any, depth: int) -> bool:
+def _assigns_nothing(function: Any, depth: int, seen: set[int]) -> bool:
     """Whether it is seen at once that a function, with those that it calls, assigns nothing: most do not."""
+    if id(function) in seen:
+        return True
+    seen.add(id(function))
     stores = _stores(function.__code__)
-    if stores.any or depth > _DEPTH:
+    if stores.any or len(seen) > _FUNCTIONS_SEARCHED:
         return False
     cells = function.__closure__
     if cells is not None:
         for cell in cells:
-            if cell != EMPTY_CELL and not _is_harmless(cell.cell_contents, stores, depth):
+            if cell != EMPTY_CELL and not _is_harmless(cell.cell_contents, stores, depth, seen):
                 return False
     variables = function.__globals__
     return not [name for name in stores.names
-                if name in variables and not _is_harmless(variables[name], stores, depth)]
+                if name in variables and not _is_harmless(variables[name], stores, depth, seen)]
 
 
-def _is_harmless(value: Any, stores: _Stores, depth: int) -> bool:
+def _is_harmless(value: Any, stores: _Stores, depth: int, seen: set[int]) -> bool:
     """Whether a function that knows a value, and uses some names, assigns nothing by that."""
     kind = value.__class__
     if kind is FunctionType:
-        return value.__closure__ is None and _is_own(value) or _assigns_nothing(value, depth + 1)
+        return value.__closure__ is None and _is_of_library(value) or _assigns_nothing(value, depth + 1, seen)
     if kind is list or kind is tuple or kind is dict:
         if len(value) > _ENTRIES_CALLED or depth > _DEPTH:
             return True
         return not [entry for entry in (value.values() if kind is dict else value)
-                    if not _is_harmless(entry, stores, depth + 1)]
+                    if not _is_harmless(entry, stores, depth + 1, seen)]
     known = _harmless.get(kind)
     if known is None:
         if len(_harmless) >= _MOST_KNOWN:
@@ -258,15 +263,23 @@ def _reached(functions: Sequence[Any]) -> list[tuple[FunctionType, tuple[Any, ..
     found: list[tuple[FunctionType, tuple[Any, ...]]] = []
     seen: set[tuple[int, int]] = set()
     for one in functions:
-        queue, position = [one], 0
-        while position < len(queue) and position < _FUNCTIONS_SEARCHED:
+        queue, position, count = [one], 0, 0
+        kinds: set[tuple[int, type]] = set()
+        while position < len(queue) and position < _OBJECTS_SEARCHED and count < _FUNCTIONS_SEARCHED:
             function, given = _plain(queue[position])
             position += 1
             key = id(function), id(given[0]) if given else 0
-            if function is not None and key not in seen:
-                seen.add(key)
-                found.append((function, given))
-                _add_called(function, given, queue)
+            if function is None or key in seen:
+                continue
+            seen.add(key)
+            found.append((function, given))
+            if given:  # other objects of a class call the same, but for functions of their own
+                kind = id(function), type(given[0])
+                if kind in kinds and _has_harmless(given[0], _stores(function.__code__).names):
+                    continue
+                kinds.add(kind)
+            count += 1
+            _add_called(function, given, queue)
     return found
 
 
@@ -287,7 +300,7 @@ def _plain(function: Any) -> tuple[FunctionType | None, tuple[Any, ...]]:
 
 def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]) -> None:
     """Append what a function may call: functions that it knows by a name, and methods of objects."""
-    if _is_own(function):  # what @dr.syntax puts around functions of the user's
+    if _is_of_library(function):  # what @dr.syntax, or a decorator, puts around functions of the user's
         queue += [cell.cell_contents for cell in function.__closure__ or ()
                   if cell != EMPTY_CELL and cell.cell_contents.__class__ in _CALLABLE]
         return
@@ -308,12 +321,32 @@ def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]
                 for name in names:
                     queue += _functions_of(value, None, name)
         elif not isinstance(value, (ArrayBase, ModuleType)) and not _is_plain(type(value)):
-            for name in (*names, *_IMPLICIT):
-                own = _attribute(value, name)
-                if own is _MISSING:
+            slots, methods = _members(type(value), names)
+            own = getattr(value, "__dict__", None) or {}
+            if depth < _DEPTH:
+                todo += [(own[name], depth + 1) for name in names if name in own]
+                todo += [(getattr(value, name, None), depth + 1) for name in slots]
+            for name in methods:
+                if name not in own:
                     queue += _functions_of(type(value), value, name)
-                elif depth < _DEPTH:
-                    todo.append((own, depth + 1))
+
+
+def _members(kind: type, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
+    """The names, of some, that are slots of a class; and those of its methods and properties, with the names of methods
+    that are called without being named."""
+    found = _known_members.get((kind, names))
+    if found is None:
+        slots = [name for name in names if _entry_of(kind, name).__class__ is MemberDescriptorType]
+        methods = [name for name in (*names, *_IMPLICIT) if _functions_of(kind, None, name) or isinstance(
+            _entry_of(kind, name), property)]
+        if len(_known_members) >= _MOST_KNOWN:
+            _known_members.clear()
+        found = _known_members[kind, names] = slots, methods
+    return found
+
+
+#: What has been found, which methods that are given to a class later do not change.
+_known_members: dict[tuple[type, tuple[str, ...]], tuple[list[str], list[str]]] = {}
 
 
 def _functions_of(kind: type, owner: Any, name: str) -> list[Any]:
@@ -401,18 +434,23 @@ def _entry_of(kind: type, name: str) -> Any:
     return None
 
 
-def _is_own(function: FunctionType) -> bool:
-    return _is_own_name(function.__globals__.get("__name__", ""))
+def _is_of_library(function: FunctionType) -> bool:
+    """Whether a function assigns nothing of the user's by itself, but may call functions that it has been given."""
+    return _root_of(function.__globals__.get("__name__", "")) in _LIBRARIES
 
 
 def _is_own_name(module: Any) -> bool:
     """Whether a module is none of the user's; classes may say anything, also nothing, about theirs."""
-    return isinstance(module, str) and module.partition(".")[0] in _OWN
+    return _root_of(module) in _OWN
+
+
+def _root_of(module: Any) -> str:
+    return module.partition(".")[0] if isinstance(module, str) else ""
 
 
 def _is_plain(kind: type) -> bool:
-    """Whether objects of a class have neither methods in Python nor attributes."""
-    return kind.__module__ == "builtins" or _is_own_name(kind.__module__)
+    """Whether no method of a class assigns anything of the user's."""
+    return _root_of(kind.__module__) in _LIBRARIES
 
 
 # --- values -----------------------------------------------------------------------------------------------------------
@@ -470,12 +508,18 @@ def _same_entries(container: Any, before: Any) -> bool:
 
 
 def _refill(container: Any, before: Any) -> None:
-    """Give a container the entries of a copy of it."""
-    container.clear()
+    """Give a container the entries of a copy of it; other threads, which may read it, see no empty one in between."""
+    if isinstance(container, list):
+        container[:] = before
+        return
     if isinstance(container, (dict, set)):
+        for key in set(container).difference(before):
+            container.pop(key, None) if isinstance(container, dict) else container.discard(key)
         container.update(before)
-    else:
-        container.extend(before)
+        if isinstance(container, set) or list(container) == list(before):
+            return
+    container.clear()  # the order is another one, too
+    container.update(before) if isinstance(container, dict) else container.extend(before)
 
 
 def _has_arrays(value: Any) -> bool:

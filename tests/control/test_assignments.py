@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import functools
+import logging
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +14,7 @@ import numpy as np
 import pytest
 
 import drjit as dr
+from drjit._control.assigned import assigned_by
 from drjit.llvm import Bool, Float, UInt, ad
 from drjit_core import SymbolicValue
 
@@ -390,3 +395,45 @@ def test_instances_with_functions_of_their_own() -> None:
     instances = [Calling(lambda: None), Calling(count), *[Calling(lambda: None) for _ in range(100)], Calling(count)]
     assert plain(made(instances).run(dr.arange(UInt, len(instances)) % 4)) == [k % 4 for k in range(len(instances))]
     assert (calls, plain(table)) == (2, [0, 1, 2, 3])
+
+
+def test_loggers_and_other_things_of_libraries_are_left_alone() -> None:
+    logger = logging.getLogger(__name__)
+    assert assigned_by((lambda x: (logger.info("traced"), collections.OrderedDict(a=x)),)) is None
+
+
+@pytest.mark.parametrize("construct", ["branch", "call"])
+def test_what_is_reached_through_libraries_is_assigned_once(construct: str) -> None:
+    """Attributes of a namespace, by a function behind a decorator."""
+    state, table = types.SimpleNamespace(value=Float(1)), dr.zeros(Float, 3)
+
+    @contextlib.contextmanager
+    def doubled() -> Any:
+        state.value = state.value * 2
+        yield
+
+    def function(x: Any) -> Any:
+        with doubled():
+            dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
+        return x
+
+    in_construct(construct, function)
+    assert (plain(state.value), plain(table)) == ([2], [1, 0, 1])
+
+
+def test_containers_that_other_threads_read_are_never_empty() -> None:
+    """A cache of a program keeps its old entries while those are removed that a trace has made."""
+    class Cache(dict[str, int]):
+        def clear(self) -> None:
+            raise AssertionError("the cache was emptied")
+
+    cache, table = Cache(a=1, b=2), dr.zeros(Float, 3)
+
+    def function(x: Any) -> Any:
+        cache["a"] += 1
+        cache["c"] = 3
+        dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
+        return x
+
+    in_construct("branch", function)
+    assert cache == {"a": 2, "b": 2, "c": 3}
