@@ -181,31 +181,27 @@ class _Plans(dict[type, Callable[[Any], Any]]):
                                                      function=function)
 
     def __missing__(self, cls: type) -> Callable[[Any], Any]:
-        plan = self[cls] = self._plan(cls)
+        plan = self._plan(cls)
+        if "_record" in vars(cls):  # one of ours: types that programs derive come and go
+            self[cls] = plan
         return plan
 
     def _plan(self, cls: Any) -> Callable[[Any], Any]:
         function, finish, number, combine = self._function, self._finish, self._op.value, COMBINE[self._op]
         if not issubclass(cls, ArrayBase) or cls._type == FLOAT16 or not cls._dynamic or cls._kind not in self._kinds:
             return self._general
-        if cls._depth < 0:
-            def whole(value: Any) -> Any:
+        tensor = cls._depth < 0
+        if tensor or issubclass(cls, FlatSlots):
+            def elements(value: Any) -> Any:
                 try:
                     given = value._n
                     node = core.reduce(given, number)
-                    return make(cls, node if finish is None else finish(node, given.size), ())
+                    if finish is not None:
+                        node = finish(node, given.size)
+                    return make(cls, node, ()) if tensor else flat_array(cls, node)
                 except CORE_ERRORS as error:
                     raise translate(error, call_of(function, value)) from None
-            return whole
-        if issubclass(cls, FlatSlots):
-            def flat(value: Any) -> Any:
-                try:
-                    given = value._n
-                    node = core.reduce(given, number)
-                    return flat_array(cls, node if finish is None else finish(node, given.size))
-                except CORE_ERRORS as error:
-                    raise translate(error, call_of(function, value)) from None
-            return flat
+            return elements
         if issubclass(cls, NestedSlots) and cls._depth == 1 and cls._count > 0:
             leaf, count = cls._leaf, cls._count
 
