@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import operator
 import os
+import queue
 import re
 import select
 import threading
@@ -267,7 +268,16 @@ class _Entry:
     room: str
     initial: Any = None
     error: Exception | None = None
-    seen: list[Any] = field(default_factory=list)
+    #: What bodies see, of all traces: a list would be put back before another one.
+    sights: queue.SimpleQueue[Any] = field(default_factory=queue.SimpleQueue)
+    _seen: list[Any] = field(default_factory=list)
+
+    @property
+    def seen(self) -> list[Any]:
+        """What bodies have seen so far."""
+        while not self.sights.empty():
+            self._seen.append(self.sights.get())
+        return self._seen
 
 
 def _zeros(result: Any, lanes: int) -> Any:
@@ -367,7 +377,7 @@ def _run_construct(entries: list[_Entry], lanes: int, construct: str, mode: str,
             if id(entry) in where:
                 results[where[id(entry)]] = found
             if id(entry) not in where or entry.touch.masked and mode == "evaluated":
-                entry.seen.append(_frozen(found))
+                entry.sights.put(_frozen(found))
             entry.operands.left = None
         return left - 1, number_of_lane, arrays, results
 
