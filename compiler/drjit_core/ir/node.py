@@ -164,7 +164,8 @@ def collect(scope: int, known: Iterable[Node], parts: Sequence[Sequence[Node]], 
             values = [value for value in (node.d0, node.d1, node.d2) if value is not None]
             if not plain[node.kind]:
                 using.append(node)
-            elif [value for value in values if (value.payload if value.scope == scope else value.id not in outside)]:
+            elif [value for value in values if (value.payload is not None and value.payload is not False
+                                                if value.scope == scope else value.id not in outside)]:
                 using.append(node)
                 outside.update(value.id for value in values if value.scope != scope)
         using.reverse()
