@@ -9,7 +9,7 @@ from typing import Any
 import drjit_core as core
 from drjit_core import JitFlag
 
-from .._base.arguments import require_bool, require_integer, require_label, require_mode
+from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, describe
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .evaluated import Compressed, evaluated
@@ -33,7 +33,7 @@ def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any
     if compress is not None and compress.__class__ is not bool:
         raise TypeError(f"{FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
     if max_iterations is not None:
-        require_integer(FUNCTION, "max_iterations", max_iterations)
+        require_count(FUNCTION, "max_iterations", max_iterations, -1)  # which says that there is no bound
     if label is not None:
         require_label(FUNCTION, label)
     if labels.__class__ is not tuple and (isinstance(labels, str) or not isinstance(labels, Sequence)):
@@ -60,7 +60,7 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
          mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None,
         through: bool = False) -> Any:
     nodes, leaves, spec = flatten_nodes(state, FUNCTION)
-    if max_iterations is not None and max_iterations < 0:  # which says that there is no bound, as None does
+    if max_iterations == -1:
         max_iterations = None
     if mode is None:
         try:

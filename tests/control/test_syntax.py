@@ -1153,14 +1153,99 @@ def test_hints_of_compression() -> None:
         f(UInt(0, 5), "yes")
 
 
-def test_hints_name_variables() -> None:
-    def f(x):
-        while dr.hint(x < 3, include=[x + 1]):
+def translated(text: str) -> Callable[..., Any]:
+    """The function ``f`` of a program."""
+    return dr.syntax(define(text, f"hints {len(text)}", dr=dr))
+
+
+@pytest.mark.parametrize("hints, message", [
+    ("include=[x + 1]", r"'include' of drjit.hint\(\) must be a list of local variables.*found x \+ 1"),
+    ("exclude=['x']", r"'exclude' of drjit.hint\(\) must be a list of local variables.*found 'x'"),
+    ("include=x", r"'include' of drjit.hint\(\) must be a list of local variables.*found x"),
+    ("include=[nothing]", r"'include' of drjit.hint\(\) lists 'nothing', which is no local variable of f\(\)"),
+    ("include=[dr]", r"lists 'dr', which is no local variable of f\(\)"),
+    ("include=[later]", r"lists 'later', which f\(\) has not assigned before"),
+    ("exclude=[nothing]", r"'exclude' of drjit.hint\(\) lists 'nothing', which f\(\) does not use"),
+    ("include=[x], exclude=[x]", r"drjit.hint\(\) both includes and excludes 'x'"),
+    ("other=3", r"drjit.hint\(\) around the condition of CONSTRUCT does not support the keyword argument 'other'; it has"),
+    ("**options", r"does not support arguments given by '\*\*'"),
+    ("mode='backwards'", r"'mode' of drjit.hint\(\) must be 'scalar', .*, found 'backwards'"),
+    ("mode=['scalar']", r"'mode' of drjit.hint\(\) must be 'scalar', .*, found \['scalar'\]"),
+    ("label=1", r"'label' of drjit.hint\(\) must be a str or None, found 1"),
+    ("strict=None", r"'strict' of drjit.hint\(\) must be a bool, found None"),
+])
+@pytest.mark.parametrize("construct", ["if", "while", "for"])
+def test_wrong_hints_are_refused(construct: str, hints: str, message: str) -> None:
+    """Also if the condition turned out to be a Python number, which needs no hint."""
+    condition = f"for k in dr.hint(range(x), {hints})" if construct == "for" else f"{construct} dr.hint(x < 3, {hints})"
+    what = "an 'if'" if construct == "if" else "a loop"
+    with pytest.raises(SyntaxError, match=r":2\): .*" + message.replace("CONSTRUCT", what)):
+        translated(f"def f(x):\n    {condition}:\n        x += 1\n    later = x\n    return later\n")
+
+
+@pytest.mark.parametrize("hints", ["max_iterations=3", "compress=True", "max_iterations=None"])
+def test_hints_of_loops_are_refused_elsewhere(hints: str) -> None:
+    name = hints.split("=")[0]
+    for body, construct in (
+            (f"    if dr.hint(x < 3, {hints}):\n        x += 1\n", "an 'if'"),
+            (f"    if x < 1:\n        pass\n    elif dr.hint(x < 3, {hints}):\n        x += 1\n", "an 'if'"),
+            (f"    x = 1 if dr.hint(x < 3, {hints}) else 2\n", "a conditional expression")):
+        with pytest.raises(SyntaxError, match=f"around the condition of {construct} does not support the keyword "
+                                              f"argument '{name}'; it has mode, label"):
+            translated(f"def f(x):\n{body}    return x\n")
+
+
+@pytest.mark.parametrize("value", [-2, 2.5, "many"])
+def test_bounds_of_loops_are_numbers_from_minus_one(value: Any) -> None:
+    @dr.syntax
+    def f(x, bound):
+        while dr.hint(x < 3, max_iterations=bound):
             x += 1
         return x
 
-    with pytest.raises(SyntaxError, match="'include'"):
-        dr.syntax(f)
+    with pytest.raises((TypeError, RuntimeError), match=r"while_loop\(\): 'max_iterations' must be an int"):
+        f(UInt(0, 1), value)
+    assert list(f(UInt(0, 1), -1)) == [3, 3]
+    with pytest.raises(SyntaxError, match=rf"'max_iterations' of drjit.hint\(\) must be .*found {value!r}"):
+        translated(f"def f(x):\n    while dr.hint(x < 3, max_iterations={value!r}):\n        x += 1\n    return x\n")
+
+
+def test_hints_of_ranges() -> None:
+    seen = []
+
+    @dr.syntax
+    def f(n, x, how):
+        for k in dr.hint(range(n), mode=how, max_iterations=4, label="a range"):
+            seen.append(dr.hint(k, label="nothing"))
+            x += dr.hint(n - k, mode="scalar")
+        return x
+
+    assert list(f(UInt(0, 3), UInt(1, 1), "evaluated")) == [1, 7] and len(seen) == 3
+    assert list(f(UInt(0, 3), UInt(1, 1), "symbolic")) == [1, 7] and len(seen) == 4
+    assert f(3, 1, "symbolic") == 7
+
+    @dr.syntax
+    def gradient(n, x):
+        total = x * 0
+        for _ in dr.hint(range(n), max_iterations=4):
+            total = total * x + x
+        return total
+
+    x = ad.Float(2, 3)
+    dr.enable_grad(x)
+    dr.backward(gradient(ad.UInt(2, 3), x))
+    assert list(dr.grad(x)) == [5, 34]  # of x² + x, x³ + x² + x
+
+    @dr.syntax
+    def scalar(n):
+        found = 0
+        for k in dr.hint(range(n), mode="scalar"):
+            found += k
+        return found
+
+    assert scalar(4) == 6
+    with pytest.raises(RuntimeError):
+        scalar(UInt(1, 2))
 
 
 def test_excluded_variables_are_read() -> None:
@@ -1174,15 +1259,6 @@ def test_excluded_variables_are_read() -> None:
     log: list[int] = []
     assert f(UInt(0, 1), 2, log).numpy().tolist() == [4, 3]
     assert log
-
-
-def test_unknown_hints() -> None:
-    def f(x):
-        if dr.hint(x > 1, other=3):
-            x += 1
-
-    with pytest.raises(SyntaxError, match=r"test_syntax.py:\d+\).*'other'"):
-        dr.syntax(f)
 
 
 # --- errors ----------------------------------------------------------------------------------------------------------
@@ -1350,13 +1426,13 @@ def test_writes_of_several_constructs_reach_the_caller(symbolic: bool) -> None:
 
 def test_a_refused_loop_leaves_the_next_one_as_it_is() -> None:
     @dr.syntax
-    def count(target: Any, x: Any) -> None:
-        while dr.hint(x < 10, mode="backwards"):
+    def count(target: Any, x: Any, how: str) -> None:
+        while dr.hint(x < 10, mode=how):
             x += 1
 
     target = dr.zeros(UInt, 2)
     with pytest.raises(TypeError, match="'mode' must be"):
-        count(target, UInt(0, 1))
+        count(target, UInt(0, 1), "backwards")
     dr.while_loop((target, UInt(0, 1)), lambda target, x: x < 2,
                   lambda target, x: (dr.scatter(target, UInt(7), x), (target, x + 1))[1])
     assert list(target) == [0, 0]  # the state of while_loop() is a copy

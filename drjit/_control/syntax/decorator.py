@@ -81,10 +81,12 @@ def hint(arg: T, /, *, mode: Literal["scalar", "evaluated", "symbolic"] | None =
          exclude: list[object] | None = None, strict: bool = True, compress: bool | None = None) -> T:
     """Options for an ``if``, a loop or a conditional expression of a function with ``@drjit.syntax``; returns ``arg``.
 
-    Around a condition, it tells the decorator what to pass on to ``drjit.if_stmt`` or ``drjit.while_loop``: ``mode``
-    (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is), ``max_iterations``, ``compress``,
-    ``label`` and ``strict``. ``include`` and ``exclude`` list local variables that are, or are not, to be part of the
-    state; what is excluded can be read. None of this matters where the condition is no array.
+    Around a condition, or the ``range(…)`` of a ``for``, it tells the decorator what to pass on to ``drjit.if_stmt`` or
+    ``drjit.while_loop``: ``mode`` (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is),
+    ``label``, ``strict`` and, of loops, ``max_iterations`` and ``compress``. ``include`` and ``exclude`` list local
+    variables that are, or are not, to be part of the state of an ``if`` or loop; what is excluded can be read. None of
+    this matters where the condition is no array. Raises a ``SyntaxError`` when the function is decorated, if a construct
+    has no such hint, a constant is no value of it, or a list names what is no variable.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax

@@ -57,7 +57,7 @@ class Expressions(OwnScope):
         return result  # type: ignore[no-any-return]
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
-        hint = Hint(node.test, self.owner.refuse)
+        hint = Hint(node.test, "a conditional expression", self.owner.refuse)
         test = self.visit(hint.test)
         body, orelse = self.visit(copy.deepcopy(node.body)), self.visit(copy.deepcopy(node.orelse))
         if hint.scalar:

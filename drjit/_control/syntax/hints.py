@@ -5,16 +5,31 @@ from __future__ import annotations
 import ast
 import copy
 from collections.abc import Callable
+from typing import Any
 
-__all__ = ["Hint", "is_hint", "rehinted", "unhinted"]
+__all__ = ["Hint", "is_hint", "named_elsewhere", "rehinted", "unhinted"]
 
-_HINTS = ("mode", "max_iterations", "label", "include", "exclude", "strict", "compress")
+#: The hints of each construct.
+_HINTS = {
+    "an 'if'": ("mode", "label", "include", "exclude", "strict"),
+    "a loop": ("mode", "max_iterations", "label", "include", "exclude", "strict", "compress"),
+    "a conditional expression": ("mode", "label", "strict"),
+}
+_MODES = ("scalar", "symbolic", "evaluated")
+#: What hints must be, and whether a constant is that.
+_VALUES: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "mode": ("'scalar', 'symbolic', 'evaluated' or None", lambda value: value is None or value in _MODES),
+    "max_iterations": ("an int >= -1 or None", lambda value: value is None or value.__class__ is int and value >= -1),
+    "label": ("a str or None", lambda value: value is None or value.__class__ is str),
+    "strict": ("a bool", lambda value: value.__class__ is bool),
+    "compress": ("a bool or None", lambda value: value is None or value.__class__ is bool),
+}
 
 
 class Hint:
-    """A condition, and what ``drjit.hint`` says about it."""
+    """A condition, and what ``drjit.hint`` says about it; ``construct`` is a key of the hints that there are."""
 
-    def __init__(self, test: ast.expr, refuse: Callable[[ast.AST, str], SyntaxError]) -> None:
+    def __init__(self, test: ast.expr, construct: str, refuse: Callable[[ast.AST, str], SyntaxError]) -> None:
         self.test, self.keywords = test, dict[str, ast.expr]()
         self.include, self.exclude = set[str](), set[str]()
         self.scalar = False
@@ -25,20 +40,45 @@ class Hint:
             raise refuse(test, "drjit.hint() takes one positional argument, the condition.")
         self.test = test.args[0]
         for keyword in test.keywords:
-            if keyword.arg not in _HINTS:
-                raise refuse(test, f"drjit.hint() does not support the keyword argument '{keyword.arg}'; it has "
-                             f"{', '.join(_HINTS)}.")
-            if keyword.arg in ("include", "exclude"):
-                value = keyword.value
-                if not isinstance(value, (ast.List, ast.Tuple)) or \
-                        not all(isinstance(entry, ast.Name) for entry in value.elts):
-                    raise refuse(test, f"'{keyword.arg}' of drjit.hint() must be a list of local variables.")
-                names = {entry.id for entry in value.elts if isinstance(entry, ast.Name)}
-                setattr(self, keyword.arg, names)
-            elif keyword.arg == "mode" and isinstance(keyword.value, ast.Constant) and keyword.value.value == "scalar":
-                self.scalar = True
+            name, value = keyword.arg, keyword.value
+            if name not in _HINTS[construct]:
+                what = "arguments given by '**'" if name is None else f"the keyword argument '{name}'"
+                raise refuse(test, f"drjit.hint() around the condition of {construct} does not support {what}; it has "
+                             f"{', '.join(_HINTS[construct])}.")
+            if name in ("include", "exclude"):
+                setattr(self, name, self._names(test, name, value, refuse))
             else:
-                self.keywords[keyword.arg] = keyword.value
+                self._require_value(test, name, value, refuse)
+                if isinstance(value, ast.Constant) and value.value == "scalar" and name == "mode":
+                    self.scalar = True
+                else:
+                    self.keywords[name] = value
+        both = self.include & self.exclude
+        if both:
+            raise refuse(test, f"drjit.hint() both includes and excludes '{min(both)}'.")
+
+    @staticmethod
+    def _names(test: ast.expr, name: str, value: ast.expr, refuse: Callable[[ast.AST, str], SyntaxError]) -> set[str]:
+        if isinstance(value, ast.Constant) and value.value is None:
+            return set()
+        entries = value.elts if isinstance(value, (ast.List, ast.Tuple)) else [value]
+        for entry in entries:
+            if not isinstance(entry, ast.Name) or entry is value:
+                raise refuse(test, f"'{name}' of drjit.hint() must be a list of local variables, such as [a, b]; found "
+                             f"{ast.unparse(entry)}.")
+        return {entry.id for entry in entries if isinstance(entry, ast.Name)}
+
+    @staticmethod
+    def _require_value(test: ast.expr, name: str, value: ast.expr,
+                       refuse: Callable[[ast.AST, str], SyntaxError]) -> None:
+        """Refuse constants that a hint cannot have; other expressions are checked when they are computed."""
+        try:
+            found = ast.literal_eval(value)
+        except (TypeError, ValueError):
+            return
+        expected, fits = _VALUES[name]
+        if not fits(found):
+            raise refuse(test, f"'{name}' of drjit.hint() must be {expected}, found {ast.unparse(value)}.")
 
     def of(self, *names: str) -> dict[str, ast.expr]:
         """The hints that a construct takes."""
@@ -69,3 +109,16 @@ def rehinted(test: ast.expr, value: ast.expr) -> ast.expr:
     if hasattr(test, "renamed"):
         result.renamed = True  # type: ignore[attr-defined]
     return result
+
+
+def named_elsewhere(function: ast.AST) -> set[str]:
+    """The names that a program has outside of ``include`` and ``exclude``."""
+    found, queue = set[str](), [function]
+    while queue:
+        node = queue.pop()
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        hint = isinstance(node, ast.Call) and is_hint(node)
+        queue += [inner for inner in ast.iter_child_nodes(node)
+                  if not (hint and isinstance(inner, ast.keyword) and inner.arg in ("include", "exclude"))]
+    return found

@@ -132,17 +132,19 @@ class Normalizer:
         return node
 
     def _for(self, node: ast.For) -> ast.stmt:
-        if self.is_range(node.iter):
+        iterable = unhinted(node.iter)
+        if self.is_range(iterable):
             at, stop, step = (self.temporary(what) for what in ("at", "stop", "step"))
             load: list[ast.expr] = [ast.Name(name, ast.Load()) for name in (at, stop, step)]
             body = copy.deepcopy(node.body)
-            lowered = ast.While(ast.Call(ast.Name("_dr_more", ast.Load()), load, []), [
+            more = ast.copy_location(ast.Call(ast.Name("_dr_more", ast.Load()), load, []), iterable)
+            lowered = ast.While(rehinted(node.iter, more), [
                 ast.Assign([copy.deepcopy(node.target)], load[0]),
                 ast.Assign([ast.Name(at, ast.Store())],
                            ast.Call(ast.Name("_dr_following", ast.Load()), [load[0], load[2]], [])), *body], [])
             _locate(lowered, node)
             lowered.normal = getattr(node, "normal", None)  # type: ignore[attr-defined]
-            node.lowered = self._while(lowered)  # type: ignore[attr-defined]
+            node.iter, node.lowered = iterable, self._while(lowered)  # type: ignore[attr-defined]
             node.counters = at, stop, step  # type: ignore[attr-defined]
         node.variable = node.target  # type: ignore[attr-defined]
         body = self.block(_without_continue(node.body))

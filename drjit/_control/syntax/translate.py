@@ -27,7 +27,7 @@ from typing import Any
 from .build import assign, call_of, if_unset, is_vector, load, or_unset, same, store, strings_of, tuple_of
 from .exits import Exit, Exits, Scope
 from .expressions import Expressions
-from .hints import Hint
+from .hints import Hint, named_elsewhere
 from .names import (
     TRY,
     Guard,
@@ -66,6 +66,7 @@ class Translator:
                     for name in node.names}
         changed = bound(function.body)
         self.own = set(self.parameters) | changed
+        self.known = self.own | named_elsewhere(function)
         #: Variables that functions in here, or others, know too.
         self.shared = declared & changed
         scopes = list(nested_scopes(function.body))
@@ -278,8 +279,23 @@ class Translator:
             scope.assigned = after
         return node
 
+    def _hint(self, node: ast.If | ast.While, construct: str, scope: Scope) -> Hint:
+        """What a program says about a condition; refuses names of variables that cannot be part of the state."""
+        hint = Hint(node.test, construct, self.refuse)
+        possible = scope.possible | bound(node)
+        for name in sorted(hint.include):
+            if name not in self.own:
+                raise self.refuse(node.test, f"'include' of drjit.hint() lists '{name}', which is no local variable of "
+                                  f"{self.name}().")
+            if scope.main and name not in possible:
+                raise self.refuse(node.test, f"'include' of drjit.hint() lists '{name}', which {self.name}() has not "
+                                  "assigned before.")
+        for name in sorted(hint.exclude - self.known):
+            raise self.refuse(node.test, f"'exclude' of drjit.hint() lists '{name}', which {self.name}() does not use.")
+        return hint
+
     def _if(self, node: ast.If, scope: Scope) -> list[ast.stmt]:
-        hint = Hint(node.test, self.refuse)
+        hint = self._hint(node, "an 'if'", scope)
         test = self._expression(hint.test, scope)
         assigned, possible = set(scope.assigned), set(scope.possible)
         original = copy.deepcopy(node)
@@ -306,7 +322,7 @@ class Translator:
         test = ast.BoolOp(ast.And(), [same(f"_dr_{flag}", ast.Constant(False)) for flag in flags]) \
             if len(flags) > 1 else same(f"_dr_{flags[0]}", ast.Constant(False))
         name = self.temporary("test")
-        hint = Hint(ast.Constant(True), self.refuse)
+        hint = Hint(ast.Constant(True), "an 'if'", self.refuse)
         vector = self._vector_if(original, node, hint, name, scope, Scope(False, assigned, possible), flags)
         vector.insert(0, assign(name, call_of("_dr_remaining", [load(f"_dr_{flag}") for flag in flags])))
         return [ast.copy_location(ast.If(test, body, vector), node)]
@@ -441,7 +457,7 @@ class Translator:
     # --- loops -------------------------------------------------------------------------------------------------------
 
     def _while(self, node: ast.While, scope: Scope) -> list[ast.stmt]:
-        hint = Hint(node.test, self.refuse)
+        hint = self._hint(node, "a loop", scope)
         kinds = escapes(node.body)
         endless = is_true(hint.test)
         flags: frozenset[str] = node.pending  # type: ignore[attr-defined]
@@ -581,6 +597,7 @@ class Translator:
             orelse = [assign(normal, value)]
         found: list[ast.stmt] = []
         vector: list[ast.stmt] = []
+        scalar = False
         name = self.temporary("range")
         if lowered is not None:
             at, stop, step = node.counters  # type: ignore[attr-defined]
@@ -596,7 +613,8 @@ class Translator:
                 outer.assigned.add(target)
                 vector += [*or_unset([target]), ast.If(same(target, load("_dr_UNSET")),
                                                         [assign(target, load(at))], [])]
-            hint = Hint(lowered.test, self.refuse)
+            hint = self._hint(lowered, "a loop", scope)
+            scalar = hint.scalar
             inner_number = lowered.identity  # type: ignore[attr-defined]
             flags_of = escapes(lowered.plain_body) & {"break", "return"}  # type: ignore[attr-defined]
             if flags_of:
@@ -616,7 +634,7 @@ class Translator:
             found.append(assign(f"_dr_broken{number}", ast.Constant(False)))
             scope.flags.discard(f"broken{number}")
         loop = ast.copy_location(ast.For(node.target, iterable, [*start, *body], orelse), node)
-        if lowered is None:
+        if lowered is None or scalar:
             return [*found, loop]
         assert isinstance(iterable, ast.Call)
         iterable.func = ast.copy_location(load("_dr_range"), iterable.func)
