@@ -14,7 +14,7 @@ from typing import Any
 
 from drjit_core import IncompatibleSizes, SymbolicValue, UnsupportedType, is_internal
 
-__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "FormatError",
+__all__ = ["CORE_ERRORS", "FAILURES", "ArgumentError", "CallSite", "ComponentError", "EndlessRecursion", "FormatError",
            "IncompatibleArguments", "IncompatibleShapes", "Misfit", "OutOfRange", "RangeError", "Site", "SizeError",
            "called", "describe", "describe_all", "no_deletion", "presented", "translate", "user_part"]
 
@@ -24,6 +24,10 @@ CORE_ERRORS = (IncompatibleSizes, UnsupportedType)
 
 class ArgumentError(TypeError, RuntimeError):
     """An argument of an unsupported type; a ``RuntimeError`` too, which is what existing programs catch."""
+
+
+class EndlessRecursion(RecursionError):
+    """A function that calls itself through a loop, branch or call, and so is traced without end."""
 
 
 class SizeError(RuntimeError):
@@ -70,6 +74,9 @@ class IncompatibleArguments(Misfit):
 #: What a boundary passes to :func:`translate`.
 FAILURES = (*CORE_ERRORS, Misfit, ArgumentError, SizeError)
 
+
+#: A function that is found so often among those that are called calls itself.
+_REPEATED = 3
 
 #: What constructs raise themselves if their arguments do not fit.
 _REFUSALS = (ArgumentError, NotImplementedError, SizeError, SymbolicValue)
@@ -186,17 +193,59 @@ def presented(error: Exception, site: Site) -> Exception:
     """
     traceback = user_part(error)
     try:
+        if error.__class__ is EndlessRecursion:  # of the calls, which all are alike, the outermost is shown
+            return error.with_traceback(None)
+        if error.__class__ is RecursionError:
+            place = _calls_itself(error)
+            if place is not None:
+                function, file, line = place
+                found = EndlessRecursion(
+                    f"{called(site)}: {function} ({file}:{line}) calls itself through this construct, and so without "
+                    "end: conditions on arrays end no recursion, since both sides of a branch, and in symbolic mode all "
+                    "functions of a call and the body of a loop are called, whichever of them elements take. Let a "
+                    "Python number that counts the depth end it, or write it as a loop; calls with mode='evaluated' "
+                    "leave out what no element takes.")
+                found.__suppress_context__ = True
+                return found
         if traceback is not None:
             return error.with_traceback(traceback)
         if isinstance(error, CORE_ERRORS):
-            found = translate(error, site)
-            found.__suppress_context__ = True
-            return found
+            translated = translate(error, site)
+            translated.__suppress_context__ = True
+            return translated
         return error.with_traceback(None) if isinstance(error, _REFUSALS) else error
     finally:
         # Its frames lead back to that of the construct: a name for it would keep alive the arrays that they hold, until
         # the garbage collector comes along, and writes to those would go to copies.
         del traceback
+
+
+def _calls_itself(error: BaseException) -> tuple[str, str, int] | None:
+    """The function that calls a construct again and again, the file and the line of that, if one does so through it."""
+    traceback = error.__traceback__
+    construct = None if traceback is None else _place(traceback)
+    found: list[TracebackType] = []  # where functions of the user call it, or what calls it for them
+    last: TracebackType | None = None
+    while traceback is not None:
+        if not is_internal(traceback.tb_frame):
+            last = traceback
+        elif last is not None and _place(traceback) == construct:
+            found.append(last)
+            last = None
+        traceback = traceback.tb_next
+    codes = [place.tb_frame.f_code for place in found]
+    code = max(codes, key=codes.count, default=None)
+    if code is None or codes.count(code) < _REPEATED:
+        return None
+    name = code.co_qualname.rpartition("<locals>.")[2]
+    return f"{name}()" if name != "<lambda>" else "a lambda function", code.co_filename, \
+        found[codes.index(code)].tb_lineno
+
+
+def _place(traceback: TracebackType) -> tuple[str, str]:
+    """What tells functions apart, of which those of compiled modules have a code for each exception."""
+    code = traceback.tb_frame.f_code
+    return code.co_filename, code.co_name
 
 
 def user_part(error: BaseException) -> TracebackType | None:

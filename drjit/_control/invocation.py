@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import gc
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -18,6 +17,7 @@ from .._base.errors import ArgumentError, SizeError, describe, presented
 from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .bounds import warn_of
 from .choice import Results, SymbolicChoice, argument_of, blended, invoked, run_directly, store_arguments, written
 from .outside import Words
 from .state import arguments
@@ -120,20 +120,10 @@ class _Call:
 
     def check(self) -> None:
         """Let an evaluation warn of indices that are too large."""
-        count, function, line = len(self.targets), self.function, core.user_line()
-
-        def act(capture: core.Capture) -> None:
-            found, _, values = core.captured(capture)
-            if found:
-                file, number = line or ("<unknown>", 0)
-                warnings.warn_explicit(
-                    f"{function}(): attempted to invoke callable with index {core.read_element(values[0], 0)}, but "
-                    f"this value must be smaller than {count}.", RuntimeWarning, file, number)
-
-        bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, count)))
+        bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, len(self.targets))))
         if self.nothing_at is not None:
             bad = ops.and_(bad, ops.neq(self.index, core.literal(self.index.type, self.nothing_at)))
-        core.capture(function, [self.index], with_lanes(bad, self.width), 1, act)
+        warn_of(self.function, self.index, with_lanes(bad, self.width), functools.partial(_too_large, len(self.targets)))
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""
@@ -237,6 +227,10 @@ class _Call:
         with masked_access(core.literal(BOOL, False), some=False):
             values, _ = self.invoke(0, self.nodes, self.spec)
         return self.results.rebuilt([core.literal(value.type, 0, self.width) for value in values])
+
+
+def _too_large(count: int, index: object) -> str:
+    return f"attempted to invoke callable with index {index}, but this value must be smaller than {count}."
 
 
 def _without_mask(mask_type: type[ArrayBase], args: tuple[Any, ...],

@@ -15,7 +15,6 @@ written at an array of indices, or in a construct: then one kernel writes all of
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
@@ -45,6 +44,7 @@ from .._base.values import PYTHON_NUMBERS, plain_integer, plain_scalar
 from .._functions.creation import zeros
 from .._promotion.promote import coerce, wrap
 from .._trees.pytree import TreeSpec, field_types, flatten, is_pytree
+from .bounds import warn_of
 from .loop import while_loop
 from .outside import Wider
 
@@ -420,22 +420,14 @@ class Local(Generic[T]):
 
     def _in_bounds(self, entry: Node, mask: Node, width: int, function: str) -> Node:
         """The mask of an access without the lanes whose index is out of bounds; an evaluation warns of those."""
-        size, line, region = self._size, core.user_line(), core.innermost()
+        size, region = self._size, core.innermost()
         what = "read from" if "write" not in function and "set" not in function else "write to"
-
-        def act(capture: core.Capture) -> None:
-            found, _, values = core.captured(capture)
-            if found:
-                file, number = line or ("<unknown>", 0)
-                warnings.warn_explicit(
-                    f"{function}(): out-of-bounds {what} entry {core.read_element(values[0], 0)} of a buffer of "
-                    f"{size} entr{'y' if size == 1 else 'ies'}.", RuntimeWarning, file, number)
-
         inside = ops.lt(entry, literal(entry.type, size))
         if region is None or region.live is not region.entering:  # the condition of a loop has no side effects
             bad = ops.and_(mask, ops.inv(inside))
             if bad.kind != _LITERAL or bad.payload:
-                core.capture(function, [entry], bad, 1, act)
+                warn_of(function, entry, bad, lambda index: (
+                    f"out-of-bounds {what} entry {index} of a buffer of {size} entr{'y' if size == 1 else 'ies'}."))
         return ops.and_(mask, inside)  # type: ignore[no-any-return]
 
 

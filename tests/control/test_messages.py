@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import inspect
 import io
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -340,3 +342,171 @@ def test_loops_may_assign_what_they_do_not_add_up() -> None:
 
     dr.while_loop((UInt32(0, 1),), lambda i: i < 3, body, mode="symbolic")
     assert traces >= 1 and list(table) == [1, 2]
+
+
+@pytest.mark.parametrize("mode, expected", [
+    ("symbolic", "[0, 0, 1, 1, 2, 2, 3, 3]"), ("evaluated", "[0, 1, 2, 3]\n[0, 1, 2, 3]")])
+def test_loops_of_one_element_within_others_print_all_values(out: Output, mode: Any, expected: str) -> None:
+    lane = dr.arange(UInt32, 4)
+
+    def inner(i: Any) -> Any:
+        dr.print("{}", lane, file=out)
+        return (i + 1,)
+
+    def outer(i: Any) -> Any:
+        first = dr.while_loop((UInt32(0),), lambda j: j < 1, inner, mode=mode)[0]
+        return (i + first,)
+
+    result = dr.while_loop((UInt32(0),), lambda i: i < 2, outer, mode=mode)[0]
+    dr.eval(result)
+    assert out.getvalue() == expected + "\n"
+    assert set(result) == {2}
+
+
+# --- functions that call themselves ----------------------------------------------------------------------------------
+
+
+def _by_switch(x: Any, n: Any) -> Any:
+    return dr.switch(UInt32(n > 1), [lambda x, n: n, lambda x, n: n * _by_switch(x, n - dr.gather(UInt32, x, n))], x, n)
+
+
+def _by_branch(x: Any, n: Any) -> Any:
+    return dr.if_stmt((x, n), n > 1, lambda x, n: n * _by_branch(x, n - dr.gather(UInt32, x, n)), lambda x, n: n)
+
+
+def _by_writing_branch(x: Any, n: Any) -> Any:
+    def larger(x: Any, n: Any) -> Any:
+        dr.scatter(x, n, n & 1)
+        return _by_writing_branch(x, n - 1)
+
+    return dr.if_stmt((x, n), n > 1, larger, lambda x, n: n)
+
+
+def _by_evaluated_branch(x: Any, n: Any) -> Any:
+    return dr.if_stmt((n,), n > 1, lambda n: n * _by_evaluated_branch(x, n - 1), lambda n: n, mode="evaluated")
+
+
+def _by_loop(x: Any, n: Any) -> Any:
+    return dr.while_loop((x, n), lambda x, n: n > 1, lambda x, n: (x, _by_loop(x, n - dr.gather(UInt32, x, n))))[1]
+
+
+@dr.syntax
+def _by_syntax(x: Any, n: Any) -> Any:
+    if n > 1:
+        return n * _by_syntax(x, n - dr.gather(UInt32, x, n))
+    return n
+
+
+@dr.syntax
+def _by_syntax_loop(x: Any, n: Any) -> Any:
+    while n > 1:
+        if n > 5:
+            break
+        n = _by_syntax_loop(x, n - dr.gather(UInt32, x, n))
+    return n
+
+
+class _Recursive:
+    def go(self, x: Any, n: Any) -> Any:
+        return n * _INSTANCES.go(x, n - dr.gather(UInt32, x, n))
+
+
+_INSTANCES: Any = None
+
+RECURSIVE: list[tuple[Callable[[Any, Any], Any], str, str]] = [
+    (_by_switch, "drjit.switch", "_by_switch"), (_by_branch, "drjit.if_stmt", "_by_branch"),
+    (_by_writing_branch, "drjit.if_stmt", "_by_writing_branch.larger"),
+    (_by_evaluated_branch, "drjit.if_stmt", "_by_evaluated_branch"), (_by_loop, "drjit.while_loop", "_by_loop"),
+    (_by_syntax, "drjit.if_stmt", "_by_syntax"), (_by_syntax_loop, "drjit.while_loop", "_by_syntax_loop")]
+
+
+@pytest.mark.parametrize("function, construct, name", RECURSIVE, ids=[row[2] for row in RECURSIVE])
+def test_functions_that_call_themselves_without_end(function: Callable[[Any, Any], Any], construct: str,
+                                                    name: str) -> None:
+    """Wherever the stack ends, all is undone."""
+    before = sys.getrecursionlimit()
+    depth = len(inspect.stack(0))
+    for limit in range(depth + 150, depth + 200, 3):
+        x, n = dr.full(UInt32, 1, 8), UInt32(1, 2, 3)
+        sys.setrecursionlimit(limit)
+        try:
+            with pytest.raises(RecursionError) as caught:
+                function(x, n)
+        finally:
+            sys.setrecursionlimit(before)
+        assert list(n) == [1, 2, 3] and list(x) == [1] * 8
+        assert list(dr.while_loop((n,), lambda n: n < 3, lambda n: (n + 1,))[0]) == [3, 3, 3]
+    message = str(caught.value)
+    assert message.startswith(f"{construct}(): ") and f"{name.split('.')[0]}" in message
+    assert "calls itself through this construct" in message and f"({__file__}:" in message
+    assert len(caught.traceback) < 6
+
+
+def test_methods_that_call_themselves_without_end() -> None:
+    global _INSTANCES
+    array = dr.instance_array(_Recursive, UInt32)
+    first, second = _Recursive(), _Recursive()
+    _INSTANCES = array([first, second])
+    with pytest.raises(RecursionError, match=r"go\(\): _Recursive.go\(\) .* calls itself through this construct"):
+        _INSTANCES.go(dr.full(UInt32, 1, 8), UInt32(3, 2))
+    assert list(X + 1) == [2, 3, 4, 5]
+
+
+def test_functions_that_call_themselves_in_a_construct_alone() -> None:
+    """Python's own exception, at the line that does it."""
+    def endless(x: Any) -> Any:
+        return endless(x + 1)
+
+    with pytest.raises(RecursionError, match="maximum recursion depth exceeded"):
+        loop(endless)
+
+
+def test_recursion_that_a_number_ends() -> None:
+    def power(x: Any, depth: int) -> Any:
+        return x if not depth else branch(lambda x: x * power(x, depth - 1))
+
+    assert list(power(X, 2)) == [1, 2, 27, 64]
+
+
+# --- names -----------------------------------------------------------------------------------------------------------
+
+
+@dr.syntax
+def _value_and_memory(x: Any, i: Any) -> Any:
+    while i < 3:
+        x = x + dr.gather(UInt32, x, i)
+        i += 1
+    return x
+
+
+@dr.syntax
+def _exchanged(x: Any, i: Any) -> Any:
+    y = x + 1
+    while i < 3:
+        i += dr.gather(UInt32, x, i) + 1
+        x, y = y, x
+    return x
+
+
+@dr.syntax
+def _computed_with(x: Any, i: Any) -> Any:
+    while i < 3:
+        dr.scatter(x, i, i)
+        i = i + x + 1
+    return x
+
+
+@dr.syntax
+def _older(x: Any, i: Any) -> Any:
+    while i < 3:
+        before = UInt32(x)
+        dr.scatter(x, i, i)
+        x = before
+        i = i + 1
+    return x
+
+
+@pytest.mark.parametrize("function", [_value_and_memory, _exchanged, _computed_with, _older])
+def test_refused_loops_of_translated_functions_name_the_construct(function: Callable[[Any, Any], Any]) -> None:
+    with pytest.raises((NotImplementedError, SymbolicValue), match=r"^drjit.while_loop\(\): "):
+        function(UInt32(1, 2, 3), UInt32(0, 1, 2))

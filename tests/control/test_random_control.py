@@ -34,6 +34,11 @@ def test_programs_of_which_a_trace_writes_elsewhere_than_the_one_before(seed: in
     assert check(seed)
 
 
+def test_a_program_that_prints_in_loops_of_one_element() -> None:
+    """As many values as there are, which a loop around that loop has been made wide for."""
+    assert check(23863)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("part", range(50))
 def test_modes_agree_on_more_programs(part: int) -> None:

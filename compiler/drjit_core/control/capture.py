@@ -10,7 +10,7 @@ from ..ir.build import broadcast_size, counter, literal, undefined
 from ..ir.deferred import Memory, Statement, defer, version_of
 from ..ir.dual import primal
 from ..ir.node import Node
-from ..ir.symbolic import Tracing, call_site, innermost, width_of_write
+from ..ir.symbolic import Tracing, call_site, innermost, tells_elements_apart, width_of_write
 from ..ops.table import LITERAL
 from ..types import BOOL, UINT32, UINT64, ReduceOp
 from .choice import cond
@@ -96,20 +96,28 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
     if lanes != 1 and width not in (1, lanes):
         raise IncompatibleSizes(function, (width, lanes))
     element = UINT32 if max(width, lanes) <= 1 << 32 else UINT64
-    if width_of_write(region, width) == 1 < lanes:
+    uniform, meant = _is_uniform(region), width_of_write(region, width)
+    if uniform and not region.uniform and not any([
+            tells_elements_apart(node, node is not active) for node in (*nodes, active)]):
+        meant = 1  # as wide as the region around it
+    if meant == 1 < lanes:
         width = lanes
-        if _is_uniform(region):
+        if uniform:
             active = trace.ops.and_(active, trace.ops.eq(counter(width, element), literal(element, 0)))
     found = Capture(nodes, element, limit)
 
     def trace_if_any(_: list[Node]) -> Sequence[Node]:
         inner = innermost()
         assert inner is not None
-        found.trace(inner, active, width, counter(width, element))
+        inner.apart = True
+        try:
+            found.trace(inner, active, width, counter(width, element))
+        finally:
+            inner.apart = False
         defer(Statement(found.memory, lambda: act(found)))
         return []
 
-    if _is_uniform(region):
+    if uniform:
         trace_if_any([])
     else:
         cond(active, [], trace_if_any, lambda _: [])

@@ -169,6 +169,8 @@ class Construct:
             scope_of_all(traced.results)
             if region.outside and not region.by_index:
                 raise self.refusal(self.OUTSIDE)
+        except RecursionError:  # in another trace, functions would call themselves as often, and so each of those
+            raise
         except Exception as error:
             self.failure = error
         finally:

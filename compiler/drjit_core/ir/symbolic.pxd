@@ -25,6 +25,7 @@ cdef class Tracing:
     cdef public Node live
     cdef public Node entering
     cdef public bint uniform
+    cdef public bint apart
     cdef public list widths
     cdef public list single
     cdef public frozenset by_index

@@ -47,7 +47,7 @@ _NONE: frozenset[int] = frozenset()
 class Tracing:
     """A region that is being traced, and where it stands in the user's program."""
 
-    __slots__ = ("borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial",
+    __slots__ = ("apart", "borrowed", "but_elements", "by_index", "differentiates", "done", "entering", "id", "initial",
                  "journal", "label", "latest", "live", "name_of", "noun", "open", "outer", "outside", "place",
                  "repeats", "roots", "single", "statements", "uniform", "variables", "widths")
 
@@ -82,6 +82,8 @@ class Tracing:
         self.entering: Node | None = None
         #: Whether all elements do the same: there are several only because so many are written at once.
         self.uniform = False
+        #: Whether, if that is so of a region around it, what is being written is meant for each of them.
+        self.apart = False
         #: The widths of its writes, in their order; and what they were when it still was a region of one element.
         self.widths: list[int] = _EMPTY
         self.single: list[int] = _EMPTY
@@ -257,12 +259,13 @@ def is_same_in_all_elements(node: Node, region: int = 0) -> bool:
     return True
 
 
-def tells_elements_apart(node: Node) -> bool:
-    """Whether a value is computed from the positions of elements, or from several values that were there before."""
+def tells_elements_apart(node: Node, literals: bool = False) -> bool:
+    """Whether a value is computed from the positions of elements, or from several values that were there before;
+    ``literals`` tells whether these may be a literal, as which one value for all elements may be written as well."""
     stack, seen = [node], {node.id}
     while stack:
         node = stack.pop()
-        if node.kind == COUNTER or not node.scope and node.size > 1 and node.kind != LITERAL:
+        if node.kind == COUNTER or not node.scope and node.size > 1 and (literals or node.kind != LITERAL):
             return True
         if len(seen) > _SEARCHED:
             return False
@@ -320,8 +323,11 @@ def _line_at(place: tuple[CodeType, int] | None) -> tuple[str, int] | None:
 def call_site(otherwise: str) -> str:
     """The function of this project that the user called, as the user knows it: ``drjit.llvm.Bool.__bool__``.
 
-    It is found among the frames of the stack; ``otherwise`` is the answer if they have no public name.
+    It is found among the frames of the stack; ``otherwise`` names it if they have no public name, which those of
+    translated functions have not.
     """
+    if otherwise and "." not in otherwise:
+        otherwise = f"drjit.{otherwise}"
     frame: FrameType | None = sys._getframe()
     called: FrameType | None = None
     while frame is not None and is_internal(frame):

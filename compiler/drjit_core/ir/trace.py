@@ -489,7 +489,7 @@ def _once_if_uniform(region: Tracing, meant: int, operands: tuple[Node, Node, No
             return mask
         scalar = UINT32 if width <= 1 << 32 else UINT64
         return ops.and_(mask, ops.eq(counter(width, scalar), literal(scalar, 0)))  # type: ignore[no-any-return]
-    outer = region.outer
+    outer = None if region.apart else region.outer
     while outer is not None:
         if outer.uniform and not any(map(tells_elements_apart, operands)):
             around = "another one" if outer.noun == region.noun else f"a symbolic {outer.noun}"
