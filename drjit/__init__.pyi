@@ -4114,7 +4114,7 @@ def suspend_grad(*args: Any, when: bool = True) -> AbstractContextManager[None]:
 def swapaxes(value: ArrayT, /, axis1: int, axis2: int) -> ArrayT:
     """A tensor with two axes exchanged."""
 def switch(index: Any, targets: Sequence[Callable[..., Any]], *args: Any, mode: Literal["symbolic", "evaluated"] | None = None, label: str | None = None, **kwargs: Any) -> Any:
-    """``targets[index](*args, **kwargs)`` for every element; each function is called once at most."""
+    """``targets[index](*args, **kwargs)`` for every element; each function is called for all elements together."""
 def sync_thread() -> None:
     """Wait for everything that has been launched."""
 def syntax(f: Any = None, *, recursive: bool = False, print_ast: bool = False, print_code: bool = False) -> Any:
