@@ -32,6 +32,7 @@ def write(x: Any, counter: Any) -> Any:
 def test_counters_from_zero_are_one_program(type_: Any, use: Callable[[Any, Any], Any]) -> None:
     x = dr.opaque(type_, 3, 16)
     counter = type_(0)
+    dr.eval()  # what others have scheduled
     with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
         for _ in range(PASSES):
             dr.eval(use(x, counter))
