@@ -201,8 +201,8 @@ def presented(error: Exception, site: Site) -> Exception:
                 function, file, line = place
                 found = EndlessRecursion(
                     f"{called(site)}: {function} ({file}:{line}) calls itself through this construct, and so without "
-                    "end: conditions on arrays end no recursion, since both sides of a branch, and in symbolic mode all "
-                    "functions of a call and the body of a loop are called, whichever of them elements take. Let a "
+                    "end: conditions on arrays end no recursion, since both sides of a branch, and in symbolic mode "
+                    "all functions of a call and the body of a loop are called, whichever of them elements take. Let a "
                     "Python number that counts the depth end it, or write it as a loop; calls with mode='evaluated' "
                     "leave out what no element takes.")
                 found.__suppress_context__ = True

@@ -12,7 +12,7 @@ __all__ = ["warn_of"]
 
 
 def warn_of(function: str, index: Node, bad: Node, words: Callable[[object], str]) -> None:
-    """Let an evaluation warn of the first index for which a mask is set, at the user's line: ``words`` tells what of."""
+    """Let an evaluation warn of the first index for which a mask is set, at the user's line; ``words`` say it."""
     line = core.user_line()
 
     def act(capture: core.Capture) -> None:

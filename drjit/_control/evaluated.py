@@ -39,16 +39,17 @@ def evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
     originals, written = leaves, [True] * len(nodes)  # what is changed by nothing but writes by index
     first = nodes
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
+    core.evaluate(nodes)
     while True:
-        core.evaluate(nodes)
         test = condition_of(cond(*arguments(FUNCTION, spec, nodes, leaves)))
         active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
-        if not active.size or not core.read_element(core.reduce(active, core.ReduceOp.Or.value), 0):
+        found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
+        core.evaluate((*nodes, active, found))
+        if not core.read_element(found, 0):
             if through:
                 store_arguments(originals, first, [node if only else before for node, only, before
                                                    in zip(nodes, written, first, strict=True)])
             return spec.rebuild_nodes(nodes, leaves)
-        core.evaluate((active,))
         before = arguments(FUNCTION, spec, nodes, leaves)
         with masked_access(active):
             results, leaves = flattened(body(*before), spec, names)

@@ -123,7 +123,8 @@ class _Call:
         bad = ops.and_(self.mask, ops.ge(self.index, core.literal(self.index.type, len(self.targets))))
         if self.nothing_at is not None:
             bad = ops.and_(bad, ops.neq(self.index, core.literal(self.index.type, self.nothing_at)))
-        warn_of(self.function, self.index, with_lanes(bad, self.width), functools.partial(_too_large, len(self.targets)))
+        warn_of(self.function, self.index, with_lanes(bad, self.width),
+                functools.partial(_too_large, len(self.targets)))
 
     def directly(self, number: int) -> Any:
         """What a function returns that all elements take."""

@@ -1167,7 +1167,7 @@ def translated(text: str) -> Callable[..., Any]:
     ("include=[later]", r"lists 'later', which f\(\) has not assigned before"),
     ("exclude=[nothing]", r"'exclude' of drjit.hint\(\) lists 'nothing', which f\(\) does not use"),
     ("include=[x], exclude=[x]", r"drjit.hint\(\) both includes and excludes 'x'"),
-    ("other=3", r"drjit.hint\(\) around the condition of CONSTRUCT does not support the keyword argument 'other'; it has"),
+    ("other=3", r"around the condition of CONSTRUCT does not support the keyword argument 'other'; it has mode"),
     ("**options", r"does not support arguments given by '\*\*'"),
     ("mode='backwards'", r"'mode' of drjit.hint\(\) must be 'scalar', .*, found 'backwards'"),
     ("mode=['scalar']", r"'mode' of drjit.hint\(\) must be 'scalar', .*, found \['scalar'\]"),

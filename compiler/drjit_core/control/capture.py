@@ -97,8 +97,8 @@ def _capture(function: str, nodes: Sequence[Node], active: Node, limit: int,
         raise IncompatibleSizes(function, (width, lanes))
     element = UINT32 if max(width, lanes) <= 1 << 32 else UINT64
     uniform, meant = _is_uniform(region), width_of_write(region, width)
-    if uniform and not region.uniform and not any([
-            tells_elements_apart(node, node is not active) for node in (*nodes, active)]):
+    if uniform and not region.uniform and not tells_elements_apart(active) and \
+            not any(tells_elements_apart(node, True) for node in nodes):
         meant = 1  # as wide as the region around it
     if meant == 1 < lanes:
         width = lanes

@@ -85,8 +85,8 @@ def hint(arg: T, /, *, mode: Literal["scalar", "evaluated", "symbolic"] | None =
     ``drjit.while_loop``: ``mode`` (``'symbolic'`` or ``'evaluated'``; ``'scalar'`` leaves the construct as it is),
     ``label``, ``strict`` and, of loops, ``max_iterations`` and ``compress``. ``include`` and ``exclude`` list local
     variables that are, or are not, to be part of the state of an ``if`` or loop; what is excluded can be read. None of
-    this matters where the condition is no array. Raises a ``SyntaxError`` when the function is decorated, if a construct
-    has no such hint, a constant is no value of it, or a list names what is no variable.
+    this matters where the condition is no array. Raises a ``SyntaxError`` when the function is decorated, if a
+    construct has no such hint, a constant is no value of it, or a list names what is no variable.
 
     >>> from drjit.llvm import UInt
     >>> @dr.syntax
