@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, Node, cast, literal, ops
+from drjit_core import KIND, Node, cast, literal, ops
 
 from .._access.lanes import TRUE, masked_access, on_part, watched, with_lanes, written_from
 from .._base.array import ArrayBase
@@ -28,6 +28,8 @@ from .state import arguments
 
 __all__ = ["Compressed", "evaluated"]
 
+_EVALUATED = KIND["evaluated"]
+
 #: Elements are removed when no more of them are left than this share; else all would be moved for the sake of a few.
 _SHARE = 0.75
 
@@ -39,9 +41,11 @@ def evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
     originals, written = leaves, [True] * len(nodes)  # what is changed by nothing but writes by index
     first = nodes
     tensors = any(isinstance(leaf, ArrayBase) and leaf._depth < 0 for leaf in leaves)
-    core.evaluate(nodes)
+    state = _State(nodes)
     while True:
+        state.prepare(nodes)
         test = condition_of(cond(*arguments(FUNCTION, spec, nodes, leaves)))
+        state.check()
         active = with_lanes(test, test.size) if active is None else ops.and_(active, test)
         found = core.reduce(active, core.ReduceOp.Or.value) if active.size else literal(BOOL, False)
         core.evaluate((*nodes, active, found))
@@ -55,11 +59,33 @@ def evaluated(nodes: list[Node], leaves: list[Any], spec: TreeSpec, cond: Callab
             results, leaves = flattened(body(*before), spec, names)
             written = [only and (new is old or written_from(new, old))
                        for only, old, new in zip(written, nodes, results, strict=True)]
-            nodes = [_blended(active, position, old, new, spec, names)
-                     for position, (old, new) in enumerate(zip(nodes, results, strict=True))]
+            nodes = _blended(active, nodes, results, spec, names)
         del before, results  # they hold what scatters of the next iteration could otherwise write to in place
         if tensors:  # those of one element may have become wider
             spec = flatten(spec.rebuild_nodes(nodes, leaves), FUNCTION)[1]
+
+
+class _State:
+    """Lets the condition join the kernel that computes the state, as long as it does not read that on the host.
+
+    What it read would be computed in a kernel of its own then, and with it much of the rest, which is computed later.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        core.evaluate(nodes)
+        self.is_read = False
+        self.pending: list[Node] = []
+
+    def prepare(self, nodes: Sequence[Node]) -> None:
+        """What must be done before the condition is called."""
+        if self.is_read:
+            core.evaluate(nodes)
+        self.pending = [node for node in map(core.primal, nodes) if node.kind != _EVALUATED]
+
+    def check(self) -> None:
+        """Find out whether the condition has read any of the state."""
+        self.is_read = self.is_read or any(node.kind == _EVALUATED for node in self.pending)
+        self.pending = []
 
 
 class Compressed:
@@ -72,6 +98,7 @@ class Compressed:
                  body: Callable[..., Any], names: Sequence[str]) -> None:
         self.nodes, self.leaves, self.spec = nodes, leaves, spec
         self.cond, self.body, self.names = cond, body, names
+        self.state = _State(nodes)
         self.width = self.left = 0
         self.lanes: Node = TRUE
         #: Which variables are memory that all elements share; not known before some iteration.
@@ -87,7 +114,6 @@ class Compressed:
     def run(self, through: bool) -> Any:
         """The state after the loop; with ``through``, writes by index reach the arrays it began with."""
         first, originals = self.nodes, self.leaves
-        core.evaluate(first)
         active = self.test()
         active = with_lanes(active, active.size)
         self.width = self.left = active.size
@@ -98,14 +124,13 @@ class Compressed:
         self.lanes = core.counter(self.width, UINT32)
         while True:
             number = core.reduce(cast(active, UINT32), core.ReduceOp.Add.value)
-            core.evaluate((active, number))
+            core.evaluate((*self.nodes, active, number))
             left = int(core.read_element(number, 0))
             if not left:
                 break
             if self.memory is not None and max(left, 2) <= _SHARE * self.left:
                 active = self.remove(active, left)
             self.step(active)
-            core.evaluate(self.nodes)
             active = ops.and_(active, self.test())
         nodes = self.all_elements()
         if through:
@@ -115,9 +140,11 @@ class Compressed:
 
     def test(self) -> Node:
         """For which of the elements that are left the condition holds."""
+        self.state.prepare(self.nodes)
         with on_part(self.lanes, self.width):
             given = arguments(FUNCTION, self.spec, self.nodes, self.leaves)
             test = condition_of(self.called(self.cond, given))
+        self.state.check()
         if self.left not in (test.size, 0) and test.size != 1:
             raise self.misfit(f"{FUNCTION}(): 'cond' returned {test.size} elements, for {self.left} ones!")
         return test
@@ -130,7 +157,6 @@ class Compressed:
             results, self.leaves = flattened(self.called(self.body, before), inside, self.names)
             memory = [watch.accessed(old) or new is not old and written_from(new, old)
                       for old, new in zip(self.nodes, results, strict=True)]
-            found = []
             for position, (old, new) in enumerate(zip(self.nodes, results, strict=True)):
                 if self.own and self.own[position] and memory[position]:
                     raise ArgumentError(
@@ -143,10 +169,10 @@ class Compressed:
                     self.changed[position] = True
                     if old.size == 1:  # one for all so far
                         self.own[position], self.whole[position] = True, broadcast(old, self.width)
-                try:
-                    found.append(_blended(active, position, old, new, self.spec, self.names))
-                except (SizeError, *CORE_ERRORS) as error:
-                    raise self.explained(error) from None
+            try:
+                found = _blended(active, self.nodes, results, self.spec, self.names)
+            except (SizeError, *CORE_ERRORS) as error:
+                raise self.explained(error) from None
             if self.memory is None and not any(
                     accessed and new is not old and not written_from(new, old) and self.width in (old.size, new.size)
                     for accessed, old, new in zip(memory, self.nodes, results, strict=True)):
@@ -218,14 +244,20 @@ class Compressed:
         return nodes
 
 
-def _blended(active: Node, position: int, old: Node, new: Node, spec: TreeSpec, names: Sequence[str]) -> Node:
-    """The new value of a state variable where its elements are active, the old one elsewhere."""
-    if new is old or written_from(new, old):
-        return new
-    if new.size not in (1, old.size) and (old.size != 1 or not new.size):
-        raise changed_size(old, new, spec.node_paths(names)[position])
-    try:
-        return ops.select(active, new, old)  # type: ignore[no-any-return]
-    except IncompatibleSizes as error:
-        raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that does "
-                        f"not go with that of the condition! (sizes: {error.sizes[-1]}, {active.size})") from None
+def _blended(active: Node, before: Sequence[Node], results: Sequence[Node], spec: TreeSpec,
+             names: Sequence[str]) -> list[Node]:
+    """The state with its new values where elements are active, the old ones elsewhere."""
+    found, changed = list(results), []
+    for position, (old, new) in enumerate(zip(before, results, strict=True)):
+        if new is old or written_from(new, old):
+            continue
+        if new.size not in (1, old.size) and (old.size != 1 or not new.size):
+            raise changed_size(old, new, spec.node_paths(names)[position])
+        if len({active.size, old.size, new.size} - {1}) > 1:
+            raise SizeError(f"{FUNCTION}(): the state variable '{spec.node_paths(names)[position]}' has a size that "
+                            f"does not go with that of the condition! (sizes: {old.size}, {active.size})")
+        changed.append(position)
+    values = core.blend(active, [results[position] for position in changed], [before[position] for position in changed])
+    for position, value in zip(changed, values, strict=True):
+        found[position] = value
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -168,3 +170,75 @@ def test_a_mask_is_fine_as_state() -> None:
     i, done = dr.while_loop((Int(0, 4), Bool(False)), lambda i, done: ~done, lambda i, done: (i + 1, i >= 5))
     assert list(i) == [6, 6]
     assert list(done) == [True, True]
+
+
+# --- kernels of evaluated loops --------------------------------------------------------------------------------------
+
+
+def _kernels(run: Callable[[], object]) -> int:
+    with dr.scoped_set_flag(dr.JitFlag.KernelHistory):
+        dr.kernel_history_clear()
+        run()
+        return len([entry for entry in dr.kernel_history() if entry["type"] == dr.KernelType.JIT])
+
+
+@pytest.mark.parametrize("compress", [False, True])
+def test_an_iteration_of_an_evaluated_loop_is_one_kernel(compress: bool) -> None:
+    """Which computes the state, for whom the condition holds, and whether it holds for any."""
+    def run(count: int) -> int:
+        state = UInt(0, 1, 2, 3), Float(1, 2, 3, 4)
+        return _kernels(lambda: dr.while_loop(state, lambda i, x: i < count, lambda i, x: (i + 1, x * 1.5 + 1),
+                                              mode="evaluated", compress=compress))
+
+    run(40)
+    assert run(140) - run(40) == 100
+
+
+def test_a_condition_that_reads_the_state_makes_two_kernels_of_an_iteration() -> None:
+    """One of them computes all of the state: not what is read first, and the rest once more."""
+    def body(i: UInt, x: Float) -> tuple[UInt, Float]:
+        return i + 1, dr.sin(x) * 0.5 + Float(i)
+
+    seen = []
+
+    def run(count: int) -> int:
+        def condition(i: UInt, x: Float) -> Bool:
+            seen.append(x[0])
+            return i < count
+
+        return _kernels(lambda: dr.while_loop((UInt(0, 1, 2), Float(1, 2, 3)), condition, body, mode="evaluated"))
+
+    run(10)
+    assert run(30) - run(10) == 40
+    expected = [1.0]
+    for i in range(5):
+        expected.append(float(np.sin(np.float32(expected[-1])) * 0.5 + i))
+    np.testing.assert_allclose(seen[:6], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("writes", [False, True])
+def test_dear_bodies_of_wide_evaluated_loops(writes: bool) -> None:
+    """Packets of which no element is left skip them; elements that have finished keep what they had."""
+    size = 1 << 17
+    index = dr.arange(UInt, size)
+    limit, table, target = UInt((index * 2654435761) >> 28), Float(0.5, 1, 2, 4), dr.zeros(UInt, 16)
+    dr.eval(limit)
+
+    def body(k: UInt, x: Float, y: Float, z: Float) -> tuple[UInt, Float, Float, Float]:
+        if writes:
+            dr.scatter_add(target, UInt(1), k)
+        for _ in range(3):
+            x = dr.sin(x) * dr.gather(Float, table, k & 3) + 0.25
+        return k + 1, x, dr.exp(x) + y, Float(7)
+
+    def run(mode: str) -> list[Any]:
+        found = dr.while_loop((dr.zeros(UInt, size), Float(index) / size, Float(1), dr.zeros(Float, size)),
+                              lambda k, x, y, z: k < limit, body, mode=mode)
+        return [np.asarray(value) for value in found]
+
+    for one, other in zip(run("evaluated"), run("symbolic"), strict=True):
+        np.testing.assert_allclose(one, np.broadcast_to(other, one.shape), rtol=1e-5)
+    if writes:
+        counts = [2 * int((limit.numpy() > k).sum()) for k in range(16)]
+        assert list(target) == counts
+

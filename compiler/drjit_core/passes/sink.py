@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from ..control.blend import is_movable
 from ..control.rewrite import Rewriter
 from ..ir.node import Node
 from ..ir.region import CONTROL, Cond
-from ..ops.table import BITCAST, BOUND, CAST, COND, FIRST_ELEMENTWISE, GATHER, HAS_MEMORY, LITERAL, OPS
+from ..ops.table import BOUND, COND, GATHER, HAS_MEMORY, LITERAL, OPS
 
 __all__ = ["sink"]
 
@@ -54,11 +55,10 @@ def sink(order: Sequence[Node], roots: Iterable[Node]) -> set[int]:
 
 def _may_sink(node: Node) -> bool:
     """Whether a node may be computed later than where it stands: a region's memory may be written to meanwhile."""
-    kind = node.kind
-    if kind == GATHER:
+    if node.kind == GATHER:
         assert node.d0 is not None
         return not node.scope or node.d0.scope < node.scope
-    return kind >= FIRST_ELEMENTWISE or kind == CAST or kind == BITCAST
+    return is_movable(node)
 
 
 def _sides(order: Sequence[Node], roots: Iterable[Node], sizes: dict[int, int]) -> dict[int, _Side | None]:
