@@ -87,7 +87,7 @@ class Variables:
         self.attributes: list[tuple[str, Any, str, Any]] = []
         #: Containers: what they are called, and a copy.
         self.containers: list[tuple[str, Any, Any]] = []
-        seen: set[Any] = set()
+        seen, methods = set[Any](), set[int]()
         reached = [(function, given, _stores(function.__code__)) for function, given in _reached(functions)
                    if not _is_of_library(function)]
         together = _joined([stores for _, _, stores in reached])  # one function may assign what another one knows
@@ -100,8 +100,12 @@ class Variables:
             for name in stores.globals:
                 self.globals.append((name, variables, variables.get(name, _MISSING)))
             if together.attributes or together.items:
-                for name, value in _known(function, given, stores.names).items():
-                    self.add(name, value, together, 0, seen)
+                known = dict(zip(function.__code__.co_varnames, given, strict=False)) if id(function) in methods else \
+                    _known(function, given, stores.names)
+                methods.add(id(function))
+                for name, value in known.items():
+                    if value.__class__ not in _ATOMS and id(value) not in seen:
+                        self.add(name, value, together, 0, seen)
 
     def add(self, name: str, value: Any, stores: _Stores, depth: int, seen: set[Any]) -> None:
         """Note what functions may assign of an object that is known by a name, and of what that refers to."""
