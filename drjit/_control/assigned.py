@@ -9,7 +9,8 @@ from __future__ import annotations
 import dis
 import functools
 import sys
-from collections import deque
+from array import array
+from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any, NamedTuple
@@ -20,8 +21,10 @@ from .._base.array import ArrayBase
 
 __all__ = ["EMPTY_CELL", "ENTRIES_SEARCHED", "Variables", "assigned_by", "method_of"]
 
-#: Lists, tuples and dictionaries of more entries are not looked through.
+#: Lists, tuples and dictionaries of more entries are not looked through; and of more, not put back, nor what is in
+#: buffers of sixteen times as many bytes.
 ENTRIES_SEARCHED = 256
+_ENTRIES_COPIED = 1 << 16
 EMPTY_CELL = CellType()
 #: So many functions, of those that traced functions call, are looked at.
 _FUNCTIONS_SEARCHED = 64
@@ -33,15 +36,26 @@ _DEPTH = 4
 _OWN = frozenset(["drjit", "drjit_core"])
 _LIBRARIES = _OWN | sys.stdlib_module_names - {"__main__"}
 _MUTABLE = (list, dict, set, deque)
-#: Methods that change containers.
-_CHANGES = frozenset(["append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove",
-                      "discard", "add", "clear", "update", "setdefault", "sort", "reverse"])
+#: Methods that change containers, and functions that change what they are given.
+_CHANGES = frozenset([
+    "append", "appendleft", "extend", "extendleft", "insert", "pop", "popleft", "popitem", "remove", "discard", "add",
+    "clear", "update", "setdefault", "sort", "reverse", "rotate", "move_to_end", "subtract", "difference_update",
+    "intersection_update", "symmetric_difference_update", "fill", "put", "partition", "itemset", "byteswap",
+    "heappush", "heappop", "heapify", "heapreplace", "heappushpop", "insort", "insort_left", "insort_right",
+    "shuffle", "setitem", "delitem", "copyto", "place", "putmask", "put_along_axis", "fill_diagonal",
+    "__setitem__", "__delitem__", *[f"__i{name}__" for name in ("add", "mul", "or", "and", "sub", "xor")]])
+#: Functions that find attributes by names in texts.
+_BY_NAME = frozenset(["getattr", "methodcaller", "attrgetter"])
+#: Methods that are called where a class is.
+_CONSTRUCTORS = ("__new__", "__init__", "__post_init__")
 #: Methods that are called without being named.
 _IMPLICIT = ("__call__", "__getitem__", "__setitem__", "__delitem__", "__setattr__", "__delattr__", "__iter__",
              "__next__", "__enter__", "__exit__", *[f"__i{name}__" for name in (
                  "add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "lshift",
                  "rshift")])
 _MISSING: Any = object()
+#: Classes of what has no parts.
+_ATOMS = frozenset([int, float, bool, str, type(None), object])
 
 
 class _Stores(NamedTuple):
@@ -73,11 +87,11 @@ class Variables:
         self.attributes: list[tuple[str, Any, str, Any]] = []
         #: Containers: what they are called, and a copy.
         self.containers: list[tuple[str, Any, Any]] = []
-        seen: set[Any] = set()
-        for function, given in _reached(functions):
-            stores = _stores(function.__code__)
-            if not stores.any or _is_of_library(function):
-                continue
+        seen, methods = set[Any](), set[int]()
+        reached = [(function, given, _stores(function.__code__)) for function, given in _reached(functions)
+                   if not _is_of_library(function)]
+        together = _joined([stores for _, _, stores in reached])  # one function may assign what another one knows
+        for function, given, stores in reached:
             for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
                 if name in stores.cells and id(cell) not in seen:
                     seen.add(id(cell))
@@ -85,41 +99,62 @@ class Variables:
             variables = function.__globals__
             for name in stores.globals:
                 self.globals.append((name, variables, variables.get(name, _MISSING)))
-            if stores.attributes or stores.items:
-                for name, value in _known(function, given, stores.names).items():
-                    self.add(name, value, stores, 0, seen)
+            if together.attributes or together.items:
+                known = dict(zip(function.__code__.co_varnames, given, strict=False)) if id(function) in methods else \
+                    _known(function, given, stores.names)
+                methods.add(id(function))
+                for name, value in known.items():
+                    if value.__class__ not in _ATOMS and id(value) not in seen:
+                        self.add(name, value, together, 0, seen)
 
     def add(self, name: str, value: Any, stores: _Stores, depth: int, seen: set[Any]) -> None:
         """Note what functions may assign of an object that is known by a name, and of what that refers to."""
         if value.__class__ is ModuleType and _is_own_name(value.__name__) or isinstance(value, ArrayBase):
             return
         if isinstance(value, type):
-            if not _is_plain(value):
+            if not _is_plain(value) and id(value) not in seen:
+                seen.add(id(value))
                 self.attributes += [(f"{name}.{key}", value, key, _attribute(value, key)) for key in stores.attributes]
+                if depth < _DEPTH:
+                    for key in stores.names:
+                        entry = _entry_of(value, key)
+                        if entry is not None and entry.__class__ is not FunctionType:
+                            self.add(f"{name}.{key}", entry, stores, depth + 1, seen)
             return
-        if isinstance(value, _MUTABLE) or value.__class__ is tuple:
-            if (id(value), id(stores)) in seen or len(value) > ENTRIES_SEARCHED or len(seen) > _OBJECTS_SEARCHED:
+        if isinstance(value, (*_MUTABLE, tuple)) or _is_buffer(value):
+            if id(value) in seen or len(seen) > _OBJECTS_SEARCHED:
                 return
-            seen.add((id(value), id(stores)))
-            if stores.items and value.__class__ is not tuple:
+            seen.add(id(value))
+            count = value.nbytes // 16 if hasattr(value, "nbytes") else _length(value)
+            if stores.items and not isinstance(value, tuple) and count <= _ENTRIES_COPIED:
                 self.containers.append((name, value, _copy_of(value)))
-            if depth < _DEPTH and not isinstance(value, set):
-                for key, entry in list(value.items() if isinstance(value, dict) else enumerate(value)):
-                    if entry.__class__ is not int and entry.__class__ is not float:
+            if depth < _DEPTH and isinstance(value, (list, dict, tuple, deque)) and count <= ENTRIES_SEARCHED:
+                pairs = _dict_of(value).items(value) if isinstance(value, dict) else enumerate(_entries(value))
+                for key, entry in list(pairs):
+                    if entry.__class__ not in _ATOMS:
                         self.add(f"{name}[{key!r}]", entry, stores, depth + 1, seen)
             return
-        cls = type(value)  # each function has names of its own: an object may be looked at for several
+        cls = type(value)
         if cls.__module__ == "builtins" and getattr(value, "__dict__", None).__class__ is not dict or \
-                _is_own_name(cls.__module__) or (id(value), id(stores)) in seen or len(seen) > _OBJECTS_SEARCHED:
+                _is_own_name(cls.__module__) or id(value) in seen or len(seen) > _OBJECTS_SEARCHED:
             return
-        seen.add((id(value), id(stores)))
-        for key in stores.attributes:
-            if not isinstance(_entry_of(cls, key), property):
+        seen.add(id(value))
+        own = getattr(value, "__dict__", None) or {}
+        slots, _, cached = _members(cls, stores.names)
+        for key in (*stores.attributes, *cached):
+            if key in own:
+                self.attributes.append((f"{name}.{key}", value, key, own[key]))
+            elif not isinstance(_entry_of(cls, key), property):
                 self.attributes.append((f"{name}.{key}", value, key, _attribute(value, key)))
+        if id(cls) not in seen:
+            self.add(f"type({name})", cls, stores, depth, seen)
         if depth < _DEPTH:
             for key in stores.names:
+                if key in own and own[key].__class__ not in _ATOMS:
+                    self.add(f"{name}.{key}", own[key], stores, depth + 1, seen)
+            for key in slots:
                 entry = _attribute(value, key)
-                if entry is not _MISSING:
+                if entry.__class__ not in _ATOMS:
                     self.add(f"{name}.{key}", entry, stores, depth + 1, seen)
 
     def require_same(self, words: Any) -> None:
@@ -137,10 +172,11 @@ class Variables:
                 _set_attribute(owner, key, before)
                 raise self.refusal(words, name)
         for name, container, before in self.containers:
-            if isinstance(container, (list, dict)) and len(container) == len(before):
+            if isinstance(container, (list, dict)) and _length(container) == len(before):
                 for key, entry in list(before.items() if isinstance(before, dict) else enumerate(before)):
-                    if _is_other(container.get(key) if isinstance(container, dict) else container[key], entry):
-                        container[key] = entry
+                    if _is_other(dict.get(container, key) if isinstance(container, dict) else
+                                 list.__getitem__(container, key), entry):
+                        _refill(container, before)
                         raise self.refusal(words, f"{name}[{key!r}]")
 
     def put_back(self, arrays: bool) -> None:
@@ -246,7 +282,9 @@ def _is_harmless(value: Any, stores: _Stores, depth: int, seen: set[int]) -> boo
         known = _harmless[kind] = kind not in _CALLABLE and (
             issubclass(kind, (ArrayBase, type, ModuleType)) or _is_plain(kind))
     if known and isinstance(value, type) and not _is_plain(value):
-        return not [name for name in stores.names if _functions_of(value, None, name)]
+        return _is_plain(type(value)) and not [name for name in stores.names if _functions_of(value, None, name)] and \
+            not [name for name in _CONSTRUCTORS for function in _functions_of(value, None, name)
+                 if not _assigns_nothing(function, depth + 1, seen)]
     return known
 
 
@@ -318,10 +356,11 @@ def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]
                 todo += [(entry, depth + 1) for entry in (value.values() if value.__class__ is dict else value)]
         elif isinstance(value, type):
             if not _is_plain(value):
-                for name in names:
-                    queue += _functions_of(value, None, name)
+                for name in (*names, *_CONSTRUCTORS):  # what is made is new, and stands for the class
+                    queue += _functions_of(value, value if name in _CONSTRUCTORS else None, name)
+                queue += _functions_of(type(value), value, "__call__")
         elif not isinstance(value, (ArrayBase, ModuleType)) and not _is_plain(type(value)):
-            slots, methods = _members(type(value), names)
+            slots, methods, _ = _members(type(value), names)
             own = getattr(value, "__dict__", None) or {}
             if depth < _DEPTH:
                 todo += [(own[name], depth + 1) for name in names if name in own]
@@ -329,11 +368,14 @@ def _add_called(function: FunctionType, given: tuple[Any, ...], queue: list[Any]
             for name in methods:
                 if name not in own:
                     queue += _functions_of(type(value), value, name)
+                    if "super" in names:
+                        for base in type(value).__mro__[1:]:
+                            queue += _functions_of(base, value, name)
 
 
-def _members(kind: type, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
-    """The names, of some, that are slots of a class; and those of its methods and properties, with the names of methods
-    that are called without being named."""
+def _members(kind: type, names: tuple[str, ...]) -> tuple[list[str], list[str], list[str]]:
+    """The names, of some, that are slots of a class; those of its methods and properties, with the names of methods
+    that are called without being named; and those of cached properties."""
     found = _known_members.get((kind, names))
     if found is None:
         slots = [name for name in names if _entry_of(kind, name).__class__ is MemberDescriptorType]
@@ -341,12 +383,13 @@ def _members(kind: type, names: tuple[str, ...]) -> tuple[list[str], list[str]]:
             _entry_of(kind, name), property)]
         if len(_known_members) >= _MOST_KNOWN:
             _known_members.clear()
-        found = _known_members[kind, names] = slots, methods
+        cached = [name for name in names if isinstance(_entry_of(kind, name), functools.cached_property)]
+        found = _known_members[kind, names] = slots, methods, cached
     return found
 
 
 #: What has been found, which methods that are given to a class later do not change.
-_known_members: dict[tuple[type, tuple[str, ...]], tuple[list[str], list[str]]] = {}
+_known_members: dict[tuple[type, tuple[str, ...]], tuple[list[str], list[str], list[str]]] = {}
 
 
 def _functions_of(kind: type, owner: Any, name: str) -> list[Any]:
@@ -373,8 +416,10 @@ def _known(function: FunctionType, given: tuple[Any, ...], names: Sequence[str])
     for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
         if cell != EMPTY_CELL:
             known[name] = cell.cell_contents
-    for name, value in zip(code.co_varnames, given, strict=False):
-        known[name] = value
+    defaults = function.__defaults__ or ()
+    known.update(zip(code.co_varnames[code.co_argcount - len(defaults):], defaults, strict=False))
+    known |= function.__kwdefaults__ or {}
+    known.update(zip(code.co_varnames, given, strict=False))
     return known
 
 
@@ -392,16 +437,22 @@ def _stores(code: CodeType) -> _Stores:
 
 
 def _stores_of(code: CodeType) -> _Stores:
-    cells, variables, attributes, items = set[str](), set[str](), set[str](), False
+    cells, variables, attributes, items, in_place = set[str](), set[str](), set[str](), False, False
+    own = code.co_varnames[0] if code.co_name == "__init__" and code.co_argcount else None
+    loaded: Any = None
     for entry in dis.get_instructions(code):
         what = entry.opname
+        before, loaded = loaded, entry.argval if what.startswith("LOAD_FAST") else None
         if what in ("STORE_DEREF", "DELETE_DEREF"):
             if entry.argval in code.co_freevars:
                 cells.add(entry.argval)
         elif what in ("STORE_GLOBAL", "DELETE_GLOBAL"):
             variables.add(entry.argval)
         elif what in ("STORE_ATTR", "DELETE_ATTR"):
-            attributes.add(entry.argval)
+            if own is None or own not in (before, before[-1] if before.__class__ is tuple else None):
+                attributes.add(entry.argval)  # and no attribute of a new object
+        elif what.startswith("INPLACE_") or what == "BINARY_OP" and entry.argrepr.endswith("="):
+            in_place = True
         elif what in ("STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"):
             items = True
     names = dict.fromkeys(code.co_names)
@@ -413,11 +464,26 @@ def _stores_of(code: CodeType) -> _Stores:
             attributes |= inner.attributes
             items |= inner.items
             names |= dict.fromkeys(inner.names)
-    items |= not _CHANGES.isdisjoint(names)
-    if "setattr" in names or "delattr" in names:
-        attributes |= {each for each in code.co_consts if isinstance(each, str) and each.isidentifier()}
+    texts = [each for each in code.co_consts if isinstance(each, str) and each.isidentifier()]
+    if not _BY_NAME.isdisjoint(names):
+        names |= dict.fromkeys(texts)
+    items |= not _CHANGES.isdisjoint(names) or in_place and bool(cells or variables or attributes)
+    if not {"setattr", "delattr"}.isdisjoint(names) or own is None and \
+            not {"__setattr__", "__delattr__"}.isdisjoint(names):
+        attributes |= set(texts)
     return _Stores(frozenset(cells), frozenset(variables), frozenset(attributes), items, tuple(names),
                    bool(cells or variables or attributes or items))
+
+
+def _joined(stores: Sequence[_Stores]) -> _Stores:
+    """What several functions assign."""
+    names: dict[str, None] = {}
+    attributes, items = set[str](), False
+    for each in stores:
+        names |= dict.fromkeys(each.names)
+        attributes |= each.attributes
+        items |= each.items
+    return _Stores(frozenset(), frozenset(), frozenset(attributes), items, tuple(names), True)
 
 
 def method_of(kind: type, name: str) -> FunctionType | None:
@@ -488,38 +554,83 @@ def _set_attribute(owner: Any, name: str, value: Any) -> None:
         owner.__dict__[name] = value
 
 
+def _is_buffer(value: Any) -> bool:
+    """Whether something is an array of numbers that is no array of this package."""
+    numpy = sys.modules.get("numpy")
+    return isinstance(value, (bytearray, array)) or numpy is not None and isinstance(value, numpy.ndarray)
+
+
+def _entries(container: Any) -> list[Any]:
+    """What is in a list, tuple or queue, whatever its class says."""
+    kind = list if isinstance(container, list) else tuple if isinstance(container, tuple) else deque
+    return list(kind.__iter__(container))
+
+
+def _dict_of(container: dict[Any, Any]) -> type[dict[Any, Any]]:
+    """The class of Python's whose methods tell and change a dictionary; those in order keep it for themselves."""
+    return OrderedDict if isinstance(container, OrderedDict) else dict
+
+
+def _length(container: Any) -> int:
+    kinds: tuple[Any, ...] = (*_MUTABLE, tuple)
+    for kind in kinds:
+        if isinstance(container, kind):
+            return int(kind.__len__(container))
+    return len(container)
+
+
 def _copy_of(container: Any) -> Any:
-    return dict(container) if isinstance(container, dict) else set(container) if isinstance(container, set) else \
-        list(container)
+    if isinstance(container, dict):
+        return dict(_dict_of(container).items(container))
+    if isinstance(container, set):
+        return set(set.__iter__(container))
+    return container[:] if isinstance(container, (bytearray, array)) else \
+        _entries(container) if isinstance(container, (list, deque)) else container.copy()
 
 
 def _same_entries(container: Any, before: Any) -> bool:
     """Whether a container has the same entries, in the same order, as a copy of it."""
-    if len(container) != len(before):
+    if isinstance(container, (bytearray, array)):
+        return bool(container == before)
+    if not isinstance(container, _MUTABLE):
+        return container.shape != before.shape or bool(container.tobytes() == before.tobytes())
+    if _length(container) != len(before):
         return False
     if isinstance(container, set):
-        return bool(container == before)
+        return set.__eq__(container, before)
     if isinstance(container, dict):
-        for (key, value), (other, entry) in zip(container.items(), before.items(), strict=True):
+        for (key, value), (other, entry) in zip(_dict_of(container).items(container), before.items(), strict=True):
             if key is not other or value is not entry:
                 return False
         return True
-    return list(map(id, container)) == list(map(id, before))
+    return list(map(id, _entries(container))) == list(map(id, before))
 
 
 def _refill(container: Any, before: Any) -> None:
-    """Give a container the entries of a copy of it; other threads, which may read it, see no empty one in between."""
+    """Give a container the entries of a copy of it, whatever its class has in place of the methods of Python's; other
+    threads, which may read it, see no empty one in between."""
     if isinstance(container, list):
+        list.__setitem__(container, slice(None), before)
+    elif isinstance(container, set):
+        set.intersection_update(container, before)
+        set.update(container, before)
+    elif isinstance(container, deque):
+        deque.clear(container)
+        deque.extend(container, before)
+    elif isinstance(container, dict):
+        kind = _dict_of(container)
+        for key in set(kind.keys(container)).difference(before):
+            kind.pop(container, key, None)
+        for key, value in before.items():
+            kind.__setitem__(container, key, value)
+        if list(kind.keys(container)) != list(before):  # the order is another one, too
+            for key, value in before.items():
+                kind.pop(container, key)
+                kind.__setitem__(container, key, value)
+    elif isinstance(container, (bytearray, array)):
         container[:] = before
-        return
-    if isinstance(container, (dict, set)):
-        for key in set(container).difference(before):
-            container.pop(key, None) if isinstance(container, dict) else container.discard(key)
-        container.update(before)
-        if isinstance(container, set) or list(container) == list(before):
-            return
-    container.clear()  # the order is another one, too
-    container.update(before) if isinstance(container, dict) else container.extend(before)
+    else:
+        container[...] = before
 
 
 def _has_arrays(value: Any) -> bool:

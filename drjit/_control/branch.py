@@ -38,7 +38,8 @@ def if_stmt(args: tuple[*Ts], cond: ArrayBase | bool, true_fn: Callable[[*Ts], T
     results that are Python objects and differ.
 
     The functions may write by index (``dr.scatter``, ``x[i] = value`` …) to arguments and to other arrays, which
-    happens for the elements that take the side. Other changes of arrays that are no arguments (``x += 1``) raise a
+    happens for the elements that take the side. Lists, dictionaries and objects that both return, changed or not, are
+    the caller's, with what they have become. Other changes of arrays that are no arguments (``x += 1``) raise a
     ``RuntimeError`` in symbolic mode. Differentiable: where derivatives are tracked, both sides are computed.
 
     >>> from drjit.llvm import Float

@@ -54,7 +54,7 @@ cdef class SymbolicChoice:
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(region=Tracing)
     cpdef put_back(self, bint arrays)
-    cpdef note_in_place(self, object before, list formals)
+    cpdef note_in_place(self, object arrays, list formals)
 
 
 @cython.freelist(16)

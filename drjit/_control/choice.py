@@ -16,7 +16,7 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
 from .._base.nodes import broadcast
 from .._base.types import BOOL
-from .._trees.pytree import TreeSpec, flatten_nodes
+from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .assigned import Variables, assigned_by
 from .frozen import Frozen
 from .outside import (
@@ -33,8 +33,8 @@ from .outside import (
 )
 from .state import arguments, equal
 
-__all__ = ["Results", "SymbolicChoice", "argument_of", "blended", "invoked", "run_directly", "store_arguments",
-           "written"]
+__all__ = ["Results", "SymbolicChoice", "argument_of", "arrays_of", "blended", "invoked", "nodes_of", "run_directly",
+           "store_arguments", "written"]
 
 
 _NONE: frozenset[int] = frozenset()
@@ -256,9 +256,10 @@ class SymbolicChoice:
                     store(array, [formal], position)
             given = formals[:self.count] if self.captured else formals
             before = arguments(self.words.function, self.spec, given, self.leaves)
+            arrays = arrays_of(before, self.spec, self.words.function)
             found = self.results.add(invoked(function, self.named, before), self.labels[number])
-            self.note_in_place(before, formals)
-            del before
+            self.note_in_place(arrays, formals)
+            del before, arrays
             if journal.entries or journal.attributes:
                 require_no_leftovers(self.words, journal, self.captured, formals[self.count:], (function,))
             return found
@@ -267,11 +268,11 @@ class SymbolicChoice:
             if variables is not None:
                 variables.put_back(False)
 
-    def note_in_place(self, before: Any, formals: list[core.Node]) -> None:
+    def note_in_place(self, arrays: Sequence[Any], formals: list[core.Node]) -> None:
         """Note which arguments one of the functions has written to by index."""
         region = innermost()
         if region is not None and region.latest:
-            after = flatten_nodes(before, self.words.function)[0]
+            after = nodes_of(arrays)
             self.in_place |= {position for position, (old, new) in enumerate(zip(formals, after, strict=False))
                               if new is not old}
 
@@ -304,13 +305,24 @@ def run_directly(function: str, target: Callable[..., Any], named: bool, width: 
     """
     with masked_access(core.literal(BOOL, True, width)):
         before = arguments(function, spec, nodes, leaves)
+        arrays = arrays_of(before, spec, function)
         found = invoked(target, named, before)
-        store_arguments(leaves, nodes, written(nodes, flatten_nodes(before, function)[0]))
+        store_arguments(leaves, nodes, written(nodes, nodes_of(arrays)))
     if width == 1:
         return found
     values, others, spec = flatten_nodes(found, function)
     return spec.rebuild_nodes([value if value.scope or core.is_version(core.primal(value)) else
                                broadcast(value, width) for value in values], others)
+
+
+def arrays_of(given: Any, spec: TreeSpec, function: str) -> Sequence[Any]:
+    """The arrays that a function is given: it may put others in their places."""
+    return given if spec.is_flat else flatten(given, function)[0]
+
+
+def nodes_of(arrays: Sequence[Any]) -> list[core.Node]:
+    """What arrays that a function was given are now."""
+    return flatten_nodes(tuple(arrays), "")[0]
 
 
 def argument_of(value: core.Node, nodes: Sequence[core.Node]) -> int | None:

@@ -15,7 +15,8 @@ from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
 from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten_nodes
-from .choice import Results, SymbolicChoice, blended, run_directly, store_arguments, written
+from .choice import Results, SymbolicChoice, arrays_of, blended, nodes_of, run_directly, store_arguments, written
+from .containers import containers_of
 from .iteration import uninitialized
 from .outside import Words
 from .state import arguments
@@ -75,8 +76,19 @@ def run(args: Any, cond: Any, true_fn: Callable[..., Any], false_fn: Callable[..
          rv_labels: Sequence[str], label: str | None, mode: str, strict: bool) -> Any:
     mask = _mask(cond)
     nodes, leaves, spec = flatten_nodes(args, FUNCTION)
+    containers = None if spec.is_flat else containers_of(args, spec)
+    if containers is None:
+        return _run(nodes, leaves, spec, mask, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict)
+    true_fn, false_fn = containers.wrapped(true_fn), containers.wrapped(false_fn)
+    return containers.kept(
+        _run(nodes, leaves, spec, mask, true_fn, false_fn, arg_labels, rv_labels, label, mode, strict))
+
+
+def _run(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, mask: core.Node, true_fn: Callable[..., Any],
+         false_fn: Callable[..., Any], arg_labels: Sequence[str], rv_labels: Sequence[str], label: str | None,
+         mode: str, strict: bool) -> Any:
     results = Results(FUNCTION, tuple(rv_labels), strict, ", or pass strict=False")
-    names = tuple(arg_labels) or _names(len(args))
+    names = tuple(arg_labels) or _names(len(spec.children or ()))
     if mask.size:
         _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated" or not mask.size:
@@ -105,13 +117,15 @@ def _evaluated(mask: core.Node, nodes: list[core.Node], leaves: list[Any], spec:
     original = nodes
     with masked_access(TRUE):  # which is the scope of what is known of versions
         before = arguments(FUNCTION, spec, nodes, leaves)
+        arrays = arrays_of(before, spec, FUNCTION)
         with masked_access(mask, some=False):
             yes = results.add(true_fn(*before), "true_fn")
-        nodes = written(nodes, flatten_nodes(before, FUNCTION)[0])
+        nodes = written(nodes, nodes_of(arrays))
         before = arguments(FUNCTION, spec, nodes, leaves)
+        arrays = arrays_of(before, spec, FUNCTION)
         with masked_access(ops.inv(mask), some=False):
             no = results.add(false_fn(*before), "false_fn")
-        nodes = written(nodes, flatten_nodes(before, FUNCTION)[0])
+        nodes = written(nodes, nodes_of(arrays))
         store_arguments(leaves, original, nodes)
         return results.rebuilt([blended(_WORDS, mask, position, first, last, results)
                                 for position, (first, last) in enumerate(zip(yes, no, strict=True))])

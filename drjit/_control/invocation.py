@@ -18,7 +18,18 @@ from .._base.types import BOOL, UINT32, retype
 from .._functions.ordering import set_positions
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .bounds import warn_of
-from .choice import Results, SymbolicChoice, argument_of, blended, invoked, run_directly, store_arguments, written
+from .choice import (
+    Results,
+    SymbolicChoice,
+    argument_of,
+    arrays_of,
+    blended,
+    invoked,
+    nodes_of,
+    run_directly,
+    store_arguments,
+    written,
+)
 from .outside import Words
 from .state import arguments
 
@@ -137,8 +148,9 @@ class _Call:
                spec: TreeSpec) -> tuple[list[core.Node], list[core.Node]]:
         """The results of a function, and what it has made of the arguments."""
         before = arguments(self.function, spec, nodes, self.leaves)
+        arrays = arrays_of(before, spec, self.function)
         values = self.results.add(invoked(self.targets[number], self.named, before), self.names[number])
-        return values, flatten_nodes(before, self.function)[0]
+        return values, nodes_of(arrays)
 
     def blended(self) -> Any:
         """Compute all functions, and join them."""

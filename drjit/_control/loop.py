@@ -34,7 +34,8 @@ def while_loop(state: tuple[*Ts], cond: Callable[[*Ts], ArrayBase | bool], body:
 
     Symbolic loops are traced once, become part of a kernel, and evaluate nothing; evaluated ones evaluate the state
     once for each iteration. ``body`` may write by index (``dr.scatter``, ``x[i] = value`` …) to arrays of the state and
-    to others, which happens for the elements that are still in the loop; arrays of the state are copies. In symbolic
+    to others, which happens for the elements that are still in the loop; arrays of the state are copies. Lists,
+    dictionaries and objects that it changes and returns are the caller's, with what they have become. In symbolic
     loops each of them writes one value at a time, what is written can only be read by index, and other changes of
     arrays that are no state (``x += 1``) raise a ``RuntimeError``; so does a write to an array that ``body`` has made
     itself. If something raises in a symbolic loop, all arrays are as they were before. Raises a ``TypeError`` if the

@@ -12,6 +12,7 @@ from drjit_core import JitFlag
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, describe
 from .._trees.pytree import TreeSpec, flatten_nodes
+from .containers import containers_of
 from .evaluated import Compressed, evaluated
 from .iteration import FUNCTION, SymbolicLoop, require_tuple, uninitialized
 from .state import arguments, copies
@@ -60,6 +61,17 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
          mode: str | None, strict: bool, max_iterations: int | None, compress: bool | None,
         through: bool = False) -> Any:
     nodes, leaves, spec = flatten_nodes(state, FUNCTION)
+    containers = None if spec.is_flat else containers_of(state, spec)
+    if containers is None:
+        return _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through)
+    body = containers.wrapped(body, loop=True)
+    return containers.kept(
+        _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through))
+
+
+def _run(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, cond: Callable[..., Any],
+         body: Callable[..., Any], names: Sequence[str], label: str | None, mode: str | None, strict: bool,
+         max_iterations: int | None, compress: bool | None, through: bool) -> Any:
     if max_iterations == -1:
         max_iterations = None
     if mode is None:

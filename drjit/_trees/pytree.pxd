@@ -14,7 +14,7 @@ cdef class TreeSpec:
     cdef public object prototype
     cdef public object _hash
     cdef public list _arrays
-    cdef public bint _is_flat
+    cdef public bint is_flat
     cpdef object rebuild(self, object leaves)
     @cython.locals(array=Handle, position=cython.Py_ssize_t, k=cython.Py_ssize_t, count=cython.Py_ssize_t, depth=cython.int, node=Node, result=list)
     cpdef object rebuild_nodes(self, object nodes, object leaves)

@@ -50,7 +50,7 @@ class TreeSpec:
     that, and it takes no part in comparisons.
     """
 
-    __slots__ = ("_arrays", "_hash", "_is_flat", "children", "cls", "keys", "prototype", "shape")
+    __slots__ = ("_arrays", "_hash", "children", "cls", "is_flat", "keys", "prototype", "shape")
 
     #: Class of a container or leaf.
     cls: Any
@@ -66,15 +66,15 @@ class TreeSpec:
     #: Which leaves are traced arrays, with their types, shapes, numbers of component nodes and dimensions of these.
     _arrays: list[tuple[int, type[ArrayBase], tuple[int, ...], int, int]] | None
     #: Whether it is a tuple of leaves.
-    _is_flat: bool
+    is_flat: bool
 
     def __init__(self, cls: Any, shape: tuple[int, ...] = (), keys: tuple[Any, ...] = (),
                  children: tuple[TreeSpec, ...] | None = None, prototype: Any = None) -> None:
         self.cls, self.shape, self.keys, self.children, self.prototype = cls, shape, keys, children, prototype
         self._hash = self._arrays = None
-        self._is_flat = False
+        self.is_flat = False
         if cls is tuple and children is not None:
-            self._is_flat = not [entry for entry in children if entry.children is not None]
+            self.is_flat = not [entry for entry in children if entry.children is not None]
 
     def __eq__(self, other: object) -> bool:
         if self is other:
@@ -104,7 +104,7 @@ class TreeSpec:
 
     def rebuild(self, leaves: Iterable[Any]) -> Any:
         """A PyTree of this structure with the given leaves, in the order of :func:`flatten`."""
-        return tuple(leaves) if self._is_flat else self._rebuild(iter(leaves))
+        return tuple(leaves) if self.is_flat else self._rebuild(iter(leaves))
 
     def _rebuild(self, leaves: Iterator[Any]) -> Any:
         entries = self.children

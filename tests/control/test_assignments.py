@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import dataclasses
 import functools
+import heapq
 import logging
+import operator
 import types
 from collections.abc import Callable
 from typing import Any
@@ -296,6 +299,140 @@ def test_whatever_functions_assign_they_assign_it_once(construct: str, case: str
     assert plain(in_construct(construct, function)) == [1, 0, 1]
     assert plain(table) == [1, 0, 1]
     assert plain(value()) in (2, [2])
+
+
+class Stubborn(list[Any]):
+    """A list that refuses to be changed, and tells nothing of itself."""
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        raise TypeError("read only")
+
+    def __len__(self) -> int:
+        raise TypeError("no length")
+
+    def __iter__(self) -> Any:
+        return iter([])
+
+
+class Counted:
+    """A class that counts its instances, and keeps them."""
+
+    count = 0
+    known: list[Any] = []  # noqa: RUF012
+
+    def __init__(self) -> None:
+        Counted.count += 1
+        self.own = 1
+        self.known.append(self)
+
+    def increase(self) -> None:
+        type(self).count += 1
+
+    @functools.cached_property
+    def number(self) -> int:
+        self.own += 1
+        return self.own
+
+
+class Derived(Counted):
+    """A class whose method calls the one that it replaces."""
+
+    def increase(self) -> None:
+        super().increase()
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    """An object that is changed nevertheless."""
+
+    n: int = 0
+
+
+def effects() -> dict[str, tuple[Callable[[], Any], Callable[[], Any]]]:
+    """Functions that change something, and ones that tell what it is."""
+    numbers, buffer, queue = np.zeros(3), bytearray(b"a"), collections.deque([1, 2, 3])
+    ordered, sets, entries = collections.OrderedDict(a=1, b=2, c=3), {1, 2, 3}, [3, 4]
+    many, stubborn, frozen, outer = [0] * 1000, Stubborn([1]), Frozen(), Outer()
+    made, derived = Counted(), Derived()
+    Counted.count, Counted.known = 0, []
+    held = {"a": outer}
+
+    def add_in_place() -> None:
+        nonlocal numbers, entries
+        numbers += 1
+        entries += [5]
+
+    def increase(owner: Any) -> None:
+        owner.calls += 1
+
+    def default(seen: list[Any] = [], *, last: Any = outer) -> None:  # noqa: B006
+        seen.append(1)
+        last.value = len(seen)
+
+    def assign_many() -> None:
+        many[0] += 1
+
+    def assign_number() -> None:
+        numbers[0] += 1
+
+    def first() -> Any:
+        return held["a"]
+
+    def assign_returned() -> None:
+        first().inner.calls += 1
+
+    return {
+        "array of NumPy": (assign_number, lambda: numbers.tolist()),
+        "array of NumPy, by a method": (lambda: numbers.fill(numbers[0] + 1), lambda: numbers.tolist()),
+        "in place": (add_in_place, lambda: (numbers.tolist(), entries)),
+        "bytes": (lambda: buffer.append(66), lambda: bytes(buffer)),
+        "queue": (lambda: queue.rotate(1), lambda: list(queue)),
+        "order": (lambda: ordered.move_to_end(next(iter(ordered))), lambda: list(ordered)),
+        "set": (lambda: sets.symmetric_difference_update({3, 4}), lambda: sorted(sets)),
+        "heap": (lambda: heapq.heappush(entries, 1), lambda: entries),
+        "many entries": (assign_many, lambda: many[0]),
+        "list that refuses": (lambda: stubborn.append(2), lambda: list.__len__(stubborn)),
+        "frozen object": (lambda: object.__setattr__(frozen, "n", frozen.n + 1), lambda: frozen.n),
+        "argument": (lambda: increase(outer.inner), lambda: outer.inner.calls),
+        "result": (assign_returned, lambda: outer.inner.calls),
+        "default": (default, lambda: (default.__defaults__, outer.value)),
+        "constructor": (Counted, lambda: (Counted.count, len(Counted.known))),
+        "class of an object": (made.increase, lambda: Counted.count),
+        "class above": (derived.increase, lambda: Counted.count),
+        "cached property": (lambda: made.number, lambda: made.own),
+        "operator": (lambda: operator.setitem(entries, 0, entries[0] + 1), lambda: entries),
+        "name in a text": (lambda: getattr(entries, "append")(1), lambda: entries)}  # noqa: B009
+
+
+@pytest.mark.parametrize("construct", ["loop", "branch", "call"])
+@pytest.mark.parametrize("case", effects())
+def test_whatever_functions_change_they_change_it_once(construct: str, case: str) -> None:
+    change, value = effects()[case]
+    change()
+    once = value()
+    change, value = effects()[case]
+    table = dr.zeros(Float, 3)
+
+    def function(x: Any) -> Any:
+        change()
+        dr.scatter_add(table, x + 1, dr.arange(UInt, 3))
+        return x + 1
+
+    assert plain(in_construct(construct, function)) == [1, 0, 1]
+    assert plain(table) == [1, 0, 1]
+    assert value() == once
+
+
+def test_making_objects_assigns_nothing() -> None:
+    """Their own attributes are new."""
+    assert assigned_by((lambda x: Data(x),)) is None
+
+
+@dataclasses.dataclass
+class Data:
+    """A data class."""
+
+    x: Any
 
 
 def test_functions_of_instances_assign_once() -> None:

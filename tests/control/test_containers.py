@@ -1,0 +1,220 @@
+"""Lists, dictionaries and objects that bodies of loops and branches change: they remain the caller's, as in Python."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import drjit as dr
+from drjit.llvm.ad import Float, Int, UInt
+
+MODES = ["symbolic", "evaluated"]
+
+
+def plain(array: Any) -> Any:
+    return np.asarray(array).tolist()
+
+
+@contextlib.contextmanager
+def in_mode(mode: str) -> Iterator[None]:
+    symbolic = mode == "symbolic"
+    with dr.scoped_set_flag(dr.JitFlag.SymbolicLoops, symbolic), \
+            dr.scoped_set_flag(dr.JitFlag.SymbolicConditionals, symbolic):
+        yield
+
+
+@dataclasses.dataclass
+class Data:
+    """A data class."""
+
+    n: Any
+
+
+class Struct:
+    """A class that joins PyTrees by its annotation, with an attribute that takes no part."""
+
+    DRJIT_STRUCT = {"n": Int}  # noqa: RUF012
+
+    def __init__(self, n: Any = None) -> None:
+        self.n = n
+        self.name = "a name"
+
+    def step(self) -> Any:
+        self.n = self.n + 1
+        return self.n
+
+
+#: How a container of one array is made, and the key or name of that.
+KINDS: dict[str, tuple[Any, Any]] = {
+    "list": (lambda n: [n], 0), "dict": (lambda n: {"n": n}, "n"), "data class": (Data, "n"), "struct": (Struct, "n")}
+
+
+def entry(value: Any, key: Any) -> Any:
+    return value[key] if isinstance(value, (list, dict)) else getattr(value, key)
+
+
+def increase(value: Any, key: Any) -> Any:
+    if isinstance(value, (list, dict)):
+        value[key] = value[key] + 1
+    else:
+        setattr(value, key, getattr(value, key) + 1)
+    return value
+
+
+@pytest.mark.parametrize("mode", [*MODES, "scalar"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_containers_that_a_body_changes_are_the_callers(kind: str, mode: str) -> None:
+    make, key = KINDS[kind]
+    start, wanted = (2, 5) if mode == "scalar" else (Int(2, 7), [5, 7])
+    value = make(start)
+    found, = dr.while_loop((value,), lambda value: entry(value, key) < 5, lambda value: (increase(value, key),),
+                           mode=mode)
+    assert found is value
+    assert plain(entry(value, key)) == wanted
+    value = make(start)
+    found = dr.if_stmt((value,), True if mode == "scalar" else entry(value, key) < 5,
+                       lambda value: increase(value, key), lambda value: value, mode=mode)
+    assert found is value
+    assert plain(entry(value, key)) == (3 if mode == "scalar" else [3, 7])
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_containers_that_a_body_makes_are_others(kind: str, mode: str) -> None:
+    make, key = KINDS[kind]
+    value = make(Int(2, 7))
+    found, = dr.while_loop((value,), lambda value: entry(value, key) < 5, lambda value: (make(entry(value, key) + 1),),
+                           mode=mode)
+    assert (plain(entry(value, key)), plain(entry(found, key))) == ([2, 7], [5, 7])
+    found = dr.if_stmt((value,), entry(value, key) < 5, lambda value: make(entry(value, key) + 1), lambda value: value,
+                       mode=mode)
+    assert (plain(entry(value, key)), plain(entry(found, key))) == ([2, 7], [3, 7])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_methods_that_change_their_object(mode: str) -> None:
+    @dr.syntax
+    def total(self: Struct, count: Any) -> Any:
+        found, i = Int(0), Int(0)
+        while i < count:
+            if found < 5:
+                found += self.step()
+            i += 1
+        return found
+
+    struct = Struct(Int(1, 2, 3))
+    with in_mode(mode):
+        assert plain(total(struct, Int(1, 2, 3))) == [2, 7, 9]
+    assert plain(struct.n) == [2, 4, 5]
+    assert struct.name == "a name"
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_containers_in_several_places_are_one(mode: str) -> None:
+    @dr.syntax
+    def function(first: Data, count: Any) -> Any:
+        second, i = first, Int(0)
+        while i < count:
+            second.n = second.n + 1
+            first.n = first.n * 2
+            i += 1
+        return second
+
+    data = Data(Int(1, 7))
+    with in_mode(mode):
+        assert function(data, Int(3, 1)) is data
+    assert plain(data.n) == [22, 16]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_containers_within_containers(mode: str) -> None:
+    inner = Data(Int(1, 7))
+    tree = {"a": [inner, Int(3)], "b": (Data(Int(5)), None)}
+
+    @dr.syntax
+    def function(tree: Any, count: Any) -> None:
+        i = Int(0)
+        while i < count:
+            if tree["a"][0].n > 2:
+                tree["a"][0].n += 1
+            else:
+                tree["b"][0].n += 2
+            i += 1
+
+    with in_mode(mode):
+        function(tree, Int(3, 2))
+    assert plain(inner.n) == [1, 9]
+    assert plain(tree["b"][0].n) == [11, 5]
+    assert tree["a"][0] is inner
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_lists_that_both_sides_make_longer(mode: str) -> None:
+    def append(values: list[Any], value: Any) -> list[Any]:
+        values.insert(0, value)
+        return values
+
+    table, values = dr.zeros(Int, 2), [Int(1, 2)]
+
+    def first(values: list[Any]) -> list[Any]:
+        dr.scatter(values[0], Int(10), UInt(0))
+        return append(values, Int(3))
+
+    found = dr.if_stmt((values, table), Int(0, 1) > 0, lambda values, table: append(values, table + 5),
+                       lambda values, table: append(values, table + 6), mode=mode)
+    assert found is values
+    assert [plain(value) for value in values] == [[6, 5], [1, 2]]
+    values = [Int(1, 2)]
+    before = values[0]
+    dr.if_stmt((values,), Int(0, 1) > 0, first, lambda values: append(values, Int(4)), mode=mode)
+    assert plain(before) == [10, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_containers_that_change_places_are_copied(mode: str) -> None:
+    first, second = [Int(1, 1)], [Int(5, 5)]
+    _, a, b = dr.while_loop((Int(0, 0), first, second), lambda i, a, b: i < Int(1, 2), lambda i, a, b: (i + 1, b, a),
+                            mode=mode)
+    assert (plain(a[0]), plain(b[0])) == ([5, 1], [1, 5])
+    assert (plain(first[0]), plain(second[0])) == ([1, 1], [5, 5])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_containers_are_as_before_if_a_body_raises(mode: str) -> None:
+    def body(values: list[Any]) -> Any:
+        values[0] = values[0] + 1
+        raise KeyError("stop")
+
+    values = [Int(1, 2)]
+    with pytest.raises(KeyError):
+        dr.while_loop((values,), lambda values: values[0] < 5, body, mode=mode)
+    with pytest.raises(KeyError):
+        dr.if_stmt((values,), values[0] < 2, body, lambda values: values, mode=mode)
+    assert plain(values[0]) == [1, 2]
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_derivatives(mode: str, reverse: bool) -> None:
+    x = Float(1, 2)
+    dr.enable_grad(x)
+
+    def body(values: list[Any]) -> Any:
+        values[0] = values[0] * x
+        values[1] = values[1] + 1
+        return values
+
+    values = [x * 1, UInt(0)]
+    found, = dr.while_loop((values,), lambda values: values[1] < 3, body, mode=mode, max_iterations=3)
+    assert found is values
+    if reverse:
+        dr.backward(values[0])
+        assert plain(x.grad) == [4, 32]
+    else:
+        x.grad = 1
+        assert plain(dr.forward_to(values[0])) == [4, 32]
