@@ -29,6 +29,7 @@ class Versions(dict[int, Node]):
     only_written: frozenset[int] = frozenset()
 
 
+_NONE: frozenset[int] = frozenset()
 #: Those of a branch or call that does not write.
 _UNWRITTEN = Versions()
 
@@ -111,9 +112,9 @@ class _Choice(Construct):
             if self.failure is not None:
                 self.fail()
             self.add_borrowed()
-            varying = self.memory - self.constant
+            varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
-            if varying != written:
+            if varying is not written and varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values():
                 self.merged = True
