@@ -24,6 +24,7 @@ from .control.blend import blend
 from .control.capture import Capture, capture
 from .control.choice import PLAIN, Versions, call, cond
 from .control.inline import inline
+from .control.construct import Differentiable
 from .control.loop import while_loop
 from .control.once import atomic, compensated, once
 from .derivatives.choice import choose
@@ -45,6 +46,7 @@ from .derivatives.traversal import (
     traverse,
 )
 from .errors import CompilationError, IncompatibleSizes, NoDerivative, SymbolicValue, UnsupportedType
+from .context import current
 from .flags import JitFlag, flag, scoped_set_flag, set_flag, state
 from .ir.deferred import Statement, defer
 from .ir.build import bound, broadcast_size, counter, invalid, literal, undefined
@@ -53,6 +55,7 @@ from .ir.expansion import expansion
 from .ir.extents import size_of
 from .ir.number import number
 from .ir.packets import LONGEST_ROW
+from .ir.frames import closure_of, code_of, globals_of, is_internal
 from .ir.labels import index_of, label_of, set_label
 from .ir.node import BAKED, PARAMETER, SHAPE, Node
 from .ir.region import is_version, operands, origin_of
@@ -61,7 +64,6 @@ from .ir.vertex import HUB, LEAF, Vertex, last_vertex, live_vertices
 from .ir.symbolic import (
     call_site,
     innermost,
-    is_internal,
     is_same_in_all_elements,
     replace_elements,
     symbolic_error,

@@ -34,6 +34,7 @@ ROOMS = (
     "drjit_core.ops.derivatives",
     "drjit_core.ir.node",
     "drjit_core.ir.region",
+    "drjit_core.ir.frames",
     "drjit_core.ir.symbolic",
     "drjit_core.ir.build",
     "drjit_core.ir.number",

@@ -1,25 +1,39 @@
 cimport cython
 
+from drjit_core.ir.frames cimport closure_of, code_of, globals_of
+
+
+cdef class _Stores:
+    cdef frozenset cells
+    cdef frozenset globals
+    cdef frozenset attributes
+    cdef bint items
+    cdef tuple names
+    cdef bint any
+
 
 cdef class Variables:
     cdef list attributes
     cdef list cells
     cdef list containers
     cdef list globals
-    cpdef add(self, str name, object value, object stores, int depth, set seen)
+    cpdef add(self, str name, object value, _Stores stores, int depth, set seen)
     cpdef require_same(self, object words)
     cpdef put_back(self, bint arrays)
 
 
 cpdef object assigned_by(object functions)
+cdef bint _may_assign(object functions) except -1
 cdef dict _harmless
 cdef dict _codes
+@cython.locals(stores=_Stores, cells=tuple, variables=dict)
 cdef bint _assigns_nothing(object function, int depth, set seen) except -1
-cdef bint _is_harmless(object value, object stores, int depth, set seen) except -1
+cdef bint _is_harmless(object value, _Stores stores, int depth, set seen) except -1
 cdef dict _known_members
 cdef tuple _members(object kind, tuple names)
 cdef list _functions_of(object kind, object owner, str name)
-cdef object _stores(object code)
+@cython.locals(known=tuple)
+cdef _Stores _stores(object code)
 cdef bint _has_harmless(object owner, object names) except -1
 cdef list _reached(object functions)
 cdef tuple _plain(object function)

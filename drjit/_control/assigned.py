@@ -13,9 +13,9 @@ from array import array
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
-from drjit_core import SymbolicValue
+from drjit_core import SymbolicValue, closure_of, code_of, globals_of
 
 from .._base.array import ArrayBase
 
@@ -58,21 +58,25 @@ _MISSING: Any = object()
 _ATOMS = frozenset([int, float, bool, str, type(None), object])
 
 
-class _Stores(NamedTuple):
+class _Stores:
     """What a function assigns, together with those within it."""
 
-    #: Names of variables of enclosing functions.
-    cells: frozenset[str]
-    #: Names of variables of the module.
-    globals: frozenset[str]
-    #: Names of attributes.
-    attributes: frozenset[str]
-    #: Whether it changes entries of containers.
-    items: bool
-    #: All names of variables of the module, and of attributes, that it uses.
-    names: tuple[str, ...]
-    #: Whether it assigns any of these.
-    any: bool
+    __slots__ = ("any", "attributes", "cells", "globals", "items", "names")
+
+    def __init__(self, cells: frozenset[str], globals_: frozenset[str], attributes: frozenset[str], items: bool,
+                 names: tuple[str, ...]) -> None:
+        #: Names of variables of enclosing functions.
+        self.cells = cells
+        #: Names of variables of the module.
+        self.globals = globals_
+        #: Names of attributes.
+        self.attributes = attributes
+        #: Whether it changes entries of containers.
+        self.items = items
+        #: All names of variables of the module, and of attributes, that it uses.
+        self.names = names
+        #: Whether it assigns any of these.
+        self.any = bool(cells or globals_ or attributes or items)
 
 
 class Variables:
@@ -219,9 +223,17 @@ class Variables:
 
 def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
     """What functions may assign outside of themselves; ``None`` if they assign nothing."""
+    for function in functions:
+        if type(function) is not FunctionType or not _assigns_nothing(function, 0, None):
+            return Variables(functions) if _may_assign(functions) else None
+    return None
+
+
+def _may_assign(functions: Sequence[Callable[..., Any]]) -> bool:
+    """Whether any of some functions, with those that they call, assigns anything."""
     known: dict[tuple[int, type], set[str]] = {}
     for function in functions:
-        if function.__class__ is FunctionType and _assigns_nothing(function, 0, set()):
+        if function.__class__ is FunctionType and _assigns_nothing(function, 0, None):
             continue
         plain, given = _plain(function)
         key = id(plain), type(given[0]) if given else type(None)
@@ -232,44 +244,51 @@ def assigned_by(functions: Sequence[Callable[..., Any]]) -> Variables | None:
         for each, _ in _reached((function,)):
             stores = _stores(each.__code__)
             if stores.any and not _is_of_library(each):
-                return Variables(functions)
+                return True
             names.update(stores.names)
         known[key] = names
-    return None
+    return False
 
 
 def _has_harmless(owner: Any, names: Collection[str]) -> bool:
     """Whether attributes with some names cannot be called, nor have methods."""
-    stores = _Stores(frozenset(), frozenset(), frozenset(), False, (), False)
+    stores = _Stores(frozenset(), frozenset(), frozenset(), False, ())
     return not [name for name in names if not _is_harmless(_attribute(owner, name), stores, 0, set())]
 
 
 # --- functions --------------------------------------------------------------------------------------------------------
 
 
-def _assigns_nothing(function: Any, depth: int, seen: set[int]) -> bool:
+def _assigns_nothing(function: Any, depth: int, seen: set[int] | None) -> bool:
     """Whether it is seen at once that a function, with those that it calls, assigns nothing: most do not."""
+    stores, cells = _stores(code_of(function)), closure_of(function)
+    if stores.any:
+        return False
+    if not depth and cells is None and not stores.names:
+        return True
+    if seen is None:
+        seen = set()
     if id(function) in seen:
         return True
     seen.add(id(function))
-    stores = _stores(function.__code__)
-    if stores.any or len(seen) > _FUNCTIONS_SEARCHED:
+    if len(seen) > _FUNCTIONS_SEARCHED:
         return False
-    cells = function.__closure__
     if cells is not None:
         for cell in cells:
             if cell != EMPTY_CELL and not _is_harmless(cell.cell_contents, stores, depth, seen):
                 return False
-    variables = function.__globals__
-    return not [name for name in stores.names
-                if name in variables and not _is_harmless(variables[name], stores, depth, seen)]
+    variables = globals_of(function)
+    for name in stores.names:
+        if name in variables and not _is_harmless(variables[name], stores, depth, seen):
+            return False
+    return True
 
 
 def _is_harmless(value: Any, stores: _Stores, depth: int, seen: set[int]) -> bool:
     """Whether a function that knows a value, and uses some names, assigns nothing by that."""
-    kind = value.__class__
+    kind = type(value)
     if kind is FunctionType:
-        return value.__closure__ is None and _is_of_library(value) or _assigns_nothing(value, depth + 1, seen)
+        return closure_of(value) is None and _is_of_library(value) or _assigns_nothing(value, depth + 1, seen)
     if kind is list or kind is tuple or kind is dict:
         if len(value) > _ENTRIES_CALLED or depth > _DEPTH:
             return True
@@ -471,8 +490,7 @@ def _stores_of(code: CodeType) -> _Stores:
     if not {"setattr", "delattr"}.isdisjoint(names) or own is None and \
             not {"__setattr__", "__delattr__"}.isdisjoint(names):
         attributes |= set(texts)
-    return _Stores(frozenset(cells), frozenset(variables), frozenset(attributes), items, tuple(names),
-                   bool(cells or variables or attributes or items))
+    return _Stores(frozenset(cells), frozenset(variables), frozenset(attributes), items, tuple(names))
 
 
 def _joined(stores: Sequence[_Stores]) -> _Stores:
@@ -483,7 +501,9 @@ def _joined(stores: Sequence[_Stores]) -> _Stores:
         names |= dict.fromkeys(each.names)
         attributes |= each.attributes
         items |= each.items
-    return _Stores(frozenset(), frozenset(), frozenset(attributes), items, tuple(names), True)
+    found = _Stores(frozenset(), frozenset(), frozenset(attributes), items, tuple(names))
+    found.any = True
+    return found
 
 
 def method_of(kind: type, name: str) -> FunctionType | None:

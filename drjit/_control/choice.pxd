@@ -50,6 +50,8 @@ cdef class SymbolicChoice:
     cdef public object variables
     @cython.locals(around=Journal, buffers=Buffers, journal=Journal, node=Node)
     cpdef object run(self)
+    cpdef tuple chosen(self, list targets)
+    cpdef tuple traced(self, object values, object targets, object name_of, bint gives_way)
     @cython.locals(journal=Journal)
     cpdef list target(self, Py_ssize_t number, list formals)
     @cython.locals(region=Tracing)

@@ -8,7 +8,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, NoDerivative, SymbolicValue, Versions, call, choose, cond, innermost, tracked
+from drjit_core import (
+    Differentiable,
+    IncompatibleSizes,
+    NoDerivative,
+    SymbolicValue,
+    Versions,
+    call,
+    choose,
+    cond,
+    innermost,
+    tracked,
+)
 
 from .._access.lanes import masked_access, note_version, written_apart, written_from
 from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
@@ -214,8 +225,12 @@ class SymbolicChoice:
         if self.variables is None:
             self.variables = assigned_by(self.functions)
         try:
-            return choose(self.words.function, self.traced, variables_of(self.nodes, self.captured), targets,
-                          self.name_of)
+            variables = variables_of(self.nodes, self.captured)
+            try:  # most have nothing to do with derivatives
+                return self.traced(variables, targets, self.name_of, True)
+            except Differentiable:
+                pass
+            return choose(self.words.function, self.traced, variables, targets, self.name_of)
         except TracedAgain:
             self.put_back(False)
             raise

@@ -11,15 +11,13 @@ from drjit_core import KIND, ops
 
 from .._access.lanes import TRUE, masked_access
 from .._base.arguments import require_bool, require_label, require_mode
-from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, describe
-from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten_nodes
 from .choice import Results, SymbolicChoice, arrays_of, blended, nodes_of, run_directly, store_arguments, written
 from .containers import containers_of
 from .iteration import uninitialized
 from .outside import Words
-from .state import arguments
+from .state import arguments, mask_of
 
 __all__ = ["FUNCTION", "check", "run"]
 
@@ -34,35 +32,37 @@ _WORDS = Words(FUNCTION, "a side of this symbolic branch",
 def check(args: Any, cond: Any, true_fn: Any, false_fn: Any, arg_labels: Any, rv_labels: Any, label: Any, mode: Any,
            strict: Any) -> None:
     """Refuse arguments of other types and values than they must have."""
-    if args.__class__ is not tuple:
+    if type(args) is not tuple:
         raise TypeError(f"{FUNCTION}(): 'args' must be a tuple, found {describe(args)}.")
-    for name, value in (("true_fn", true_fn), ("false_fn", false_fn)):
-        if not callable(value):
-            raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
-    if mode is not None or label is not None or strict.__class__ is not bool:
+    if not callable(true_fn) or not callable(false_fn):
+        name, value = ("false_fn", false_fn) if callable(true_fn) else ("true_fn", true_fn)
+        raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
+    if mode is not None or label is not None or type(strict) is not bool:
         require_mode(FUNCTION, mode)
         require_bool(FUNCTION, "strict", strict)
         require_label(FUNCTION, label)
-    for name, labels in (("arg_labels", arg_labels), ("rv_labels", rv_labels)):
-        if labels == ():
-            continue
-        if isinstance(labels, str) or not isinstance(labels, Sequence) or \
-                not all(isinstance(entry, str) for entry in labels):
-            raise TypeError(f"{FUNCTION}(): '{name}' must be a sequence of strings, found {describe(labels)} "
-                            f"({labels!r}).")
+    _check_labels("arg_labels", arg_labels)
+    _check_labels("rv_labels", rv_labels)
     if arg_labels and len(arg_labels) != len(args):
         raise ArgumentError(f"{FUNCTION}(): 'arg_labels' has {len(arg_labels)} entr"
                             f"{'y' if len(arg_labels) == 1 else 'ies'} for {len(args)} "
                             f"argument{'s' * (len(args) != 1)}.")
 
 
+def _check_labels(name: str, labels: Any) -> None:
+    if type(labels) is not tuple or labels:
+        if isinstance(labels, str) or not isinstance(labels, Sequence) or \
+                not all(isinstance(entry, str) for entry in labels):
+            raise TypeError(f"{FUNCTION}(): '{name}' must be a sequence of strings, found {describe(labels)} "
+                            f"({labels!r}).")
+
+
 def _mask(cond: Any) -> core.Node:
-    if cond.__class__ is bool:
+    if type(cond) is bool:
         return core.literal(core.VarType.Bool.value, cond)
-    if not isinstance(cond, ArrayBase):
-        cond = sole_array(cond)
-    if isinstance(cond, ArrayBase) and cond._kind == "b" and cond._depth <= 0 and cond._dynamic:
-        return cond._nodes()[0]
+    mask = mask_of(cond)
+    if mask is not None:
+        return mask
     raise TypeError(f"{FUNCTION}(): 'cond' must be a one-dimensional mask array or a bool, found {describe(cond)}.")
 
 

@@ -1,11 +1,12 @@
 cimport cython
 
+from drjit_core.control.loop cimport while_loop
 from drjit_core.ir.dual cimport primal, tracked
 from drjit_core.ir.node cimport Node
 from drjit_core.ir.region cimport is_version
 from drjit._access.store cimport Buffers, Journal, innermost_journal, journal_of
 from drjit._control.assigned cimport Variables, assigned_by
-from drjit._control.state cimport arguments
+from drjit._control.state cimport arguments, mask_of
 from drjit._trees.pytree cimport TreeSpec, flatten_nodes
 
 
@@ -27,10 +28,11 @@ cdef class SymbolicLoop:
     cdef public list final
     cdef public object frozen
     cdef public object variables
-    @cython.locals(around=Journal, buffers=Buffers, results=list)
+    @cython.locals(around=Journal, buffers=Buffers, results=list, node=Node, result=Node, position=cython.Py_ssize_t)
     cpdef object run(self, bint through)
     @cython.locals(node=Node)
     cpdef list trace(self)
+    cpdef list repeated(self, list variables)
     cpdef Node test(self, list variables)
     cpdef list following(self, list variables)
     cpdef begin(self, list variables)

@@ -7,13 +7,21 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import IncompatibleSizes, SymbolicValue, is_version, primal, repeat, tracked
+from drjit_core import (
+    Differentiable,
+    IncompatibleSizes,
+    SymbolicValue,
+    is_version,
+    primal,
+    repeat,
+    tracked,
+    while_loop,
+)
 
 from .._access.lanes import note_version, with_lanes
 from .._access.store import Buffers, Journal, innermost_journal, journal_of, store, store_written
 from .._base.array import ArrayBase
 from .._base.errors import ArgumentError, SizeError, describe, user_part
-from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten, flatten_nodes
 from .assigned import Variables, assigned_by
 from .choice import store_arguments
@@ -30,7 +38,7 @@ from .outside import (
     variables_of,
     widened,
 )
-from .state import arguments, equal
+from .state import arguments, equal, mask_of
 
 __all__ = ["FUNCTION", "SymbolicLoop", "changed_size", "condition_of", "flattened", "require_tuple", "uninitialized"]
 
@@ -102,7 +110,8 @@ class SymbolicLoop:
         self.variables = None
         if around is not None:
             around.add_inner([(weakref.ref(entry.array), entry.position) for entry in self.captured])
-        for node, result in zip(self.nodes, results, strict=False):
+        for position, node in enumerate(self.nodes):
+            result = results[position]
             if is_version(primal(result)):
                 note_version(result, node)
         if not self.captured and not through:
@@ -123,8 +132,7 @@ class SymbolicLoop:
         if self.variables is None:
             self.variables = assigned_by((self.cond, self.body))
         try:
-            results = repeat(variables_of(self.nodes, self.captured), self.test, self.following,
-                             self.label, self.name_of, self.count, self.max_iterations, _longest)
+            results = self.repeated(variables_of(self.nodes, self.captured))
         except IncompatibleSizes as error:
             if user_part(error) is not None:
                 raise
@@ -151,6 +159,15 @@ class SymbolicLoop:
                 self.cond, self.body = self.frozen.functions
                 break
         return results
+
+    def repeated(self, variables: list[core.Node]) -> list[core.Node]:
+        """What the compiler makes of it; most loops have nothing to do with derivatives."""
+        try:
+            return while_loop(variables, self.test, self.following, self.label, self.name_of, self.count, 0, True, True)
+        except Differentiable:
+            pass
+        return repeat(variables, self.test, self.following, self.label, self.name_of, self.count, self.max_iterations,
+                      _longest)
 
     # --- what the compiler calls, perhaps again for a derivative -----------------------------------------------------
 
@@ -282,7 +299,7 @@ def uninitialized(nodes: Sequence[core.Node], spec: TreeSpec) -> int:
 
 def require_tuple(result: Any, count: int) -> tuple[Any, ...]:
     """What the body returned: as many state variables as there are."""
-    if result.__class__ is not tuple:
+    if type(result) is not tuple:
         if count == 1 and result is not None:
             return (result,)
         raise TypeError(f"{FUNCTION}(): 'body' must return a tuple of {count} state variable{'s' * (count != 1)}, "
@@ -296,7 +313,7 @@ def flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list
     """Nodes and leaves of what the body returned, if that is a state like the one before."""
     result = require_tuple(result, len(names))
     nodes, leaves, spec = flatten_nodes(result, FUNCTION)
-    if spec == before:
+    if spec is before or spec == before:
         return nodes, leaves
     difference = before.difference(spec, names)
     if difference is not None:
@@ -310,10 +327,9 @@ def flattened(result: Any, before: TreeSpec, names: Sequence[str]) -> tuple[list
 
 
 def condition_of(value: Any) -> core.Node:
-    if not isinstance(value, ArrayBase):
-        value = sole_array(value)
-    if isinstance(value, ArrayBase) and value._kind == "b" and value._depth <= 0 and value._dynamic:
-        return value._nodes()[0]
+    mask = mask_of(value)
+    if mask is not None:
+        return mask
     if value.__class__ is bool:
         raise TypeError(f"{FUNCTION}(): 'cond' must return a one-dimensional mask array, found bool: that makes a "
                         "Python loop, which is mode='scalar'.")

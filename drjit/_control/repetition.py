@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import drjit_core as core
-from drjit_core import JitFlag
+from drjit_core import JitFlag, current
 
 from .._base.arguments import require_bool, require_count, require_label, require_mode
 from .._base.errors import ArgumentError, describe
@@ -19,25 +19,28 @@ from .state import arguments, copies
 
 __all__ = ["FUNCTION", "checked", "run"]
 
+_COMPRESS_LOOPS, _SYMBOLIC_LOOPS = JitFlag.CompressLoops.value, JitFlag.SymbolicLoops.value
+
 
 def checked(state: Any, cond: Any, body: Any, labels: Any, label: Any, mode: Any, strict: Any, compress: Any,
              max_iterations: Any) -> tuple[str, ...]:
     """Refuse arguments of other types and values than they must have; returns the names of the state variables."""
-    if state.__class__ is not tuple:
+    if type(state) is not tuple:
         raise TypeError(f"{FUNCTION}(): 'state' must be a tuple, found {describe(state)}.")
-    for name, value in (("cond", cond), ("body", body)):
-        if not callable(value):
-            raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
+    if not callable(cond) or not callable(body):
+        name, value = ("body", body) if callable(cond) else ("cond", cond)
+        raise TypeError(f"{FUNCTION}(): '{name}' must be callable, found {describe(value)}.")
     if mode is not None:
         require_mode(FUNCTION, mode)
-    require_bool(FUNCTION, "strict", strict)
+    if type(strict) is not bool:
+        require_bool(FUNCTION, "strict", strict)
     if compress is not None and compress.__class__ is not bool:
         raise TypeError(f"{FUNCTION}(): 'compress' must be a bool or None, found {describe(compress)} ({compress!r}).")
     if max_iterations is not None:
         require_count(FUNCTION, "max_iterations", max_iterations, -1)  # which says that there is no bound
     if label is not None:
         require_label(FUNCTION, label)
-    if labels.__class__ is not tuple and (isinstance(labels, str) or not isinstance(labels, Sequence)):
+    if type(labels) is not tuple and (isinstance(labels, str) or not isinstance(labels, Sequence)):
         raise TypeError(f"{FUNCTION}(): 'labels' must be a sequence of strings, one for each state variable, found "
                         f"{describe(labels)} ({labels!r}).")
     if not labels:
@@ -80,13 +83,13 @@ def _run(nodes: list[core.Node], leaves: list[Any], spec: TreeSpec, cond: Callab
         except RuntimeError:
             _require_initialized(nodes, leaves, spec, names)
             raise
-        mode = "scalar" if test.__class__ is bool else \
-            "symbolic" if core.flag(JitFlag.SymbolicLoops) else "evaluated"
+        mode = "scalar" if type(test) is bool else \
+            "symbolic" if current().flags & _SYMBOLIC_LOOPS else "evaluated"
     if mode == "scalar":
         return _scalar(spec.rebuild(copies(FUNCTION, spec, nodes, leaves)), cond, body)
     _require_initialized(nodes, leaves, spec, names)
     if mode == "evaluated":
-        if core.flag(JitFlag.CompressLoops) if compress is None else compress:
+        if current().flags & _COMPRESS_LOOPS if compress is None else compress:
             return Compressed(nodes, leaves, spec, cond, body, names).run(through)
         return evaluated(nodes, leaves, spec, cond, body, names, through=through)
     try:

@@ -1,3 +1,7 @@
+from drjit_core.ir.node cimport Node
+from drjit._base.handle cimport held
 from drjit._trees.pytree cimport TreeSpec
 
+cdef set _masks
 cpdef object arguments(object function, TreeSpec spec, object nodes, list leaves)
+cpdef Node mask_of(object value)

@@ -5,25 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from drjit_core import Node
+import drjit_core as core
 
 from .._base.array import ArrayBase
+from .._base.handle import held
+from .._trees.classes import sole_array
 from .._trees.pytree import TreeSpec, flatten
 
-__all__ = ["arguments", "copies", "equal"]
+__all__ = ["arguments", "copies", "equal", "mask_of"]
+
+#: Classes of traced masks of one dimension.
+_masks: set[type] = set()
 
 
-def copies(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequence[Any]) -> list[Any]:
+def copies(function: str, spec: TreeSpec, nodes: Sequence[core.Node], leaves: Sequence[Any]) -> list[Any]:
     """Leaves with arrays of their own, so that in-place changes do not reach those of the caller."""
     found = flatten(spec.rebuild_nodes(nodes, leaves), function)[0]
     return [type(leaf)(leaf) if isinstance(leaf, ArrayBase) and not leaf._dynamic else leaf for leaf in found]
 
 
-def arguments(function: str, spec: TreeSpec, nodes: Sequence[Node], leaves: Sequence[Any]) -> Any:
+def arguments(function: str, spec: TreeSpec, nodes: Sequence[core.Node], leaves: Sequence[Any]) -> Any:
     """What functions are called with: containers and arrays of their own."""
     if len(spec.traced()) < len(leaves) and spec.holds_numbers():
         return spec.rebuild(copies(function, spec, nodes, leaves))
     return spec.rebuild_nodes(nodes, leaves)
+
+
+def mask_of(value: Any) -> core.Node | None:
+    """The node of a condition: of a traced mask of one dimension, which may be of another package."""
+    if type(value) in _masks:
+        return held(value)  # type: ignore[no-any-return]
+    array = sole_array(value)
+    if not (isinstance(array, ArrayBase) and array._kind == "b" and array._depth <= 0 and array._dynamic):
+        return None
+    if array is value and not array._depth:
+        _masks.add(type(value))
+    return array._nodes()[0]  # type: ignore[no-any-return]
 
 
 def equal(old: Any, new: Any) -> bool:

@@ -358,8 +358,8 @@ def _flatten(value: Any, function: str, found: list[Any], path: set[int], whole:
 def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any], TreeSpec]:
     """The component nodes of the traced arrays in a PyTree, all of its leaves, and its structure."""
     spec: TreeSpec | None = None
-    if value.__class__ is tuple:
-        types = tuple([entry.__class__ for entry in value])
+    if type(value) is tuple:
+        types = tuple([type(entry) for entry in value])
         spec = _of_types.get(types)
         found = list(value)
         if spec is None:
@@ -369,7 +369,7 @@ def flatten_nodes(value: Any, function: str) -> tuple[list[core.Node], list[Any]
                     _of_types.clear()
                 _of_types[types] = spec
     else:
-        spec = _of_type.get(value.__class__)
+        spec = _of_type.get(type(value))
         found = [value]
         if spec is None:
             found, spec = flatten(value, function)

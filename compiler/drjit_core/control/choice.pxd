@@ -48,8 +48,10 @@ cdef class _Choice(Construct):
     cpdef Node node(self, Choice choice)
     @cython.locals(traced=Traced, result=Node, formal=Node, i=cython.Py_ssize_t)
     cpdef dict aliases(self)
-    @cython.locals(one=Traced, other=Traced, first=Node, result=Node, i=cython.Py_ssize_t)
+    @cython.locals(one=Traced, first=Node, result=Node, i=cython.Py_ssize_t, width=int64_t)
     cpdef dict passed(self)
+    @cython.locals(traced=Traced)
+    cpdef bint all_return(self, Py_ssize_t position, Node value) except -1
     cpdef Node outside(self, Traced traced, Node result)
 
 

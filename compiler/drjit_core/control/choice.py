@@ -29,6 +29,7 @@ class Versions(dict[int, Node]):
     only_written: frozenset[int] = frozenset()
 
 
+_NONE: frozenset[int] = frozenset()
 #: Those of a branch or call that does not write.
 _UNWRITTEN = Versions()
 
@@ -111,9 +112,9 @@ class _Choice(Construct):
             if self.failure is not None:
                 self.fail()
             self.add_borrowed()
-            varying = self.memory - self.constant
+            varying = self.memory - self.constant if self.memory else _NONE
             written = self.written_of(varying) if varying else varying
-            if varying != written:
+            if varying is not written and varying != written:
                 self.constant |= varying - written
             elif not self.merged and self.repeats_values():
                 self.merged = True
@@ -323,18 +324,22 @@ class _Choice(Construct):
         found: dict[int, Node] = {}
         if self.mask_is_known():
             return found
-        one, *others = self.traced
+        one = self.traced[0]
         width = one.masks[0].size
         writes = [traced for traced in self.traced if traced.latest]
         for i, result in enumerate(one.results):
             first = self.outside(one, result)
-            if first is None or [other for other in others if self.outside(other, other.results[i]) is not first]:
+            if first is None or not self.all_return(i, first):
                 continue
             if width > 1 and first.size not in (1, width) or \
                     not writes and [k for k in self.constant if self.given[k] is first] or \
                     not writes and self.kind == COND and first.size == width:
                 found[i] = first
         return found
+
+    def all_return(self, position: int, value: Node) -> bool:
+        """Whether a result of each target is the same value from outside."""
+        return not [traced for traced in self.traced if self.outside(traced, traced.results[position]) is not value]
 
     def outside(self, traced: Traced, result: Node) -> Node | None:
         """What a result of a target is outside of the choice, if it is there already."""

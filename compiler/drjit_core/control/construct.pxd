@@ -4,9 +4,10 @@ from libc.stdint cimport int64_t
 from ..context cimport current
 from ..ir.build cimport append
 from ..ir.dual cimport primal, tracked
+from ..ir.frames cimport user_place
 from ..ir.node cimport Node
 from ..ir.region cimport Control, Region, is_local, writes
-from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all, user_place
+from ..ir.symbolic cimport Tracing, close, innermost, open_, replace_version, scope_of_all
 
 cdef int PHI, RESULT, BOOL
 cdef dict _NOTHING

@@ -16,6 +16,7 @@ from ..ir.build import append
 from ..ir.deferred import BORROWED, Memory, Statement, hand_over, settle, version_of
 from ..ir.dual import primal, tracked
 from ..ir.extents import sized_as
+from ..ir.frames import user_place
 from ..ir.node import Node
 from ..ir.region import CONTROL, OWN, Region, is_local, writes
 from ..ir.symbolic import (
@@ -27,7 +28,6 @@ from ..ir.symbolic import (
     replace_version,
     require_memory,
     scope_of_all,
-    user_place,
 )
 from ..ops.table import PHI, RESULT
 from ..types import BOOL
@@ -135,10 +135,10 @@ class Construct:
         region.initial = self.given
         formals = []
         for position, value in enumerate(self.given):
-            if position in self.constant:
+            if self.constant and position in self.constant:
                 formals.append(value)
             else:
-                is_memory = position in self.memory
+                is_memory = bool(self.memory) and position in self.memory
                 formals.append(append(PHI, value.type, value.size if is_memory or not size else size, None, None, None,
                                       None, position, OWN if is_local(value) else is_memory, region.id))
         traced = Traced(region, formals, [append(PHI, BOOL, width, None, None, None, None, attr, False, region.id)

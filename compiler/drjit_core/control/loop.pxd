@@ -13,6 +13,10 @@ cdef int EVALUATED, LITERAL, LOOP, PHI, BOOL
 cdef long long OPTIMIZE_LOOPS
 
 
+cpdef list while_loop(object initial, object condition, object body, object label=*, object name_of=*,
+                      Py_ssize_t variables=*, object trips=*, bint together=*, bint gives_way=*)
+
+
 cdef class _Loop(Construct):
     cdef public object condition
     cdef public object body

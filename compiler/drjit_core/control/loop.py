@@ -162,10 +162,11 @@ class _Loop(Construct):
                 grown = True
                 size, self.wide = needed, common_size(needed, (
                     *values, *written_widths(region), None if outer is None else outer.live))
-            elif fresh := (unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant:
+            elif unchanged and (fresh := (
+                    unchanged if current().flags & OPTIMIZE_LOOPS else unchanged & self.memory) - self.constant):
                 # The caller's arrays come last: whether a write to them remains may depend on what else is constant.
                 self.constant |= self.but_arrays(fresh) or fresh
-            elif self.constant - unchanged:
+            elif self.constant and self.constant - unchanged:
                 self.changed |= self.constant - unchanged
                 self.constant -= self.changed
             else:

@@ -16,7 +16,6 @@ from weakref import ref
 
 from ..context import state
 from ..control.choice import Versions
-from ..control.construct import Differentiable
 from ..errors import NoDerivative
 from ..ir.build import literal
 from ..ir.dual import STRUCTURE, Scope, dual, primal, require_recording, tracked, vertex_of
@@ -54,14 +53,6 @@ class Tape(NamedTuple):
 def choose(function: str, trace: Trace, given: Sequence[Node], targets: Sequence[Function],
            name_of: Callable[[int], str]) -> tuple[list[Node], Versions]:
     """The results of a branch or call, with their derivatives, and what arguments are after writes."""
-    for node in given:
-        if tracked(node) is not None:
-            break
-    else:  # most have none; the functions may refer to what has some
-        try:
-            return trace(given, targets, name_of, True)
-        except Differentiable:
-            pass
     return _Choice(function, trace, given, targets, name_of).result()
 
 

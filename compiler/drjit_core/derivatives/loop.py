@@ -22,7 +22,6 @@ import math
 from collections.abc import Callable, Sequence
 
 from ..context import state
-from ..control.construct import Differentiable
 from ..control.extend import Counted, fits, loop_of, most_iterations
 from ..control.loop import while_loop
 from ..errors import NoDerivative, SymbolicValue
@@ -56,14 +55,6 @@ class _Again(Exception):
 def repeat(given: Sequence[Node], condition: Condition, body: Body, label: str | None, name_of: Callable[[int], str],
            variables: int, bound: int | None, longest: Longest) -> list[Node]:
     """The state after a loop, with its derivatives; ``bound`` says how many iterations there are at most."""
-    for node in given:
-        if tracked(node) is not None:
-            break
-    else:  # most loops have none; the body may refer to what has some
-        try:
-            return while_loop(given, condition, body, label, name_of, variables, together=True, gives_way=True)
-        except Differentiable:
-            pass
     return _Repetition(given, condition, body, label, name_of, variables, bound, longest).result()
 
 

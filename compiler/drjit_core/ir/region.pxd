@@ -56,6 +56,7 @@ cdef class Control:
 
 cdef class Loop(Control):
     cdef public object trips
+    @cython.locals(region=Region)
     cpdef bint is_memory(self, Py_ssize_t position) except -1
     cpdef Node origin(self, Py_ssize_t position)
 

@@ -255,7 +255,8 @@ class Loop(Control):
         return self.regions[0].results[1]
 
     def is_memory(self, position: int) -> bool:
-        return bool(self.region.formals[position].payload)
+        region = self.regions[0]
+        return bool(region.formals[position].payload)
 
     def origin(self, position: int) -> Node:
         return self.initial[position]

@@ -2,6 +2,7 @@ cimport cython
 from libc.stdint cimport int64_t
 
 from ..context cimport Context, current
+from .frames cimport is_internal, user_place
 from .node cimport Node
 
 cdef long long SYMBOLIC_SCOPE
@@ -50,8 +51,5 @@ cpdef Tracing innermost()
 cpdef require_open(Node node)
 @cython.locals(node=Node, scope=int64_t, context=Context)
 cpdef int64_t scope_of_all(object nodes) except -1
-cdef dict _is_internal
-cpdef bint is_internal(object frame) except -1
-cpdef tuple user_place()
 @cython.locals(context=Context, region=Tracing)
 cpdef replace_version(Node target, Node version)

@@ -15,19 +15,14 @@ from ..context import current, state
 from ..errors import SymbolicValue
 from ..flags import SYMBOLIC_SCOPE
 from ..ops.table import COUNTER, GATHER, LITERAL, LOCAL, PHI, RESULT
+from .frames import is_internal, user_place
 from .labels import label_of
 from .node import Node
 from .region import is_version, operands, origin_of
 
-__all__ = ["PACKAGES", "Tracing", "call_site", "close", "describe_value", "innermost", "is_internal",
-           "is_same_in_all_elements", "new_region", "open_", "replace_elements", "replace_version", "require_memory",
-           "require_open", "scope_of", "scope_of_all", "symbolic_error", "tells_elements_apart", "user_line",
-           "user_place", "width_of_write", "written_outside"]
-
-#: Frames of these packages are not the user's.
-PACKAGES = ("drjit_core", "drjit")
-#: Nor are those of the module by which they enter contexts.
-_INTERNAL = (*PACKAGES, "contextlib")
+__all__ = ["Tracing", "call_site", "close", "describe_value", "innermost", "is_same_in_all_elements", "new_region",
+           "open_", "replace_elements", "replace_version", "require_memory", "require_open", "scope_of", "scope_of_all",
+           "symbolic_error", "tells_elements_apart", "user_line", "width_of_write", "written_outside"]
 
 #: So many regions that have been closed are remembered, up to twice as many at times.
 _REMEMBERED = 256
@@ -280,30 +275,6 @@ def tells_elements_apart(node: Node, literals: bool = False) -> bool:
 
 
 # --- the user's side of the stack ------------------------------------------------------------------------------------
-
-
-#: Whether modules are none of the user's, by their names.
-_is_internal: dict[str, bool] = {}
-_MOST_MODULES = 1024
-
-
-def is_internal(frame: FrameType) -> bool:
-    """Whether a frame belongs to this project, not to its user."""
-    name = frame.f_globals.get("__name__", "")
-    found = _is_internal.get(name)
-    if found is None:
-        if len(_is_internal) >= _MOST_MODULES:
-            _is_internal.clear()
-        found = _is_internal[name] = name.partition(".")[0] in _INTERNAL
-    return found
-
-
-def user_place() -> tuple[CodeType, int] | None:
-    """Where the innermost frame that is the user's stands: its code, and the position of an instruction in that."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None and is_internal(frame):
-        frame = frame.f_back
-    return None if frame is None else (frame.f_code, frame.f_lasti)
 
 
 def user_line() -> tuple[str, int] | None:

@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from ..codegen.program import REPORT_WORDS, Program
+from ..ir.frames import is_internal
 from ..ir.labels import caller_of, label_of
 from ..ir.node import Node
-from ..ir.symbolic import is_internal
 from ..ops.table import CAST, GATHER
 from ..types import TYPES, ReduceOp
 from .backend import Backend
