@@ -4,12 +4,12 @@ from drjit_core.ir.frames cimport closure_of, code_of, globals_of
 
 
 cdef class _Stores:
-    cdef frozenset cells
-    cdef frozenset globals
-    cdef frozenset attributes
-    cdef bint items
-    cdef tuple names
-    cdef bint any
+    cdef public frozenset cells
+    cdef public frozenset globals
+    cdef public frozenset attributes
+    cdef public bint items
+    cdef public tuple names
+    cdef public bint any
 
 
 cdef class Variables:
