@@ -7,7 +7,8 @@ become, as it would be in a plain Python loop: who else holds it sees the change
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from .._base.array import ArrayBase
@@ -48,6 +49,8 @@ class Containers:
         self.shared = len(self.numbers) < _count(self.places)
         #: Where they are in what the functions have returned; ``None`` before they have been called.
         self.found: _Links | None = None
+        #: What the construct has changed, and what was there before: a derivative calls the functions again.
+        self.changes: list[tuple[Any, Any]] = []
 
     def numbered(self, value: Any) -> _Links:
         """Give the containers in a PyTree numbers."""
@@ -66,13 +69,34 @@ class Containers:
             copies: dict[int, Any] = {}
             given = self.linked(given, self.places, copies)
             numbers = {id(copy): number for number, copy in copies.items()}
-            returned = function(*given)
+            returned = self.called(function, given)
             root = (returned,) if loop and returned.__class__ is not tuple else returned
             links = _links_of(root, numbers)
             self.found = _common(links, self.found or (self.places if loop else links))
             return returned
 
         return run
+
+    def unlinked(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """A function that returns none of them, such as the condition of a loop."""
+        return lambda *given: self.called(function, given)
+
+    def called(self, function: Callable[..., Any], given: tuple[Any, ...]) -> Any:
+        """Call a function, for which the containers are what they were before the construct, if it is known already."""
+        if not self.changes:
+            return function(*given)
+        with self.restored():
+            return function(*given)
+
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """For a while, the containers are what they were before the construct."""
+        now = [(container, _exchanged(container, before)) for container, before in self.changes]
+        try:
+            yield
+        finally:
+            for container, entries in now:
+                _exchanged(container, entries)
 
     def linked(self, value: Any, places: _Links, copies: dict[int, Any]) -> Any:
         """What functions are given, where a container of the caller's is one object wherever it is."""
@@ -110,15 +134,32 @@ class Containers:
         original = self.originals[number]
         before = dict(_items(original))
         items |= new
-        if original.__class__ is list and len(original) != len(items):
-            original[:] = items.values()
-            return original
-        if original.__class__ is dict and original.keys() != items.keys():
-            original.clear()
-            original.update(items)
-            return original
-        return _with_entries(original, {key: entry for key, entry in items.items()
-                                        if not _is_same(before[key], entry)})
+        if original.__class__ is list or original.__class__ is dict:
+            if items.keys() != before.keys():
+                self.changes.append((original, _exchanged(
+                    original, [*items.values()] if original.__class__ is list else items)))
+                return original
+        changed = {key: entry for key, entry in items.items() if not _is_same(before[key], entry)}
+        if changed:
+            self.changes.append((original, original.copy() if original.__class__ in (list, dict) else
+                                 {key: before[key] for key in changed}))
+        return _with_entries(original, changed)
+
+
+def _exchanged(container: Any, entries: Any) -> Any:
+    """Put all entries in a list or dictionary, or some attributes in an object; what they were."""
+    if container.__class__ is list:
+        old = list(container)
+        container[:] = entries
+        return old
+    if container.__class__ is dict:
+        before = dict(container)
+        container.clear()
+        container.update(entries)
+        return before
+    before = {name: getattr(container, name) for name in entries}
+    _with_entries(container, entries)
+    return before
 
 
 def _items(value: Any) -> list[tuple[Any, Any]]:

@@ -14,6 +14,7 @@ import functools
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
 from types import CellType, CodeType, FunctionType, MemberDescriptorType, MethodType, ModuleType
 from typing import Any
 
@@ -22,6 +23,7 @@ from drjit_core import Node
 
 from .._base.array import ArrayBase
 from .._promotion.promote import wrap_like
+from .containers import Containers
 
 __all__ = ["Frozen"]
 
@@ -69,6 +71,8 @@ class Frozen:
         self.functions = [self.copied(entry, 0) for entry in functions]
         #: Attributes that the functions may use: the object, its attribute, the value, and what it consists of.
         self.attributes: list[tuple[Any, str, Any, list[Any]]] = []
+        #: What the construct changes itself is what it was while functions are called.
+        self.containers = [value for value in self.objects if isinstance(value, Containers)]
         self.note_attributes()
         del self.copies, self.originals, self.modules, self.objects, self.names, self.cells
 
@@ -205,6 +209,12 @@ class Frozen:
 
     def require_unchanged(self) -> None:
         """Refuse to trace the functions again if objects that they use have changed."""
+        with ExitStack() as stack:
+            for containers in self.containers:
+                stack.enter_context(containers.restored())
+            self.compare()
+
+    def compare(self) -> None:
         for value, name, before, parts in self.attributes:
             now = _stored(value, name)
             if now is not before or [*map(id, self.parts(now))] != [*map(id, parts)]:

@@ -67,7 +67,7 @@ def run(state: Any, cond: Callable[..., Any], body: Callable[..., Any], names: S
     containers = None if spec.is_flat else containers_of(state, spec)
     if containers is None:
         return _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through)
-    body = containers.wrapped(body, loop=True)
+    cond, body = containers.unlinked(cond), containers.wrapped(body, loop=True)
     return containers.kept(
         _run(nodes, leaves, spec, cond, body, names, label, mode, strict, max_iterations, compress, through))
 

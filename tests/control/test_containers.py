@@ -218,3 +218,67 @@ def test_derivatives(mode: str, reverse: bool) -> None:
     else:
         x.grad = 1
         assert plain(dr.forward_to(values[0])) == [4, 32]
+
+
+class Particle:
+    """An object whose methods change it, by what it knows itself."""
+
+    DRJIT_STRUCT = {"x": Float, "v": Float}  # noqa: RUF012
+
+    def __init__(self) -> None:
+        self.x, self.v = Float(0, 1), Float(1, 2)
+
+    @dr.syntax
+    def run(self, count: Int) -> Any:
+        i = Int(0, 0)
+        while dr.hint(i < count, max_iterations=8):
+            self.x += self.v * self.v
+            i += 1
+        return self.x
+
+    @dr.syntax
+    def double(self, mask: Any) -> Any:
+        if mask:
+            self.x = self.x * self.v
+        return self.x
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("reverse", [False, True])
+def test_derivatives_through_methods_that_change_their_object(mode: str, reverse: bool) -> None:
+    for method, given, value, derivative in ("run", Int(3, 4), [3, 17], [6, 16]), \
+            ("double", dr.llvm.ad.Bool(False, True), [0, 2], [0, 1]):
+        particle = Particle()
+        dr.enable_grad(particle.v)
+        v = particle.v
+        with in_mode(mode):
+            y = getattr(particle, method)(given)
+        particle.x = Float(7, 7)  # later changes of what the construct has set change nothing
+        if reverse:
+            dr.backward(y)
+            assert plain(v.grad) == derivative
+        else:
+            v.grad = 1
+            assert plain(dr.forward_to(y)) == derivative
+        assert plain(y) == value and plain(particle.x) == [7, 7]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_derivatives_of_functions_that_know_what_the_construct_changes(mode: str) -> None:
+    """Functions see what it was before, also when a derivative calls them again."""
+    particle, numbers = Particle(), [Float(1, 1)]
+    dr.enable_grad(particle.v)
+    v = particle.v
+
+    def body(i: Int, other: Particle, values: list[Float]) -> Any:
+        other.x = other.x + (particle.x + numbers[0]) * other.v
+        values.append(Float(5, 5))
+        return i + 1, other, values[:1]
+
+    _, found, _ = dr.while_loop((Int(0, 0), particle, numbers),
+                                lambda i, other, values: i < 3 + 0 * Int(particle.x), body, mode=mode,
+                                max_iterations=8)
+    assert found is particle and plain(particle.x) == [3, 13]
+    dr.backward(particle.x)
+    assert plain(v.grad) == [3, 6]
+    assert plain(particle.x) == [3, 13] and plain(numbers[0]) == [1, 1]
